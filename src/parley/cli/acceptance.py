@@ -34,11 +34,6 @@ class Acceptable(Protocol):
     def to_json(self) -> Mapping[str, Any]: ...
 
 
-def warn_of(warning: TermsWarning) -> None:
-    """Print on stderr what looks wrong about terms."""
-    warn(f"Look twice at {warning.about}. {warning.sentence}")
-
-
 def warn_if_exposed(folder: Path) -> None:
     """Print a warning on stderr if other accounts may look into the folder."""
     if exposed(folder):
@@ -59,7 +54,7 @@ def show_summary(offer: Acceptable, as_json: bool) -> None:
     for sentence in offer.summary:
         (errors_console if as_json else console).print(sentence, markup=False, soft_wrap=True)
     for warning in offer.warnings:
-        warn_of(warning)
+        warn(warning.line)
 
 
 def accept_or_exit(offer: Acceptable, terms_hash: str, agreed: bool, as_json: bool, inside: bool) -> None:

@@ -1,4 +1,4 @@
-"""What people type about owners that no public rows tell: `--speeds` and `--differences`."""
+"""What people type about owners that no public rows tell: `--speeds` and `--heterogeneity`."""
 
 from typing import Annotated
 
@@ -7,10 +7,12 @@ import typer
 Differences = Annotated[
     str | None,
     typer.Option(
+        "--heterogeneity",
+        "--differences",
         metavar="MULTIPLE|JSON",
         help="How much owners differ: the variance between their best parameters, in units of the variance of an own "
-        "estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for all. Default: "
-        "not known, from none to much.",
+        "estimate of the owner of median size, or what `parley heterogeneity --save` kept. 0: one law for all. "
+        "Default: not known, from none to much.",
     ),
 ]
 Speeds = Annotated[

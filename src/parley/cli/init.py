@@ -153,7 +153,9 @@ def init_command(
     ask_password: AskPassword = False,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Write terms even where `parley scales` would see little, and be refused."),
+        typer.Option(
+            "--force", "--anyway", help="Write terms even where `parley column-stats` would see little, and be refused."
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
     seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parley.numerals import number
+from parley.report.sheet import Grid, Line, Report
 from parley.terms import Terms
 from parley.terms.participation import steps_of
 
@@ -148,6 +149,19 @@ def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
     Every command has to say so, hence no default: who passes an object on can tell by one field whether it may leave.
     """
     typer.echo(json.dumps({**content, "inside": inside}, indent=2, allow_nan=False))
+
+
+def show(report: Report, as_json: bool = False) -> None:
+    """Print a report: one JSON object, or its tables and sentences."""
+    if as_json:
+        print_json(report.to_json(), inside=report.inside)
+    for part in () if as_json else report.parts():
+        if isinstance(part, Grid):
+            console.print(terminal_table(part.rows, part.title, part.bold))
+        elif isinstance(part, Line):
+            out = errors_console if part.aside else console
+            out.print(part.text, style=part.style, markup=False, soft_wrap=not part.folded)
+    report.require_done()
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:

@@ -1,6 +1,7 @@
 """What the commands share that ask owners for something else than a model: options, and owners that are elsewhere."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +10,8 @@ import typer
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.privacy.events import Adjacency
-from parley.protocol.task import RunOptions
 from parley.report.extras import extras
+from parley.report.sheet import Line, lines
 from parley.report.terminal import console, errors_console, warn
 from parley.terms import Terms, write_terms
 from parley.validate import printable
@@ -18,6 +19,27 @@ from parley.validate import printable
 if TYPE_CHECKING:
     from parley.learning.deployed import Asked, DeployedRun
     from parley.owner.owner import Owner
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
+    way."""
+
+    ledgers: Path | None = None
+    lifetime: float | None = None
+    lifetime_delta: float | None = None
+    addresses: Path | None = None  # of owners elsewhere
+    resume: bool = False
+    deadline: float = 60.0
+    seed: int | None = None
+    replicates: int = 1
+    checkpoint: Path = Path()
+    save: Path | None = None
+    save_own: Path | None = None
+    anyway: bool = False
+    other_books: str | None = None  # why tables may have another ledger
+
 
 Agreement = Annotated[
     Path | None,
@@ -127,12 +149,10 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
         federation.close()
 
 
-def show_unheard(names: Sequence[str]) -> None:
-    """Say which owners elsewhere were not heard of at the end."""
-    for name in names:
-        console.print(
-            f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False
-        )
+def unheard_lines(names: Sequence[str]) -> list[Line]:
+    """Which owners elsewhere were not heard of at the end."""
+    said = (f"{name} was not heard of at the end: its ledger knows what it spent." for name in names)
+    return lines(said, "yellow", folded=True)
 
 
 def cost_sentence(asked: Terms, released: bool) -> str:

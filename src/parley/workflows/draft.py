@@ -118,7 +118,7 @@ def draft_terms(
             expected = foresee(made.terms, seed)
     loud = budget_warning(made.terms, [part.name for part in made.terms.owners])
     if loud is not None:
-        person.warn(f"Look twice at {loud.about}. {loud.sentence}")
+        person.warn(loud.line)
     made, pinned = pinned_beside(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     return DraftReport(made, plan, expected, write, pinned)
@@ -136,7 +136,7 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 
 
 def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, asks: bool, anyway: bool) -> Draft:
-    """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
+    """A draft that `parley column-stats` will not refuse where it needs scales; whoever answers may say more until it is."""
     while True:
         try:
             drafted = draft(files, wishes)
@@ -155,7 +155,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
             person.warn(refused)
             more = asked_columns(unsaid, wishes, person)
         if more == wishes:
-            helps = " (--anyway writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
+            helps = " (--force writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
             raise SettingError(
                 f"{refused} Declare all of them, and nothing need be asked: --bounds COLUMN=LOW,HIGH or --categories "
                 "COLUMN=A,B,C. Or leave columns out with --features, or give a larger --epsilon. No terms were "
@@ -165,7 +165,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
 
 
 def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
-    """Why `parley scales` would refuse these terms; None where it would not, or nothing has to be asked."""
+    """Why `parley column-stats` would refuse these terms; None where it would not, or nothing has to be asked."""
     if terms.privacy.scale_epsilon is None:
         return None
     try:

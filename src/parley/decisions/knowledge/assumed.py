@@ -46,7 +46,7 @@ RANGES = (
     "of {columns} the declared range alone is known: in the invented laws values spread over all of it, a tenth, or "
     "between; "
     "the wider a range beside the values in it, the worse the model, so declare what is usual, simulate (parley "
-    "train), or ask for scales (parley scales)"
+    "train), or ask for scales (parley column-stats)"
 )
 NAMED = 3
 
@@ -200,7 +200,7 @@ def _features(
         if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
                 f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
-                "(parley scales), or a pilot"
+                "(parley column-stats), or a pilot"
             )
         if scaled:
             centre, deviation = _spread(preparation.model, encoding.column, spread, rng)

@@ -42,7 +42,7 @@ class Heterogeneity:
 
     @classmethod
     def load(cls, path: str | Path) -> "Heterogeneity":
-        """From the object that `parley differences --json` printed, or --save kept."""
+        """From the object that `parley heterogeneity --json` printed, or --save kept."""
         try:
             told: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
             content = told["differences"]
@@ -50,11 +50,11 @@ class Heterogeneity:
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
-            raise DataError(f"{path}: expected the JSON that `parley differences --save` wrote") from None
+            raise DataError(f"{path}: expected the JSON that `parley heterogeneity --save` wrote") from None
         if told.get("inside"):
             raise DataError(
                 f"{path}: a simulation computed it from private rows, so it stays inside; expected what owners "
-                "released: parley differences TERMS --ledgers FOLDER --save FILE"
+                "released: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
             )
         return found
 
@@ -72,7 +72,7 @@ class Heterogeneity:
         if self.origin == "assumed":
             return (
                 f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to "
-                f"{number(self.high, 2)} times {unit} (parley differences asks them)"
+                f"{number(self.high, 2)} times {unit} (parley heterogeneity asks them)"
             )
         if self.origin == "measured":
             return (

@@ -1,6 +1,5 @@
-"""`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no
-public sample.
-"""
+"""`parley column-stats`: bounds, categories, centres and scales from the private tables, with noise, debited: for who
+has no public sample."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,10 +9,9 @@ from typing import Annotated
 import typer
 
 from parley.numerals import number, percent
-from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.tasks.column_statistics.run import ColumnStatisticsResult
@@ -43,7 +41,10 @@ def column_statistics_command(
     seed: asking.Seed = None,
     expect: asking.Expect = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read.")
+        bool,
+        typer.Option(
+            "--force", "--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read."
+        ),
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
@@ -53,7 +54,7 @@ def column_statistics_command(
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has
     them, and the rest of the budgets. What the noise will let be seen is said, or refused, before anything is debited.
 
-    Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
+    Example:  parley column-stats terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import open_owners

@@ -7,10 +7,10 @@ import typer
 
 from parley.errors import TermsError
 from parley.numerals import number, percent
-from parley.protocol.task import RunOptions
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.sheet import BLANK, Grid, Line, Sheet
+from parley.report.terminal import progress_bar, show
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.tasks.counts.run import CountsResult
 from parley.terms import load_terms
 from parley.validate import printable
@@ -78,19 +78,9 @@ def count_command(
         from parley.tasks.counts.figures import counted
 
         save(counted(result), plot)
-    if as_json:
-        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
-    else:
-        show(result)
-        asking.show_unheard(unheard)
-
-
-def show(result: "CountsResult") -> None:
-    """Print released counts as a table and sentences."""
-    console.print(summary(result), style="italic")
-    console.print()
-    console.print(terminal_table(count_rows(result), result.asked.title))
-    console.print(noise_words(result), style="dim")
+    shown = [Line(summary(result), "italic", folded=True), BLANK, Grid(count_rows(result), result.asked.title)]
+    shown += [Line(noise_words(result), "dim", folded=True), *asking.unheard_lines(unheard)]
+    show(Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released), as_json)
 
 
 def count_rows(result: CountsResult) -> list[list[str]]:
