@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studio_at
 
 from parley.errors import SettingError
-from parley.studio import command, jobs, libraries, worker
+from parley.studio import command, jobs, server, worker
 from parley.studio.guard import FAULT, POLICY, Guard, Place, Secrets
 from parley.studio.playground import Playground
 
@@ -309,8 +309,8 @@ class Old:
 def test_what_needs_libraries_waits_for_them_and_no_other_page_does(client, monkeypatch):
     """Threads that import packages from both ends at the same time get halves of them."""
     loaded = []
-    monkeypatch.setattr("parley.studio.libraries.load_libraries", lambda: loaded.append(1))
-    for path in libraries.QUICK:
+    monkeypatch.setattr("parley.studio.server.load_libraries", lambda: loaded.append(1))
+    for path in server.QUICK:
         client.get(path)
     client.get("/static/studio.js")
     assert loaded == []

@@ -13,8 +13,7 @@ from starlette.routing import Route
 
 from parley.errors import SettingError
 from parley.report.words.interview import as_list, listed
-from parley.studio.form import decimal, field, fields, whole
-from parley.studio.pages import TERMS, first_scales, page, studio_of
+from parley.studio.pages import TERMS, decimal, field, fields, first_scales, page, studio_of, whole
 from parley.studio.playground import PAGE, Played, Playground, Tab
 from parley.terms import OwnerTerms, Terms
 from parley.terms.catalogue import HOST_DELTAS, UNNAMED_HOSTS
@@ -179,7 +178,7 @@ def whole_forecast(request: Request) -> Response:
 
 
 def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Response:
-    from parley.report.words import forecast as forecast_words
+    from parley.report.words import forecast as said
     from parley.report.words.outlook import verdict_sentence
 
     play = studio_of(request).play
@@ -187,21 +186,21 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
     if result is None:
         return Response(status_code=204)
     parts: dict[str, Callable[[], object]] = {
-        "headline": lambda: forecast_words.headline(result),
-        "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
-        "verdicts": lambda: forecast_words.verdict_lines(result),
+        "headline": lambda: said.headline(result),
+        "details": lambda: [*said.details(result), said.baseline_line(result.worth)],
+        "verdicts": lambda: said.verdict_lines(result),
         "for_whom": lambda: verdict_sentence(result.outlook, file),
         "no": lambda: result.verdict.verdict == "stay",
-        "assumption": lambda: forecast_words.assumption(result),
+        "assumption": lambda: said.assumption(result),
         "warnings": lambda: result.warnings,
-        "caveat": lambda: forecast_words.CAVEAT,
+        "caveat": lambda: said.CAVEAT,
     }
-    said = {}
+    whole = {}
     for name, words in parts.items():  # of many owners each takes its time
-        said[name] = words()
+        whole[name] = words()
         if play.require().turn != turn:
             return Response(status_code=204)
-    return page(request, "now.html", **_at_once(play, asked), whole=said)
+    return page(request, "now.html", **_at_once(play, asked), whole=whole)
 
 
 def deal(request: Request) -> Response:
