@@ -18,9 +18,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the tables and of the training's noise.")] = SEED,
     unions: Annotated[
         int | None,
-        typer.Option(
-            "--unions", min=4, help="How many credit unions beside the large bank; left out: 39. Fewer is faster."
-        ),
+        typer.Option("--unions", min=4, help="Credit unions beside the large bank. Default: 39."),
     ] = None,
 ) -> None:
     """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a

@@ -19,7 +19,7 @@ def pins_beside(terms_file: Path) -> Path:
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, not yet accepted by anybody.")],
     write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="Where the terms go that pin the numbers; their file lies beside it.")
+        Path, typer.Option(metavar="TERMS2", help="Terms that pin the numbers; their file lies beside it.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

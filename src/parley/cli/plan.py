@@ -30,7 +30,7 @@ def plan_command(
         typer.Option(
             "--delta",
             metavar="DELTA",
-            help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise.",
+            help="Consider Gaussian noise at this delta too. Default: the terms' own.",
         ),
     ] = None,
     write: Annotated[

@@ -28,9 +28,7 @@ def column_statistics_command(
     ],
     write: Annotated[
         Path | None,
-        typer.Option(
-            metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."
-        ),
+        typer.Option(metavar="READY", help="Write the terms to learn by, with what was released."),
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -44,9 +42,7 @@ def column_statistics_command(
     expect: asking.Expect = None,
     anyway: Annotated[
         bool,
-        typer.Option(
-            "--force", "--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read."
-        ),
+        typer.Option("--force", "--anyway", help="Ask even if a bin needs over 10% of all rows."),
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:

@@ -26,8 +26,7 @@ def count_command(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="What you believe beforehand: each record lies in a cell with this chance, the same for every cell. "
-            "Left out: every count is as likely as any other.",
+            help="Prior chance that a record lies in a cell. Default: none.",
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,

@@ -61,8 +61,8 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """What the items are worth to one owner, or to all of them."""
     from parley.learning.outcome.guarantee import INSIDE
-    from parley.owner.owner import Owner
     from parley.learning.owners import open_owners, table_of
+    from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import worth_to
     from parley.tasks.ratings.recommender import Recommender
     from parley.tasks.ratings.report import ranking_line, worth_rows
@@ -85,8 +85,8 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path) -> Sheet:
     """Joint items, made an owner's own."""
     from parley.learning.outcome.guarantee import INSIDE
-    from parley.owner.owner import Owner
     from parley.learning.owners import table_of
+    from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import personal
     from parley.tasks.ratings.recommender import Recommender
 
@@ -152,10 +152,10 @@ def recommend_command(
 
     Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
     """
-        from parley.learning.outcome.guarantee import INSIDE
-    from parley.owner.owner import Owner
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
-        from parley.tasks.ratings.recommendations import recommendations
+    from parley.owner.owner import Owner
+    from parley.tasks.ratings.recommendations import recommendations
     from parley.tasks.ratings.recommender import Recommender
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
