@@ -25,7 +25,6 @@ from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, errors_console, print_json, progress_bar, warn
 from parley.report.words import interview as asked
 from parley.terms import Terms, write_terms
-from parley.terms.catalogue import kinds_from_files
 from parley.terms.file import NOTES
 from parley.validate import printable
 
@@ -158,9 +157,7 @@ def init_command(
         typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
-    uri: Annotated[
-        str | None, typer.Option("--uri", metavar="URI", help=f"Take one more table from a database. {URI}")
-    ] = None,
+    uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
     query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: one row for one record.")] = None,
     query_file: QueryFile = None,
     order_by: Annotated[

@@ -78,7 +78,7 @@ DOCUMENT = Document(
 
 
 def zawacki2024(
-    figure: Annotated[list[str] | None, which("figure", ", ".join(DOCUMENT.words("figure")))] = None,
+    figure: Annotated[list[str] | None, which("figure", "3.4 to 9.1, as --list has them")] = None,
     table: Annotated[list[str] | None, which("table", ", ".join(DOCUMENT.words("table")))] = None,
     trials: Annotated[
         int | None,
