@@ -24,7 +24,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports_of(tree: ast.AST, known: dict[str, Path], whole: bool = True) -> set[str]:
-    """The modules of the product that a module imports; not `whole`: what is imported when it is loaded, types aside."""
+    """The modules of the product that a module imports; not `whole`: when it is loaded, types aside."""
     found: set[str] = set()
     for node in ast.walk(tree) if whole else _loaded(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -74,8 +74,8 @@ def train_command(
     far the model is from the one without privacy) and the task's own metrics on held-out rows.
 
     With --ledgers it is a release: safe noise, debited for ever. Run again after a crash it goes on where it stopped; a
-    finished run repeats its stored answers for free. --lifetime makes the ledgers that are missing: a table has one, and
-    making a second one spends outside the books.
+    finished run repeats its stored answers for free. --lifetime makes the ledgers that are missing: a table has one,
+    and making a second one spends outside the books.
 
     --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
     owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
