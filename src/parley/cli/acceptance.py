@@ -17,7 +17,7 @@ Certificate = Annotated[
 ]
 Peer = Annotated[
     bool,
-    typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key."),
+    typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]

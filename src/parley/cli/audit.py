@@ -16,15 +16,12 @@ def audit_command(
         Path,
         typer.Argument(
             metavar="TERMS|MODEL",
-            help="The terms file (TOML); no table is read. Or a model, as `parley train --save` wrote it (JSON).",
+            help="Terms (TOML), or a saved model (JSON).",
         ),
     ],
     runs: Annotated[
         int | None,
-        typer.Option(
-            help="Runs for each of the two tables: more runs prove more and take longer. Default: "
-            "100,000, or as many as take a minute. Give it beside --seed."
-        ),
+        typer.Option(help="Runs for each of two tables. Default: about a minute's worth."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
@@ -32,27 +29,25 @@ def audit_command(
     ] = None,
     owner: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a model: who audits it, with its own rows. --served: whose daemon."),
+        typer.Option(metavar="NAME", help="Model: whose rows audit it. --served: whose daemon."),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Of a model: the table it was trained on; left out: `data` in the terms."),
+        typer.Option(metavar="TABLE", help="Model: its training table. Default: `data` in the terms."),
     ] = None,
     population: Annotated[
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="Of a model: rows that could have been in the table and were not; left out: those held out.",
+            help="Model: rows it was not trained on. Default: those held out.",
         ),
     ] = None,
-    models: Annotated[
-        int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
-    ] = MODELS,
+    models: Annotated[int, typer.Option(help="Model: number of shadow models, and of attacked ones.", min=8)] = MODELS,
     largest: Annotated[
         int | None,
         typer.Option(
             metavar="ROWS",
-            help="Of a model: the largest table that shadow models are trained on; left out: 50,000 rows.",
+            help="Model: most rows of a shadow model. Default: 50,000.",
             min=40,
         ),
     ] = None,
@@ -73,8 +68,7 @@ def audit_command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Attack an owner's daemon instead, over TLS, on an audit table with books of its own, made in this "
-            "new folder.",
+            help="Attack an owner's daemon instead; DIR is new.",
         ),
     ] = None,
     tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [2]")] = None,
@@ -85,8 +79,7 @@ def audit_command(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="--served: somebody else starts the daemon, there. Typed once, the audit table is made; typed again, "
-            "it is attacked.",
+            help="--served: where somebody else starts the daemon.",
         ),
     ] = None,
 ) -> None:

@@ -20,17 +20,14 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="JSON",
-            help="Instead of a sample: second moments that owners released, as `parley train --json` printed them "
-            "under terms with "
-            'algorithm = "sufficient-statistics".',
+            help="Instead of a sample: second moments that owners released.",
         ),
     ] = None,
     assume: Annotated[
         Path | None,
         typer.Option(
             metavar="TOML",
-            help="Instead of a sample: stated assumptions, with the keys curvature (the Hessian's eigenvalues), "
-            "least_cost, and distance (from the start to the optimum).",
+            help="Instead of a sample: stated assumptions.",
         ),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
@@ -46,8 +43,7 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="For an owner's own eyes: its table. What would joining add for its own rows? Nothing leaves. "
-            "Needs --owner.",
+            help="For an owner's own eyes: its table. Needs --owner; nothing leaves.",
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
@@ -56,8 +52,7 @@ def forecast_command(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --inside: what joining must save to be worth a budget, beside the owner's privacy cost over its "
-            "value where the terms have both, as a share of what own rows cost alone. Default: 0.005.",
+            help="With --inside: least saving that is worth it. Default: 0.005.",
         ),
     ] = None,
     speeds: Speeds = None,
@@ -67,7 +62,7 @@ def forecast_command(
     ] = None,
     details: Annotated[
         bool,
-        typer.Option("--details", help="Print all else: relative fitness, costs, kinds of noise, what it rests on."),
+        typer.Option("--details", help="Print everything else that the forecast rests on."),
     ] = False,
     track: Track = None,
     report: Annotated[

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences
-from parley.cli.spending import ANYWAY
+from parley.cli.assumptions import Differences, Force
 from parley.cli.track import Track
 from parley.errors import SettingError
 from parley.report.extras import extras
@@ -97,18 +96,11 @@ def run_command(
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it."),
+        typer.Option(metavar="FILE", help="An owner that learns: its own model, which must stay inside."),
     ] = None,
     track: Track = None,
     differences: Differences = None,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            "--anyway",
-            help=ANYWAY[0].upper() + ANYWAY[1:],
-        ),
-    ] = False,
+    anyway: Force = False,
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -117,6 +109,9 @@ def run_command(
     A connection that breaks, an owner that restarts or this command being killed costs no budget: questions are asked
     again and get the stored answers. Late owners are waited for, skipped or end the run as the terms say (quorum,
     straggler).
+
+    --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
+    owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences
-from parley.cli.spending import ANYWAY
+from parley.cli.assumptions import Differences, Force
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.extras import extras
 from parley.report.terminal import Terminal, show
@@ -56,28 +55,17 @@ def run_command(
     ] = False,
     deadline: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", help="After so long a word about who is waited for; at the end, how long one stays."
-        ),
+        typer.Option(metavar="SECONDS", help="Time until a word about who is late; and at the end."),
     ] = 60.0,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it and the owner."
-        ),
+        typer.Option(metavar="FILE", help="Where the run is kept. Default: beside TERMS."),
     ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")
     ] = None,
     differences: Differences = None,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            "--anyway",
-            help=ANYWAY[0].upper() + ANYWAY[1:],
-        ),
-    ] = False,
+    anyway: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one owner's part of a model without a centre: a noisy gradient a round from its own daemon, mixed with its

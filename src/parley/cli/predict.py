@@ -20,8 +20,7 @@ def predict_command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the survival curves of the rows, or what each column adds to a model of bins or boosted trees "
-            "(.png, .svg or .pdf).",
+            help="Draw survival curves, or what each column adds (.png, .svg, .pdf).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,

@@ -16,7 +16,7 @@ def score_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
     owner: Annotated[str | None, typer.Option(help="Which owner judges.")] = None,
     everyone: Annotated[
-        bool, typer.Option("--all", help="All owners of the terms, each by its own `data` on this machine.")
+        bool, typer.Option("--all", help="All owners, each by its own `data` on this machine.")
     ] = False,
     data: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")

@@ -10,6 +10,6 @@ Track = Annotated[
     typer.Option(
         "--track",
         metavar="DIR",
-        help="Keep this run in DIR as MLflow opens it: parameters, metrics, figures, the terms' hash, ends of ledgers.",
+        help="Keep this run in DIR, in MLflow's format.",
     ),
 ]

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, Speeds
-from parley.cli.spending import ANYWAY
+from parley.cli.assumptions import Differences, Force, Speeds
 from parley.cli.track import Track
 from parley.report.terminal import Terminal, show
 from parley.tasks.asking_options import Expect, OtherBooks
@@ -17,24 +16,20 @@ def train_command(
     terms_file: Annotated[
         Path, typer.Argument(metavar="TERMS", help="The terms file (TOML). Each owner in it needs its `data`.")
     ],
-    replicates: Annotated[
-        int, typer.Option(help="Parallel runs of a simulation: quartiles instead of one draw of the noise.")
-    ] = 1,
+    replicates: Annotated[int, typer.Option(help="Parallel runs of a simulation, for quartiles.")] = 1,
     seed: Annotated[int | None, typer.Option(help="Makes a simulation repeatable.")] = None,
     ledgers: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Release instead of simulating: safe noise, debited in DIR/OWNER.ledger. Run again after a crash, it "
-            "goes on where it stopped; a finished run repeats its stored answers for free.",
+            help="Release instead of simulating: debit every owner's ledger, DIR/OWNER.ledger.",
         ),
     ] = None,
     lifetime: Annotated[
         float | None,
         typer.Option(
             metavar="EPS",
-            help="With --ledgers: make the ledgers that are missing, with this lifetime budget. It is for ever, and a "
-            "table has one ledger: making a second one for the same table spends outside the books.",
+            help="With --ledgers: lifetime epsilon of ledgers that are made, for ever.",
         ),
     ] = None,
     lifetime_delta: Annotated[
@@ -46,7 +41,7 @@ def train_command(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Add up rows on your own Dask cluster (tls://HOST:PORT); the numbers are those without it.",
+            help="Add up rows on your own Dask cluster (tls://HOST:PORT).",
         ),
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
@@ -54,29 +49,21 @@ def train_command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw relative fitness against rounds, of trees what each column adds (.png, .svg, .pdf).",
+            help="Draw relative fitness by rounds (.png, .svg, .pdf).",
         ),
     ] = None,
     shapes: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw what each column adds to the model, for bins and boosted trees (.png, .svg, .pdf); with "
-            "--replicates also what noise does to it.",
+            help="Draw what each column adds, for bins and boosted trees.",
         ),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
     ] = None,
     track: Track = None,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            "--anyway",
-            help=f"With --ledgers: {ANYWAY}",
-        ),
-    ] = False,
+    anyway: Force = False,
     other_books: OtherBooks = None,
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -85,6 +72,13 @@ def train_command(
 
     Without --ledgers this is a simulation: it shows what training by these terms would give, with relative fitness (how
     far the model is from the one without privacy) and the task's own metrics on held-out rows.
+
+    With --ledgers it is a release: safe noise, debited for ever. Run again after a crash it goes on where it stopped; a
+    finished run repeats its stored answers for free. --lifetime makes the ledgers that are missing: a table has one,
+    and making a second one spends outside the books.
+
+    --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
+    owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """

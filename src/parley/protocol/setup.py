@@ -177,5 +177,5 @@ def require_ready(terms: Terms) -> None:
     if terms.privacy.difference_epsilon is not None:
         raise TermsError(
             "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley "
-            "differences TERMS --write READY writes those to learn by"
+            "heterogeneity TERMS --write READY writes those to learn by"
         )

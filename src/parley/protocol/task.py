@@ -163,8 +163,8 @@ class Task(ABC):
         return None
 
     def command(self, name: str) -> Callable[..., Any] | None:
-        """How it does a command in its own way, which returns its report; None: as the command is. What it cannot do is
-        refused (TermsError)."""
+        """What does a command in its own way and returns its report; None: nothing does. What it
+        cannot do is refused (TermsError)."""
         if name in self.commands:
             module, _, function = self.commands[name].partition(":")
             found: Callable[..., Any] = getattr(import_module(module), function)

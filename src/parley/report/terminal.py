@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parley.numerals import number
-from parley.report.sheet import Grid, Line, Report
+from parley.report.sheet import Grid, Line, Part, Report
 from parley.terms import Terms
 from parley.terms.participation import steps_of
 
@@ -155,13 +155,19 @@ def show(report: Report, as_json: bool = False) -> None:
     """Print a report: one JSON object, or its tables and sentences."""
     if as_json:
         print_json(report.to_json(), inside=report.inside)
-    for part in () if as_json else report.parts():
+    else:
+        show_parts(report.parts())
+    report.require_done()
+
+
+def show_parts(parts: Iterable[Part]) -> None:
+    """Print tables and sentences, each as soon as it is there."""
+    for part in parts:
         if isinstance(part, Grid):
             console.print(terminal_table(part.rows, part.title, part.bold))
         elif isinstance(part, Line):
             out = errors_console if part.aside else console
             out.print(part.text, style=part.style, markup=False, soft_wrap=not part.folded)
-    report.require_done()
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:

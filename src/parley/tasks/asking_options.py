@@ -45,7 +45,7 @@ Agreement = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Only write the agreement by which this is asked, for owners elsewhere to accept; ask nobody.",
+        help="Only write the agreement for owners elsewhere; ask nobody.",
     ),
 ]
 Ledgers = Annotated[
@@ -56,9 +56,7 @@ Ledgers = Annotated[
 ]
 Lifetime = Annotated[
     float | None,
-    typer.Option(
-        metavar="EPS", help="With --ledgers: make the ledgers that are missing, with this lifetime budget, for ever."
-    ),
+    typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of ledgers that are made, for ever."),
 ]
 LifetimeDelta = Annotated[
     float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
@@ -67,8 +65,7 @@ OtherBooks = Annotated[
     str | None,
     typer.Option(
         metavar="REASON",
-        help="With --ledgers: why a table may have another ledger than the one it has, or shares people with; kept in "
-        "the ledger. Without a reason that is refused.",
+        help="With --ledgers: why a table may have another ledger; kept in it.",
     ),
 ]
 Addresses = Annotated[
@@ -79,9 +76,7 @@ Addresses = Annotated[
 ]
 Expect = Annotated[
     str | None,
-    typer.Option(
-        metavar="HASH", help="Only if the terms' hash begins with these digits, 8 or more: those that were read."
-    ),
+    typer.Option(metavar="HASH", help="Only if the terms' hash begins with these digits, at least 8."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]

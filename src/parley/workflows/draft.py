@@ -136,7 +136,8 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 
 
 def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, asks: bool, anyway: bool) -> Draft:
-    """A draft that `parley column-stats` will not refuse where it needs scales; whoever answers may say more until it is."""
+    """A draft that `parley column-stats` will not refuse where it needs scales; whoever answers may say more
+    until it is."""
     while True:
         try:
             drafted = draft(files, wishes)

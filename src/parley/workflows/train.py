@@ -168,12 +168,11 @@ def _write(
     if options.run.save is not None:
         result.model.save(options.run.save)
     if options.plot is not None or options.shapes is not None:
-        from parley.report.figures import curves, picture
+        from parley.report.figures import picture
         from parley.report.figures.shape_functions import shape_functions
 
         if options.plot is not None:
             drawn = task_of(terms).figure(result)
-            drawn = curves.fitness_path(result.path) if drawn is None and result.path is not None else drawn
             undrawn = drawn is None
             if drawn is not None:
                 picture.save(drawn, options.plot)

@@ -4,7 +4,7 @@ has no public sample."""
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,11 +13,13 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
-from parley.tasks.column_statistics.release import ReleasedColumn
-from parley.tasks.column_statistics.run import ColumnStatisticsResult
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.column_statistics.release import ReleasedColumn
+    from parley.tasks.column_statistics.run import ColumnStatisticsResult
 
 
 def column_statistics_command(
@@ -26,9 +28,7 @@ def column_statistics_command(
     ],
     write: Annotated[
         Path | None,
-        typer.Option(
-            metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."
-        ),
+        typer.Option(metavar="READY", help="Write the terms to learn by, with what was released."),
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -42,9 +42,7 @@ def column_statistics_command(
     expect: asking.Expect = None,
     anyway: Annotated[
         bool,
-        typer.Option(
-            "--force", "--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read."
-        ),
+        typer.Option("--force", "--anyway", help="Ask even if a bin needs over 10% of all rows."),
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
@@ -143,7 +141,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
 MANY = 6  # names that are listed
 
 
-def summary(result: ColumnStatisticsResult) -> str:
+def summary(result: "ColumnStatisticsResult") -> str:
     """Whether it was a release, what that costs, and what everything below follows from."""
     said = cost_sentence(result.asked, result.released)
     return f"{said} Everything below follows from noisy counts." if result.released else said
@@ -161,13 +159,13 @@ def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -
     return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
 
 
-def column_rows(columns: Sequence[ReleasedColumn]) -> list[list[str]]:
+def column_rows(columns: "Sequence[ReleasedColumn]") -> list[list[str]]:
     """Every column with what was found of it."""
     rows = [["column", "values", "missing"]]
     return rows + [[printable(column.column), _values(column), percent(column.missing)] for column in columns]
 
 
-def _values(column: ReleasedColumn) -> str:
+def _values(column: "ReleasedColumn") -> str:
     if column.kind == "unclear":
         return "unclear"
     if column.low is not None and column.high is not None:
@@ -177,7 +175,7 @@ def _values(column: ReleasedColumn) -> str:
     return ", ".join(names[:MANY]) + more if names else "names, none released"
 
 
-def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:
+def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:
     """What a reader of the terms that follow should know, as lines of a comment."""
     kind = (
         "released by the owners with noise, debited in their ledgers"

@@ -1,7 +1,7 @@
 """`parley count`: how many records there are of some kind, with noise on whole numbers, debited."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +11,11 @@ from parley.report.sheet import BLANK, Grid, Line, Sheet
 from parley.report.terminal import progress_bar, show
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import RunOptions, cost_sentence
-from parley.tasks.counts.run import CountsResult
 from parley.terms import load_terms
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.counts.run import CountsResult
 
 
 def count_command(
@@ -24,8 +26,7 @@ def count_command(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="What you believe beforehand: each record lies in a cell with this chance, the same for every cell. "
-            "Left out: every count is as likely as any other.",
+            help="Prior chance that a record lies in a cell. Default: none.",
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
@@ -83,7 +84,7 @@ def count_command(
     show(Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released), as_json)
 
 
-def count_rows(result: CountsResult) -> list[list[str]]:
+def count_rows(result: "CountsResult") -> list[list[str]]:
     """Every cell with what was released of it, and what follows."""
     rows = [[printable(result.asked.model.target), "released", "within", "best guess", "share"]]
     for cell in result.cells:
@@ -97,12 +98,12 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def summary(result: CountsResult) -> str:
+def summary(result: "CountsResult") -> str:
     """Whether it was a release, and what that costs every owner."""
     return cost_sentence(result.asked, result.released)
 
 
-def noise_words(result: CountsResult) -> str:
+def noise_words(result: "CountsResult") -> str:
     """How much noise there is, and by what the guesses were made."""
     believed = (
         "every count was as likely as any other"

@@ -27,8 +27,7 @@ def identify_command(
         Path,
         typer.Argument(
             metavar="TABLE",
-            help="Samples in the order of time (.csv or .parquet), or terms by which several owners identify one "
-            "plant.",
+            help="Samples in order of time (.csv, .parquet), or terms (.toml).",
         ),
     ],
     inputs: Annotated[

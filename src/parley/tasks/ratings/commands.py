@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
-from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
-from parley.owner.owner import Owner
 from parley.report.extras import extras
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
@@ -62,7 +60,9 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """What the items are worth to one owner, or to all of them."""
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
+    from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import worth_to
     from parley.tasks.ratings.recommender import Recommender
     from parley.tasks.ratings.report import ranking_line, worth_rows
@@ -84,7 +84,9 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
 
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path) -> Sheet:
     """Joint items, made an owner's own."""
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
+    from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import personal
     from parley.tasks.ratings.recommender import Recommender
 
