@@ -116,7 +116,7 @@ def test_a_whole_forecast_that_nobody_waits_for_is_given_up(folder, monkeypatch)
     turn = play.change({"north": {"epsilon": 0.3}}).turn
     began = []
 
-    def moved_meanwhile(terms, progress, doing):
+    def moved_meanwhile(terms, progress, **_):
         began.append(terms)
         play.change({"north": {"epsilon": 0.4}})
         progress(1, 2)

@@ -30,8 +30,10 @@ from parley.studio.pages import STATIC, Studio, content, error_page, page
 MAX_CONNECTIONS = 100
 REQUEST_TIMEOUT_S = 10.0
 TOKEN = 200  # bytes that somebody may bring as a token
-NEEDED = ("data.headers", "learning.owners", "owner.ledger", "report.words.training")
-NEEDED = (*NEEDED, *(f"workflows.{name}" for name in ("draft", "forecast", "negotiate", "release")))
+NEEDED = (
+    *("data.headers", "learning.owners", "owner.ledger", "report.words.training"),
+    *("workflows.draft", "workflows.forecast", "workflows.negotiate", "workflows.release"),
+)
 QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it
 
 _loading = threading.Lock()
