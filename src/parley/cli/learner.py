@@ -115,6 +115,7 @@ def run_command(
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
+    load_terms(terms_file)  # refuses bad ones before the libraries that the rest needs
     from parley.tasks.asking_options import RunOptions
     from parley.workflows.train_elsewhere import train_elsewhere
 
