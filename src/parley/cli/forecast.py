@@ -147,7 +147,7 @@ def forecast_command(
         progress.says("looking for terms that would be worth it")
         settled = result.verdict.verdict == "join" or len(terms.owners) < 2
         better = None if settled else remedies(result, compared)
-        verdict = [verdict_sentence(result.outlook, str(terms_file))]
+        verdict = [verdict_sentence(result.outlook)]
         some = "join" in result.outlook.verdicts
         verdict += [] if better is None else [remedy_line(better, some, len(terms.owners))]
         content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}
@@ -262,6 +262,8 @@ def show(result: "Forecast", verdict: Sequence[str]) -> None:
         console.print(f"Note: {warning}.", style="yellow")
     if (coding := coding_warning(result.terms)) is not None:
         warn(coding)
+    if (hint := said.inside_hint(result.outlook)) is not None:
+        console.print(f"\n{hint}", markup=False, soft_wrap=True)
     console.print("More: --details", style="dim")
 
 

@@ -292,7 +292,7 @@ def init_command(
     if expected is not None:
         from parley.report.words.outlook import verdict_sentence
 
-        console.print(f"\n{verdict_sentence(expected.outlook, str(write))}", style="bold", markup=False, soft_wrap=True)
+        console.print(f"\n{verdict_sentence(expected.outlook)}", style="bold", markup=False, soft_wrap=True)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
     if pins is not None:
         console.print(f"{pins}  public numbers that the terms pin: it travels with them", soft_wrap=True)

@@ -73,7 +73,7 @@ def plan_command(
         return
     show_plan(proposal)
     if expected is not None:
-        console.print(verdict_sentence(expected.outlook, str(write or terms_file)), markup=False, soft_wrap=True)
+        console.print(verdict_sentence(expected.outlook), markup=False, soft_wrap=True)
     console.print(PSI, style="dim", markup=False)
     for sentence in kinds.plan_beside(content):
         console.print(sentence)
