@@ -7,8 +7,7 @@ import parley
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
-from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy, remedies
+from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy, compare_noise, remedies
 from parley.decisions.planning.noise_terms import shared_terms
 from parley.report.words.forecast import remedy_line
 
@@ -80,7 +79,9 @@ def test_what_no_budget_mends_is_said_to_be_so():
     hopeless = said_of(consortium(1.0, 10**7, 10**7), Heterogeneity.stated(50.0))
     found = remedies(hopeless, compare_noise(hopeless))
     assert found.never == ("o0", "o1")
-    assert remedy_line(found, False, 2).startswith("Joining would not be worth it at any ε up to 10, nor with any number of owners")
+    assert remedy_line(found, False, 2).startswith(
+        "Joining would not be worth it at any ε up to 10, nor with any number of owners"
+    )
     mixed = said_of(consortium(20.0, *[60] * 12, 40_000))
     found = remedies(mixed, compare_noise(mixed))
     assert found.already
