@@ -148,7 +148,7 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
     (folder / "dear.toml").write_text(dear)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml")])
     words = " ".join(run.output.split())
-    assert words.startswith("Nobody joins: there is no coalition in which every member does better than alone.")
+    assert words.startswith("Nobody joins: no coalition exists in which every member does better than alone.")
     assert "In its best coalition, with the budget it prefers" in words
     assert "parley negotiate TERMS --target 0.01" in words
     content = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--json"]).stdout)
