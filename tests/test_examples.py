@@ -77,6 +77,17 @@ def test_a_worked_example_runs_and_is_short(example, folders):
     assert len(example.read_text().splitlines()) < 100
 
 
+def test_the_files_that_the_table_names_are_there():
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+    table = text.partition("## Where to change what")[2].partition("## Adding")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    named = [re.findall(r"`([\w/]+(?:\.py|/))`", row) for row in rows]
+    assert len(rows) == 10
+    assert all(named)
+    places = {name for names in named for name in names if not name.startswith("docs/")}
+    assert {name for name in places if (PACKAGE / name).exists()} == places
+
+
 def test_there_is_one_for_each_thing_that_can_be_added():
     assert [path.stem for path in EXAMPLES] == list(MOST_FILES)
 

@@ -106,8 +106,8 @@ def learned(audit: ModelAudit) -> list[str]:
     found, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
-        f"The strongest attack, {ATTACK_NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of the "
-        f"time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
+        f"The strongest attack, {ATTACK_NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of "
+        f"the time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
         f"On this model itself areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
     ]
     if found.claimed_epsilon is not None:
