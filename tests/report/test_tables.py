@@ -121,11 +121,11 @@ def proposals(count):
 def attacked(count):
     area = Made(value=0.5, low=0.45, high=0.55)
     found = Made(
-        inferences=[Made(method=each, auc=area, hits=area, lower_bound=0.1) for each in membership.NAMES],
+        inferences=[Made(method=each, auc=area, hits=area, lower_bound=0.1) for each in membership.ATTACK_NAMES],
         claimed_epsilon=1.0, delta=1e-6,
     )  # fmt: skip
     spread = Made(mean=0.5, low=0.4, high=0.6)
-    areas, others = dict.fromkeys(membership.NAMES, 0.5), dict.fromkeys(membership.NAMES, spread)
+    areas, others = dict.fromkeys(membership.ATTACK_NAMES, 0.5), dict.fromkeys(membership.ATTACK_NAMES, spread)
     return Made(membership=found, areas=areas, other_models=others, blind_area=0.5)
 
 
