@@ -12,7 +12,7 @@ from parley.cli.track import Track
 from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import Terminal, console, print_json, show, terminal_table
-from parley.report.words.ledgers import told_rows
+from parley.report.words.ledgers import told_lines, told_rows
 from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
 
@@ -69,6 +69,8 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         print_json({"terms_hash": terms.hash, "owners": told}, inside=False)
     else:
         console.print(terminal_table(told_rows(told), terms.title or "Proposal"))
+        for line in told_lines(told):
+            console.print(line, markup=False, soft_wrap=True)
         here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in told}
         if here:
             console.print(f"Not sent to {', '.join(sorted(here))}: that table is here.", markup=False, soft_wrap=True)
@@ -115,6 +117,7 @@ def run_command(
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
+    load_terms(terms_file)  # refuses bad ones before the libraries that the rest needs
     from parley.tasks.asking_options import RunOptions
     from parley.workflows.train_elsewhere import train_elsewhere
 

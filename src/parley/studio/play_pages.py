@@ -182,14 +182,14 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
     from parley.report.words.outlook import verdict_sentence
 
     play = studio_of(request).play
-    result, file = play.whole(turn), play.require().file.name
+    result = play.whole(turn)
     if result is None:
         return Response(status_code=204)
     parts: dict[str, Callable[[], object]] = {
         "headline": lambda: said.headline(result),
         "details": lambda: [*said.details(result), said.baseline_line(result.worth)],
         "verdicts": lambda: said.verdict_lines(result),
-        "for_whom": lambda: verdict_sentence(result.outlook, file),
+        "for_whom": lambda: verdict_sentence(result.outlook),
         "no": lambda: result.verdict.verdict == "stay",
         "assumption": lambda: said.assumption(result),
         "warnings": lambda: result.warnings,

@@ -40,7 +40,7 @@ class Demo:
         with self.person.progress("writing tables"):
             members, banks = write_unions(self.folder, self.seed, count), write_banks(self.folder, self.seed)
         yield from _question(members, count)
-        yield from _heading("1. Who would gain? Before any data moves", f"parley forecast {self.folder / ONE}")
+        yield from _heading("1. Who would gain? Forecast before any data moves", f"parley forecast {self.folder / ONE}")
         expected = self._foreseen(ONE)
         yield from _foreseen_gains(expected)
         bargain = list[str]()
@@ -69,9 +69,9 @@ class Demo:
         figure = joined_owners([(ONE_NOISE, one), (OWN_NOISE, own)], title, large)
         save(figure, picture)
         write_file(report, joined_page(one, own, large, bargain, figure))
-        yield Line(f"\nThe picture: {picture}  The report: {report}", "bold")
+        yield Line(f"\nPicture: {picture}  Report: {report}", "bold")
         inside = f"parley forecast {self.folder / ONE} --inside {self.folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
-        said = f"Next: an owner's own view, {inside}; with files of your own: parley init"
+        said = f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init"
         yield Line(said, "dim", aside=True)
 
     def _foreseen(self, terms: str) -> Forecast:
@@ -82,7 +82,7 @@ class Demo:
         """What the large one would join for, without payments and with them; kept for the report."""
         target = float(number(expected.relative_fitness.mean, 1))
         yield from _heading(
-            "2. What moves the large one?",
+            "2. What would bring the bank in?",
             f"parley negotiate {self.folder / ONE}",
             f"parley negotiate {self.folder / ONE} --target {target:g}",
         )
@@ -107,14 +107,14 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     ask = "should we learn together what rate a loan should have?"
     yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
     yield Line(
-        f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large:,}. Regions differ, in who borrows and in "
-        f"what rates depend on. Everybody's ε is {EPSILON:g} ({Adjacency.REPLACE_ONE}). {', '.join(HOSTS[:-1])} and "
-        f"{HOSTS[-1]} draw one noise for all, which none of them knows."
+        f"The unions have {small[0]} to {small[-1]:,} loans, the bank {large:,}. Regions differ in who borrows and in "
+        f"what rates depend on. Every owner's privacy budget is ε = {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
+        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows."
     )
     yield Line(
-        f"By their terms a squared point of error is worth ${VALUE:g} a loan, this ε costs "
-        f"{100 * PRIVACY * EPSILON:g} cents (the bank {100 * BANK_PRIVACY * EPSILON:g}): joining is worth its price "
-        "where it saves more than that."
+        f"Their terms value one squared point of error at ${VALUE:g} per loan. This ε costs a union "
+        f"{100 * PRIVACY * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. Joining is worth "
+        "its price if it saves more than that."
     )
     yield Line(SIMULATION, "italic", folded=True)
 
@@ -124,18 +124,18 @@ def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
     prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     yield Grid(joined.forecast_rows(expected, prices))
     yield Line(f"\n{joined.forecast_sentence(expected, prices)}", "bold")
-    yield Line(f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", "dim")
+    yield Line(f"This rests on {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", "dim")
 
 
 def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     """Who gained, beside what was foreseen."""
-    yield Grid(joined.outcome_rows(one, own), "Error that joining saves, of the error alone")
-    yield Line(f"\n{joined.verdict(one, 'one noise')}", "bold")
+    yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error alone")
+    yield Line(f"\n{joined.verdict(one, 'one shared noise')}", "bold")
     yield Line(joined.verdict(own, "each owner's own noise"))
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
     yield Line(
-        f"Errors: of an owner's personal model and of its model alone, both as refine makes them, on {FUTURE:,} loans "
-        "of its own law that nobody has seen. Only a demo can look at those; held out, 90 %: what the owner's own "
-        "held-out rows tell.",
+        f"Errors compare an owner's personal model with its model alone, as parley refine makes them, on {FUTURE:,} "
+        "new "
+        'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
         "dim",
     )

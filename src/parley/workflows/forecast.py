@@ -58,6 +58,8 @@ class ForecastReport:
         yield from lines([f"Note: {warning}." for warning in result.warnings], "yellow", folded=True)
         if (coding := coding_warning(result.terms)) is not None:
             yield Line(coding, "yellow", aside=True)
+        if (hint := outlook_words.inside_hint(result.outlook)) is not None:
+            yield Line(f"\n{hint}")
         yield Line("More: --details", "dim")
         if self.details:
             yield from self._details()
@@ -134,7 +136,7 @@ def forecast_terms(
         progress.says("planning")
         proposal = plan(terms, source, delta, seed, progress=progress) if planned else None
         told = None if proposal is None else proposal.to_json()
-    verdict = [outlook_words.verdict_sentence(result.outlook, str(terms_file))]
+    verdict = [outlook_words.verdict_sentence(result.outlook)]
     if better is not None:
         verdict.append(said.remedy_line(better, "join" in result.outlook.verdicts, len(terms.owners)))
     content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}
