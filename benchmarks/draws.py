@@ -32,8 +32,8 @@ import numpy as np
 import pandas as pd
 
 import parley
+from parley.audit.agreement import environments
 from parley.audit.exact.enumeration import AnswerLaw, drawn_answers, every_draw, growing_draws, largest_step
-from parley.audit.exact.other_instructions import environments
 from parley.audit.exact.pair_search import aimed_at
 from parley.data import Design
 from parley.data.split import drawn

@@ -9,7 +9,7 @@ import numpy as np
 
 import parley
 from parley.learning.algorithms.algorithm import Algorithm, State
-from parley.learning.asking import ask_here
+from parley.learning.deployed import ask_here
 from parley.privacy.mechanisms import Extent
 from parley.protocol.queries import Query, Question
 from parley.protocol.task import Task, register

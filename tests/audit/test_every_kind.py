@@ -11,11 +11,10 @@ from mutants import half_the_noise
 from samples import make_terms, regression_table
 
 from parley.audit.agreement import audit_terms
-from parley.audit.attacker import Rates, epsilon_by_size
+from parley.audit.attacker import Rates, RunTables, epsilon_by_size
 from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
 from parley.audit.exact.trial import StageQuestions
-from parley.audit.run_tables import RunTables
 from parley.audit.runs import FEWEST, audit_owner
 from parley.cli.audit import agreements_in
 from parley.privacy.mechanisms import Gaussian

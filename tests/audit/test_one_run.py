@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 import parley
+from parley.audit.attacker import AuditedOwner
 from parley.audit.planted import Guesses, audit_one_run, flipped, guessed, one_run_bound, plant
-from parley.audit.run_tables import AuditedOwner
 from parley.errors import SettingError, TermsError
 
 WIDE = {"model__features": [f"x{place}" for place in range(200)], "learning__algorithm": "gradient-descent"}

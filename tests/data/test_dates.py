@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import parley
 from parley.data.dates import FIRST, WrittenDates, date_of, day_number
 from parley.data.fitting import fit_preparation
-from parley.data.ranges import ranges
+from parley.data.headers import ranges
 from parley.data.table import days
 from parley.errors import DataError, TermsError
 

@@ -10,8 +10,7 @@ from scipy.optimize import differential_evolution
 
 import parley
 from parley.data import Design
-from parley.data.forest import Forest
-from parley.data.public_margin import SMALL, MarginForest, MarginLines
+from parley.data.forest import SMALL, Forest, MarginForest, MarginLines
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import pin, resolve

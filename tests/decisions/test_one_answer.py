@@ -15,8 +15,8 @@ from parley.decisions.games.break_even import break_even
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.forecast import forecast, what_if, worth_spending
-from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.decisions.outlook.outlook import Outlook
+from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.planning.noise_terms import kind_of
 from parley.terms import write_terms
 from parley.terms.catalogue import UNNAMED_HOSTS
@@ -34,8 +34,8 @@ def quick():
         patched.setattr("parley.decisions.expectation.expectation.WORK", 1e7)
         patched.setattr("parley.decisions.expectation.expectation.RESAMPLES", 2)
         patched.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 32)
-        patched.setattr("parley.decisions.expectation.prospect.LAWS", 4)
-        patched.setattr("parley.decisions.expectation.prospect.RUNS", 2)
+        patched.setattr("parley.decisions.expectation.expectation.LAWS", 4)
+        patched.setattr("parley.decisions.expectation.expectation.RUNS", 2)
         patched.setattr("parley.learning.outcome.tree_study.ITERATIONS", (5,))
         yield
 
@@ -143,7 +143,7 @@ def pickier(found, /, **changed):
         (2, "parley.decisions.games.break_even.forecast", elsewhere, "bargain"),
         (3, "parley.decisions.games.stakes.forecast", elsewhere, "bargain"),
         (2, "parley.decisions.outlook.forecast.forecast", elsewhere, "release"),
-        (2, "parley.decisions.outlook.noise_kinds.joint_cost", lambda expected, fitness: 1.01 * fitness, "noise"),
+        (2, "parley.decisions.outlook.remedies.joint_cost", lambda expected, fitness: 1.01 * fitness, "noise"),
         (2, "parley.decisions.outlook.forecast.replace", pickier, "what if"),
     ],
 )

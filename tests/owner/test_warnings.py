@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.data.ranges import Range, ranges
+from parley.data.headers import Range, ranges
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.warnings import budget_warning, figures, find_warnings
 

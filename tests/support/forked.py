@@ -22,7 +22,7 @@ LOADED = [
     "parley.learning.deployed",
     "parley.learning.deployed",
     "parley.learning.peers",
-    "parley.learning.run_options",
+    "parley.protocol.task",
     "parley.network.exchange.federation",
     "parley.network.hosting.daemon",
     "parley.network.hosting.federation",

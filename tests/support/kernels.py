@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.audit.exact.other_instructions import KNOWN, PLAIN, Kernel, environments, kernels
+from parley.audit.agreement import KNOWN, PLAIN, Kernel, environments, kernels
 
 INSTRUCTIONS = (*KNOWN.get(platform.machine(), ()), PLAIN)  # that processors of this kind may have
 

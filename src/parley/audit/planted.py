@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from parley.audit.attacker import AuditedOwner, few_owners
 from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_cells, present_rows, require_audited_unit
 from parley.audit.distinguishing import check_confidence, rates
-from parley.audit.run_tables import AuditedOwner, few_owners
 from parley.data import Design, Preparation
 from parley.data.holdout import name_on_side
 from parley.errors import SettingError, TermsError

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.attacker import Attacker, Overheard, Rates, epsilon_by_size
+from parley.audit.attacker import Attacker, Overheard, Rates, RunTables, epsilon_by_size, few_owners
 from parley.audit.distinguishing import best_guess, check_confidence, proved_by_guesses, trade_off
-from parley.audit.run_tables import RunTables, few_owners
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm

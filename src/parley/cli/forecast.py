@@ -93,8 +93,7 @@ def forecast_command(
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
     from parley.decisions.outlook.forecast import forecast
-    from parley.decisions.outlook.noise_kinds import compare_noise
-    from parley.decisions.outlook.remedies import remedies
+    from parley.decisions.outlook.remedies import compare_noise, remedies
     from parley.decisions.planning.noise_terms import kind_of
     from parley.decisions.planning.planner import plan as make_plan
     from parley.decisions.planning.planner import require_rounds

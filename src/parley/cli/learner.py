@@ -127,8 +127,7 @@ def run_command(
     terms.require_shared_sample()
     require_store(track)
     from parley.learning.deployed import learn, open_federation, prepare_run
-    from parley.learning.run_options import RunOptions
-    from parley.protocol.task import task_of
+    from parley.protocol.task import RunOptions, task_of
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     if (other := task_of(terms).command("learner run")) is not None:

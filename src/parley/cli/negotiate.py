@@ -74,7 +74,7 @@ def negotiate_command(
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
-    from parley.decisions.games.equal_owners import equal_owners
+    from parley.decisions.games.break_even import equal_owners
     from parley.decisions.games.negotiate import negotiate
 
     terms = load_terms(terms_file)

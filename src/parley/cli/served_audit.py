@@ -46,7 +46,7 @@ def audit_a_daemon(
     name = terms.owners[0].name if options.owner is None else terms.owner(options.owner).name
     with extras():
         from parley.audit.served import attack as served
-        from parley.audit.served.table import PROGRAM
+        from parley.audit.served.attack import DEFAULT_PROGRAM
     if options.address is not None and not folder.exists():
         _prepare(terms, name, folder, options.address, seed)
         return
@@ -54,8 +54,8 @@ def audit_a_daemon(
         if options.address is not None:
             verdict = served.audit_address(terms, name, folder, options.address, progress=progress)
         else:
-            program = PROGRAM if options.program is None else shlex.split(options.program)
-            tables = served.FEWEST if options.tables is None else options.tables
+            program = DEFAULT_PROGRAM if options.program is None else shlex.split(options.program)
+            tables = served.LEAST_TABLES if options.tables is None else options.tables
             verdict = served.audit_served(terms, name, folder, tables, program, seed, progress=progress)
     _show(terms, verdict, report, as_json)
     if not verdict.holds:

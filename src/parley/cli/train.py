@@ -102,10 +102,9 @@ def train_command(
     from parley.data.fitting import dropped_rows
     from parley.decisions.knowledge.coding import coding_cost, coding_warning
     from parley.learning.owners import require_ledgers, spent_so_far
-    from parley.learning.run_options import RunOptions
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
-    from parley.protocol.task import task_of
+    from parley.protocol.task import RunOptions, task_of
     from parley.report.words.training import quality_lines, release_lines
 
     terms = load_terms(terms_file)

@@ -12,7 +12,7 @@ file instead, having checked that they are some that the public sample has.
 
 Formal guarantee: what a file can change is within `TOLERANCE` of what the public sample gives; directions are any
 orthonormal ones in which it spreads most, and of those equal spreads leave open which; trees are any at all, of which a
-row reaches one leaf each (`forest`), or whose sum lies beside lines that the public sample gives (`public_margin`).
+row reaches one leaf each (`forest`), or whose sum lies beside lines that the public sample gives (`forest`).
 Bounds, scales and every sensitivity are derived from the numbers that are used, and clipping enforces these
 (`preparation`); so a hostile file changes which features are learned from, and no guarantee.
 """
@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from parley.data.forest import LINES
 from parley.data.preparation import Preparation
-from parley.data.public_margin import LINES
 from parley.errors import DataError, StalePinsError
 from parley.terms import Model
 from parley.validate import LARGEST, Floats

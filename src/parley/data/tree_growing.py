@@ -10,9 +10,8 @@ from scipy.special import expit, softmax
 
 from parley.data.blocks import Remembered, named_by
 from parley.data.cut_points import cut
-from parley.data.forest import Forest, Integers
+from parley.data.forest import Forest, Integers, MarginForest, MarginLines, name_orders
 from parley.data.preparation import Preparation
-from parley.data.public_margin import MarginForest, MarginLines, name_orders
 from parley.data.public_numbers import PIN_AGAIN, TOLERANCE
 from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees

@@ -1,4 +1,5 @@
-"""Training between organisations: the same algorithm and the same loop, with owners that are elsewhere.
+"""Training between organisations: the same algorithm and the same loop, with owners that are elsewhere; and asking
+owners for something other than a model, here or elsewhere.
 
 The learner knows the terms and the public sample. It has no table, so there is no relative fitness. Each owner scores
 for itself; where the terms set a part of epsilon aside for it, owners also release a score, debited like every answer.
@@ -12,23 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from parley.errors import SettingError
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.notices import Watch
 from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
+from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
 from parley.network.exchange import Exchange
 from parley.owner.ledger.account import Head
-from parley.owner.owner import Agreement
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_predictor
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
-from parley.validate import positive, upper
+from parley.validate import Floats, positive, upper
 
 if TYPE_CHECKING:
     from parley.network.exchange.federation import Federation
@@ -259,3 +262,55 @@ def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
         raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
     group = HostConnections(known.hosts, known.identity, f"{addresses}: hosts").group(terms.hosts)
     return [group.connections[host.name] for host in terms.hosts]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What came of asking owners for something other than a model: the last state, and what it cost."""
+
+    setup: Setup
+    final: State
+    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
+    released: bool
+    seconds: float
+    unheard: tuple[str, ...] = ()  # owners elsewhere that were not heard of at the end
+
+
+def ask_here(
+    terms: Terms,
+    owners: Sequence[Owner],
+    begin: Callable[[Setup], tuple[Algorithm, Floats]],
+    replicates: int = 1,
+    seed: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Asked:
+    """Ask owners on this machine by the algorithm that `begin` makes, from the point that it gives.
+
+    Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
+    """
+    began = time.perf_counter()
+    parties, agreements, shape = gather(terms, in_order(terms, owners), replicates, seed)
+    setup = agreements[0].setup
+    algorithm, origin = begin(setup)
+    with exchange_with(setup, parties, seed) as exchange:
+        final = run(
+            algorithm,
+            exchange,
+            aggregation_of(terms),
+            Asker.of(setup),
+            algorithm.start(origin, shape),
+            lambda state, _: progress(state.round - 1, algorithm.horizon),
+        )
+    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
+    return Asked(setup, final, spent, parties[0].releases, time.perf_counter() - began)
+
+
+def ask_elsewhere(
+    deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
+) -> Asked:
+    """The same of owners behind daemons, by the algorithm of the prepared run."""
+    began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
+    final = kept.rounds(progress)
+    unheard, spent = kept.catch_up(final), kept.last_spent()
+    said = {name: spent.get(name) for name in deployed.setup.schedule.names}
+    return Asked(deployed.setup, final, said, True, time.perf_counter() - began, tuple(unheard))

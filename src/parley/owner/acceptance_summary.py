@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from parley.data.public_margin import MarginForest, MarginLines
+from parley.data.forest import MarginForest, MarginLines
 from parley.errors import ParleyError, SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
 from parley.owner.custody import words

@@ -207,7 +207,7 @@ class Owner:
         afterwards.
 
         Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
-        the answer is computed again and must come out the same (`sharing.Shares`).
+        the answer is computed again and must come out the same (`ring.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)

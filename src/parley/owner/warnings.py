@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
+from parley.data.headers import Range, ranges
 from parley.data.holdout import counted_rows
-from parley.data.ranges import Range, ranges
 from parley.data.table import codes
 from parley.numerals import number, percent
 from parley.owner.custody import limit_words, place_warnings, role_warnings
@@ -147,7 +147,8 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     """The range of every feature and of the target, declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
     found, model = preparation.ranges, agreement.setup.terms.model
-    aimed = model.predicts in ("number", "count") and model.trajectory is None  # at a number: its range counts, too
+    read = agreement.setup.task.columns(model)
+    aimed = model.predicts in ("number", "count") and model.target in read  # at a number: its range counts, too
     beside = {column: model.bounds[column] for column in model.outcome_columns[1:] if column in model.bounds}
     return found | {model.target: preparation.target_bounds} | beside if aimed else found
 

@@ -151,7 +151,7 @@ class Task(ABC):
 
     # How it runs
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
-        """The fitted model of a parameter [P] (`learning.outcome.make_model`); None: as for prediction."""
+        """The fitted model of a parameter [P] (`outcome.model.make_model`); None: as for prediction."""
         return None
 
     def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
@@ -234,3 +234,24 @@ def require_predictor(terms: Terms) -> None:
     """Refuse terms by which rounds do not come to a model that predicts, the trunk's or a wing's."""
     if not task_of(terms).predicts:
         raise TermsError(task_of(terms).instead)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
+    way."""
+
+    ledgers: Path | None = None
+    lifetime: float | None = None
+    lifetime_delta: float | None = None
+    addresses: Path | None = None  # of owners elsewhere
+    resume: bool = False
+    deadline: float = 60.0
+    seed: int | None = None
+    replicates: int = 1
+    checkpoint: Path = Path()
+    save: Path | None = None
+    save_own: Path | None = None
+    anyway: bool = False
+    other_books: str | None = None  # why tables may have another ledger
+    as_json: bool = False

@@ -1,11 +1,12 @@
 """Where output goes: results to stdout, progress and remarks to stderr."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import typer
 from rich.cells import cell_len
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from parley.network.exchange.federation import Federation, PeerStatus
 
 
+Answer = TypeVar("Answer", str, int, float)
 console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
@@ -93,6 +95,32 @@ def progress_bar(label: str) -> Iterator[Bar]:
         else:
             with _lines(bar):
                 yield bar
+
+
+class Terminal:
+    """The person at this terminal (`workflows.person.Person`): remarks and questions on stderr."""
+
+    @property
+    def present(self) -> bool:
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def say(self, sentence: str) -> None:
+        errors_console.print(sentence, markup=False, soft_wrap=True)
+
+    def warn(self, sentence: str) -> None:
+        warn(sentence)
+
+    def ask(self, question: str, usual: Answer) -> Answer:
+        return cast(Answer, typer.prompt(question, usual, type=type(usual), err=True))
+
+    def require(self, question: str) -> str:
+        return str(typer.prompt(question, err=True))
+
+    def confirm(self, question: str, usual: bool = False) -> bool:
+        return typer.confirm(question, default=usual, err=True)
+
+    def progress(self, label: str) -> AbstractContextManager[Bar]:
+        return progress_bar(label)
 
 
 @contextmanager

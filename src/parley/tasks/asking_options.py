@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
-from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.privacy.events import Adjacency
+from parley.protocol.task import RunOptions
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
 from parley.terms import Terms, write_terms
 from parley.validate import printable
 
 if TYPE_CHECKING:
-    from parley.learning.asking import Asked
-    from parley.learning.deployed import DeployedRun
+    from parley.learning.deployed import Asked, DeployedRun
     from parley.owner.owner import Owner
 
 Agreement = Annotated[
@@ -110,8 +109,7 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
     """What the owners at the addresses of these options answered, by a prepared run."""
-    from parley.learning.asking import ask_elsewhere
-    from parley.learning.deployed import open_federation
+    from parley.learning.deployed import ask_elsewhere, open_federation
     from parley.report.terminal import watched
 
     if options.addresses is None:

@@ -18,8 +18,8 @@ from mutants import (
 )
 from samples import make_terms
 
+from parley.audit.agreement import plain_loops, search_elsewhere
 from parley.audit.exact.cell_pool import FORMS
-from parley.audit.exact.other_instructions import plain_loops, search_elsewhere
 from parley.audit.exact.pair_search import PairSearch, Searched, aimed_at, climbing, hill_climbs, search_owner
 from parley.data import Design
 from parley.data.sources import SOURCES, open_table

@@ -21,10 +21,11 @@ from parley.audit.served.attack import (
     audit_address,
     audit_served,
     judge,
+    make_table,
+    open_table,
     prepare,
     reached,
 )
-from parley.audit.served.table import make_table, open_table
 from parley.errors import ExchangeError, Refusal, SettingError, TermsError, Unavailable
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import AccountStatement

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.data.databases.catalogue import open_database
+from parley.data.databases import open_database
 from parley.data.databases.database import parse_uri
 from parley.errors import SettingError
 

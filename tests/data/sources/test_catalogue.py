@@ -8,7 +8,7 @@ import parley
 from parley.data import read_table
 from parley.data.sources import SOURCES, open_table
 from parley.data.sources.csv_file import CsvFile
-from parley.data.sources.data_frame import FrameTable
+from parley.data.sources.held import FrameTable
 from parley.data.sources.parquet import ParquetFolder
 from parley.data.table import numbers
 from parley.errors import DataError

@@ -7,7 +7,7 @@ from samples import make_terms, regression_table
 import parley
 from parley.data.holdout import parts_of
 from parley.data.sources import Chunk, open_table, same_table
-from parley.data.sources.data_frame import FrameTable
+from parley.data.sources.held import FrameTable
 from parley.data.sources.source import AT_ONCE, column_names
 from parley.data.streamed import StreamedDesign
 from parley.data.table import numbers

@@ -12,7 +12,7 @@ from parley.decisions.games.stakes import noise_law
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
+from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.outlook.worth import require_worth
 from parley.decisions.planning.planner import plan
 from parley.errors import BelowBaselineError, SettingError

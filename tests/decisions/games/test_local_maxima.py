@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from game_samples import NOISE, random_weakest_link, weakest_link
 
-from parley.decisions.games.local_maxima import LocalMaxima
 from parley.decisions.games.stakes import Demand
-from parley.decisions.games.weakest_link import WeakestLink, play
+from parley.decisions.games.weakest_link import LocalMaxima, WeakestLink, play
 from parley.decisions.knowledge.privacy_cost import CURVES, PrivacyCosts
 from parley.terms import PrivacyCost
 

@@ -6,8 +6,7 @@ import pytest
 from samples import GAUSSIAN, class_table, make_terms, regression_table
 
 import parley
-from parley.decisions.games.break_even import break_even
-from parley.decisions.games.equal_owners import equal_owners
+from parley.decisions.games.break_even import break_even, equal_owners
 from parley.decisions.games.negotiate import common_game, negotiate
 from parley.decisions.games.stakes import common_stakes
 from parley.errors import DataError, SettingError, TermsError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parley.decisions.knowledge.learning_curve import REACH, SIDES, LearningCurve
+from parley.decisions.knowledge.baselines import REACH, SIDES, LearningCurve
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.learning.outcome.boosting import LEAST_ROWS
 

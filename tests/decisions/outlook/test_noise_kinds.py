@@ -12,7 +12,7 @@ from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
+from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.protocol.aggregation import DistributedNoise, OneNoise
 from parley.protocol.setup import resolve

@@ -7,8 +7,7 @@ import parley
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
-from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy, remedies
+from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy, compare_noise, remedies
 from parley.decisions.planning.noise_terms import shared_terms
 from parley.report.words.forecast import remedy_line
 

@@ -24,7 +24,7 @@ from hosted_consortium import HOSTS, HostedConsortium
 from kernels import balanced_sample, balanced_terms, several_kernels
 
 import parley
-from parley.audit.exact.other_instructions import kernel_setting, kernels
+from parley.audit.agreement import kernel_setting, kernels
 from parley.data.public_numbers import PublicNumbers
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances

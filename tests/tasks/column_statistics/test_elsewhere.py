@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import ParleyError
-from parley.learning.asking import ask_elsewhere
-from parley.learning.deployed import open_federation, prepare_run
+from parley.learning.deployed import ask_elsewhere, open_federation, prepare_run
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 
 TERMS = """

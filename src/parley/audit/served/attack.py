@@ -1,31 +1,184 @@
 """A served owner as a black box: the daemon that production runs, over TLS and gRPC, on an audit table with books of
 its own."""
 
+import json
+import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from parley.audit.attacker import AuditedOwner
 from parley.audit.distinguishing import check_confidence
-from parley.audit.planted import Coins, Guesses, plant
+from parley.audit.planted import Coins, Guesses, PlantedPairs, flipped, plant
 from parley.audit.served.noise_law import RepeatVerdict, ServedVerdict, find_repeats, judge_noise
-from parley.audit.served.table import HERE, PROGRAM, ServedTable, daemon, make_table, open_table
-from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
+from parley.durable import create, make_folder
+from parley.errors import ContradictionError, ExchangeError, SettingError, TermsError, Unavailable
 from parley.learning.algorithms.algorithm import Progress
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import AccountStatement, AnswerReply
 from parley.network.exchange.remote import Peer, RemoteOwner
-from parley.protocol.queries import Query
+from parley.network.identity.certificate_authority import issue, make_authority, make_request
+from parley.network.identity.settings import Identity, OwnerSettings, load_owner
+from parley.network.serving.offer import consider
+from parley.network.serving.opening import open_ledger
+from parley.owner.acceptance_summary import require_ledger
+from parley.owner.ledger.account import Head
+from parley.owner.other_books import NOBODY
+from parley.protocol.queries import Query, Tables
 from parley.protocol.stages import Part
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
-PATIENCE = 60.0  # seconds for an answer
-FEWEST = 2  # tables, each served by a start of its own: noise must not come again at the next
-PAUSE = 0.1  # seconds before an owner that is not ready is asked again
+CERTIFICATE_DAYS = 60  # that its certificates are good for
+TABLE_FORMAT = "parley-audit-1"
+
+
+@dataclass(frozen=True, eq=False)
+class ServedTable:
+    """A table that an audit made, where its things lie, and where its ledger's chain ended when its terms were
+    accepted: whoever serves other books, or this ledger with another table, cannot show the same."""
+
+    folder: Path
+    planted: PlantedPairs
+    coins: Coins
+    accepted: Head
+
+    @property
+    def settings_file(self) -> Path:
+        """What its daemon is started with."""
+        return self.folder / "owner" / "owner.toml"
+
+    @property
+    def settings(self) -> OwnerSettings:
+        return load_owner(self.settings_file)
+
+    @property
+    def identity(self) -> Identity:
+        """Of who attacks: the learner that the terms name, certified by the audit's own authority."""
+        folder = self.folder / "learner"
+        name = self.planted.setup.terms.learning.learner
+        return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
+
+    def exact(self, query: Query) -> Floats | None:
+        """What the table says to a question of training, without noise [size]; None where rows are drawn in secret."""
+        question = self.planted.setup.part(self.planted.name).training.question
+        return None if question.draws else question.bounded(query, self._prepared).value.reshape(-1)
+
+    @cached_property
+    def _prepared(self) -> Tables:
+        owner = AuditedOwner(self.planted.name, self.planted.table(self.coins))
+        return owner.prepare(self.planted.setup).tables
+
+
+def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.Generator) -> ServedTable:
+    """A new audit table with its books in a folder that must not exist: its coins are thrown, and its terms accepted.
+
+    No row of anybody is in it, and its ledger's lifetime budget is what the terms cost, so nothing else can ever be
+    asked of it.
+    """
+    terms, name = planted.setup.terms, planted.name
+    require_other_learner(terms, name)
+    if folder.exists():
+        raise SettingError(f"{folder}: exists already; an audit makes a table and books of its own, in a new folder")
+    owner, coins = folder / "owner", flipped(len(planted), rng)
+    for place in (folder, owner, folder / "learner", folder / "authority"):
+        make_folder(place)
+    planted.table(coins).to_parquet(owner / "table.parquet")
+    _certify(folder, {name: owner, terms.learning.learner: folder / "learner"})
+    lifetime = upper(terms.promised_epsilon(name)), terms.privacy.delta
+    settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen, movable=True)
+    certificate = folder / "learner" / f"{terms.learning.learner}.crt"
+    offer = consider(terms, settings, certificate, other_books=NOBODY)
+    offer.accept()
+    ledger = require_ledger(offer.owner)
+    head = ledger.head
+    ledger.close()
+    content = {"format": TABLE_FORMAT, "terms": terms.hash, "owner": name, "coins": coins.tolist(), "head": vars(head)}
+    create(folder / "audit.json", json.dumps(content).encode())
+    return ServedTable(folder, planted, coins, head)
+
+
+def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
+    """The audit table that was made there for the same terms and owner, to be attacked; refused if there is another."""
+    try:
+        content: dict[str, Any] = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+        known = (content["format"], content["terms"], content["owner"], len(content["coins"]))
+        coins, head = np.array(content["coins"], dtype=np.int64), Head(**content["head"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise SettingError(f"{folder}: expected a folder that an audit made (parley audit --served)") from None
+    if known != (TABLE_FORMAT, planted.setup.hash, planted.name, len(planted)):
+        raise SettingError(f"{folder}: its table was made for other terms, or for another owner; make a new one")
+    return ServedTable(folder, planted, coins, head)
+
+
+def require_other_learner(terms: Terms, name: str) -> None:
+    """Refuse terms by which nobody is served who is not the owner itself."""
+    if terms.learning.topology is not None or terms.learning.learner == name:
+        raise TermsError(
+            f"{name}: expected terms with a learner that is not this owner: its daemon answers itself alone"
+        )
+
+
+def _certify(folder: Path, members: dict[str, Path]) -> None:
+    """An authority of the audit's own, and a certificate for each member, in its folder."""
+    authority = folder / "authority"
+    make_authority(authority, "Parley audit", CERTIFICATE_DAYS)
+    for name, place in members.items():
+        make_request(place, name)
+        certificate, _ = issue(authority, place / f"{name}.csr", CERTIFICATE_DAYS)
+        for file in (certificate, authority / "ca.crt", authority / "ca.crl"):
+            shutil.copy(file, place)
+
+
+START_TIMEOUT_S = 60.0  # seconds for a daemon to start, and to stop
+DEFAULT_PROGRAM = (sys.executable, "-m", "parley")  # that serves, unless another is named
+LOOPBACK_ADDRESS = "127.0.0.1:0"  # on this machine, at any port
+
+
+@contextmanager
+def daemon(program: Sequence[str], settings_file: Path) -> Iterator[str]:
+    """Where the owner's daemon listens, which runs as a process of its own until the block ends."""
+    log = settings_file.with_name("daemon.log")
+    with log.open("wb") as lines:
+        command = [*program, "owner", "serve", str(settings_file)]
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=lines, stderr=lines)  # noqa: S603 - the operator's own program
+        except OSError as error:
+            raise SettingError(f"{program[0]}: cannot be started: {error.strerror}") from None
+    try:
+        yield listening(log, lambda: process.poll() is None)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(START_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def listening(log: Path, alive: Callable[[], bool]) -> str:
+    """The address that the daemon's log names once it serves."""
+    until = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < until and alive():
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+            if '"serving"' in line and line.endswith("}"):
+                return str(json.loads(line)["listen"])
+        time.sleep(0.02)
+    raise SettingError(f"{log}: the daemon did not begin to serve; its log says why")
+
+
+ANSWER_TIMEOUT_S = 60.0  # seconds for an answer
+LEAST_TABLES = 2  # tables, each served by a start of its own: noise must not come again at the next
+RETRY_PAUSE_S = 0.1  # seconds before an owner that is not ready is asked again
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +198,8 @@ def audit_served(
     terms: Terms,
     name: str,
     folder: Path,
-    tables: int = FEWEST,
-    program: Sequence[str] = PROGRAM,
+    tables: int = LEAST_TABLES,
+    program: Sequence[str] = DEFAULT_PROGRAM,
     seed: int | None = None,
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
@@ -58,14 +211,14 @@ def audit_served(
     claim with probability at most 1 - confidence (`one_run_bound`); honest noise is called another, or drawn before,
     with probability at most `noise_law.FALSE_ALARM`.
     """
-    began, tables = time.perf_counter(), whole(tables, "tables", least=FEWEST)
+    began, tables = time.perf_counter(), whole(tables, "tables", least=LEAST_TABLES)
     check_confidence(terms.privacy.delta, confidence)
     planted, rng = plant(terms, name), np.random.default_rng(seed)
     if folder.exists():
         raise SettingError(f"{folder}: exists already; an audit makes tables and books of its own, in a new folder")
     rounds, heard = len(planted.setup.part(name).training.rounds), []
     for number in range(tables):
-        table = make_table(folder / f"table-{number + 1}", planted, HERE, rng)
+        table = make_table(folder / f"table-{number + 1}", planted, LOOPBACK_ADDRESS, rng)
         with daemon(program, table.settings_file) as address, reached(table, address) as owner:
             heard.append(attack(table, owner, _within(progress, number * rounds, tables * rounds)))
     with daemon(program, table.settings_file) as address, reached(table, address) as owner:
@@ -149,7 +302,7 @@ def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
     """Where the agreement stands before anything is asked, if the ledger's chain is that of the audit table and holds
     no answer yet."""
     terms, known = table.planted.setup.terms, table.accepted
-    statement = owner.statement(terms.hash, terms.learning.learner, PATIENCE, known.entries)
+    statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
         raise ExchangeError(
             f"{owner.name}: who listens there serves other books than the audit table's; nothing was asked"
@@ -161,14 +314,14 @@ def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
 
 def _asked(owner: Peer, query: Query, rules: Scrutiny) -> AnswerReply:
     """The owner's answer, waited for as long as asking again may help."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + ANSWER_TIMEOUT_S
     while True:
         try:
-            return owner.ask(query, *rules.expected(query), PATIENCE)
+            return owner.ask(query, *rules.expected(query), ANSWER_TIMEOUT_S)
         except Unavailable:
             if time.monotonic() > until:
                 raise
-            time.sleep(PAUSE)
+            time.sleep(RETRY_PAUSE_S)
 
 
 def _debited_once(

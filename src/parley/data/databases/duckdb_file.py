@@ -19,7 +19,7 @@ from parley.data.databases.database import (
     plain_type,
     quoted,
 )
-from parley.data.databases.unfinished import sorting_folder
+from parley.durable import sorting_folder
 from parley.errors import DatabaseError, DataError
 
 SETTINGS = {

@@ -24,11 +24,10 @@ import pyarrow.parquet as pq
 
 from parley.data.cells import READABLE, readable
 from parley.data.databases.database import Column, Database, Request, plain_batch, plain_schema
-from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest
 from parley.data.sources.parquet import ParquetFolder
-from parley.durable import PRIVATE, create, explained, sync_folder
+from parley.durable import PRIVATE, create, explained, sync_folder, unfinished_folder
 from parley.errors import DataError, SettingError
 
 GROUP_BYTES = 32 << 20  # of a row group, about

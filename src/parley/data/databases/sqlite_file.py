@@ -26,7 +26,7 @@ from parley.data.databases.database import (
     ordered,
     quoted,
 )
-from parley.data.databases.unfinished import sorting_folder
+from parley.durable import sorting_folder
 from parley.errors import DatabaseError, DataError
 
 SORTS_IN = "PRAGMA temp_store_directory = '{}'"  # for all of this process, until it is empty again

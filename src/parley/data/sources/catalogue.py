@@ -8,11 +8,10 @@ import pandas as pd
 
 from parley.data.sources.arrow_file import ArrowFile
 from parley.data.sources.csv_file import csv_file
-from parley.data.sources.data_frame import FrameTable
 from parley.data.sources.files import StoredFile
+from parley.data.sources.held import DatFile, FrameTable
 from parley.data.sources.parquet import ParquetFile, ParquetFolder
 from parley.data.sources.source import TableSource
-from parley.data.sources.text_file import DatFile
 from parley.durable import store_address
 from parley.errors import DataError
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from parley.data.sources.csv_rows import AS_WRITTEN, FORM, PACKED, CsvRows, CsvWays
 from parley.data.sources.files import DataFile, LocalFile
+from parley.data.sources.held import TextFile
 from parley.data.sources.source import TableSource
-from parley.data.sources.text_file import TextFile
 from parley.errors import DataError
 
 HELD = 32 << 20  # bytes of a file that is held once it was read

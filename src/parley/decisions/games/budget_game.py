@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.decisions.games.best_response import maximise
+from parley.decisions.games.game import maximise
 from parley.decisions.games.stakes import CommonStakes, Stakes
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.coalition import prefix

@@ -10,10 +10,9 @@ import itertools
 
 import numpy as np
 
-from parley.decisions.games.best_response import maximise
-from parley.decisions.games.local_maxima import LocalMaxima
+from parley.decisions.games.game import maximise
 from parley.decisions.games.payments import EXACT_UP_TO, Deal, what_would_help
-from parley.decisions.games.weakest_link import Play, WeakestLink, play, stable_play, starts
+from parley.decisions.games.weakest_link import LocalMaxima, Play, WeakestLink, play, stable_play, starts
 from parley.errors import NoEquilibriumError, SettingError
 from parley.protocol.aggregation import Members
 from parley.validate import Floats, positive

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.decisions.games.best_response import GOLDEN
 from parley.decisions.games.budget_game import BudgetGame, stable_coalition
+from parley.decisions.games.game import GOLDEN
 from parley.decisions.outlook.coalition import prefix
 from parley.errors import NoEquilibriumError, SettingError
 from parley.protocol.aggregation import Members

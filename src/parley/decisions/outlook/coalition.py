@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.knowledge.baselines import trees_alone
-from parley.decisions.knowledge.learning_curve import LearningCurve
+from parley.decisions.knowledge.baselines import LearningCurve, trees_alone
 from parley.errors import SettingError
 from parley.protocol.aggregation import CoalitionNoise, EachOwnerNoise, Members
 from parley.validate import Floats, finite

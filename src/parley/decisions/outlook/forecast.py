@@ -10,8 +10,7 @@ import numpy as np
 from parley.data.blocks import one_thread
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
-from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
-from parley.decisions.expectation.prospect import NO_OPTIMUM, Law, prospect
+from parley.decisions.expectation.expectation import NO_OPTIMUM, REPLICATES, Expectation, Law, Method, prospect
 from parley.decisions.expectation.published import PublishedBounds, published_bounds
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.coding import CodingCost, coding_cost

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.knowledge.baselines import best_cost, fit_errors
+from parley.decisions.knowledge.baselines import LearningCurve, best_cost, fit_errors
 from parley.decisions.knowledge.heterogeneity import Heterogeneity, assumed_heterogeneity
-from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import bent
 from parley.decisions.outlook.coalition import coalition_cost

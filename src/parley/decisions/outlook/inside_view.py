@@ -20,8 +20,8 @@ from scipy.special import fdtrc
 from parley.data import Design
 from parley.data.blocks import one_thread
 from parley.data.sources import Table
+from parley.decisions.knowledge.baselines import LearningCurve
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
-from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
 from parley.decisions.outlook.forecast import Forecast, forecast

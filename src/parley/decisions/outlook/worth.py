@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.blocks import one_thread
-from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.expectation.prospect import prospect
+from parley.decisions.expectation.expectation import Expectation, prospect
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.decisions.outlook.outlook import Outlook
 from parley.errors import BelowBaselineError, DataError

@@ -1,6 +1,6 @@
 """A first look at every candidate: ways of descending, rounds, steps, clips and starts, by moments alone.
 
-Near its goal any cost is quadratic, and a clip that binds makes it another one (`clipped`); what rounds and steps make
+Near its goal any cost is quadratic, and a clip that binds makes it another one (`binding`); what rounds and steps make
 of that is looked up (`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as
 long as that helps. What comes out is where to look closer; the figures that decide come from the forecast itself.
 """
@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.decisions.expectation.binding import RARELY, on_the_way
-from parley.decisions.expectation.clipped import ClippedLandscape, clipped_landscape
+from parley.decisions.expectation.binding import RARELY, ClippedLandscape, clipped_landscape, on_the_way
 from parley.decisions.expectation.responses import DESCENTS, DescentWay, response
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Landscape

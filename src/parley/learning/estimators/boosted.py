@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from parley.errors import SettingError
-from parley.learning.estimators.one_table import OWNER, fit_table
+from parley.learning.estimators.linear import OWNER, fit_table
 from parley.learning.outcome.model import JointModel, discreet
 from parley.learning.outcome.shapes import Shapes
 from parley.terms import Terms

@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,7 +13,6 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
-from parley.learning.estimators.one_table import OWNER, fit_table
 from parley.learning.outcome.model import (
     JointClassifier,
     JointLogisticClassifier,
@@ -20,9 +22,37 @@ from parley.learning.outcome.model import (
     JointSoftmaxClassifier,
     discreet,
 )
+from parley.learning.outcome.result import Result
+from parley.learning.prediction import learn_model
+from parley.owner.ledger import Ledger
+from parley.owner.owner import Owner
+from parley.protocol.task import RunSettings
 from parley.terms import Terms
 from parley.terms.rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
+
+OWNER = "owner"  # how terms call who fits
+
+
+def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
+    """What comes of the terms on this table; without a seed with exact noise, debited from a ledger of its own."""
+    return _release(terms, table) if seed is None else _study(terms, table, seed)
+
+
+def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
+    return learn_model(terms, [Owner(OWNER, table)], RunSettings(seed=seed, measure=False))
+
+
+def _release(terms: Terms, table: pd.DataFrame) -> Result:
+    """The course of a release, with books that are closed when it is over."""
+    epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
+    with (
+        TemporaryDirectory() as folder,
+        closing(Ledger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None, remembered=False)) as ledger,
+    ):
+        owner = Owner(OWNER, table, ledger=ledger)
+        owner.accept(terms)
+        return learn_model(terms, [owner], RunSettings(measure=False))
 
 
 class _PrivateEstimator(JointModel):

@@ -37,6 +37,7 @@ from parley.losses import make
 from parley.losses.loss import Poisson
 from parley.protocol.task import Task, task_named
 from parley.terms.catalogue import MODELS
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import Floats
 
 
@@ -194,7 +195,7 @@ class JointSurvivalModel(JointModel):
     @property
     def periods_(self) -> Floats:
         """The ends of the periods."""
-        return np.array(self.preparation_.model.periods or ())
+        return np.array(SurvivalModel.expect(self.preparation_.model).periods)
 
     def predict_hazard(self, X: Any) -> Floats:
         """With which probability it happens in each period to who survived those before [n, periods]."""

@@ -4,7 +4,7 @@ first row again.
 What was verified lies in a file of its own beside the ledger (`NAME.ledger.verified`): how many rows, the hash of the
 last one, and every account as it then stood. Formal guarantee: a ledger that was opened follows, row by row, from what
 was remembered; and it is the one that was remembered, or goes on from it (and from its last answer, which
-`connections.Drawing` notes). So a ledger alone that was put back to an older state, or replaced, is refused. The rows
+`chain.Drawing` notes). So a ledger alone that was put back to an older state, or replaced, is refused. The rows
 before are believed, unless there are at most `FULLY` of them: somebody's edit there is found by `Ledger.verify`
 (`parley owner ledger --verify`). Who may write to the folder can forge all these files, as the chain itself (`chain`).
 """

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from parley.learning.run_options import RunOptions
 from parley.numerals import number, percent
+from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import cost_sentence

@@ -14,7 +14,7 @@ import pandas as pd
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.numerals import number
 from parley.owner.owner import Owner

@@ -12,6 +12,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.dynamics.question import TrajectoriesQuestion, layout_of, trajectory_preparation
+from parley.tasks.dynamics.terms import PlantModel
 from parley.tasks.recorded_moments import several_recordings
 from parley.terms import Model, Terms
 
@@ -61,10 +62,10 @@ class Dynamics(Task):
         return ()
 
     def record_column(self, model: Model) -> str:
-        return str(model.trajectory)
+        return PlantModel.expect(model).trajectory
 
     def record_rows(self, model: Model) -> int:
-        return model.samples or 1
+        return PlantModel.expect(model).samples
 
     def several(self, agreement: Agreement) -> str:
         return several_recordings(agreement.setup, agreement.part.name)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import write_file
-from parley.learning.run_options import RunOptions
 from parley.numerals import percent
+from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
 from parley.tasks.heterogeneity.agreement import heterogeneity_agreement

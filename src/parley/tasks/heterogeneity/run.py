@@ -21,8 +21,7 @@ from scipy.special import gammaincinv
 
 from parley.errors import DataError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
-from parley.learning.asking import Asked, ask_here
-from parley.learning.deployed import DeployedRun, prepare_run
+from parley.learning.deployed import Asked, DeployedRun, ask_here, prepare_run
 from parley.learning.owners import accepting_owners, require_room
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner

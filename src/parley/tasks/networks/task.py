@@ -18,6 +18,7 @@ from parley.report.extras import extras
 from parley.tasks.networks.architectures import NetworkParameters
 from parley.tasks.networks.correlated_terms import CORRELATED
 from parley.tasks.networks.question import NetworkPreparation, network_preparation
+from parley.tasks.networks.terms import NetworkModel
 from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
@@ -56,7 +57,7 @@ class Networks(Task):
 
     def purpose(self, agreement: Agreement) -> list[str]:
         """From how many columns what is predicted, by which network."""
-        preparation, model = agreement.setup.preparation, agreement.setup.terms.model
+        preparation, model = agreement.setup.preparation, NetworkModel.expect(agreement.setup.terms.model)
         shown = ", ".join(map(printable, preparation.features[:12])) + (" …" if len(preparation.features) > 12 else "")
         hidden = "" if model.layers is None else f" with hidden layers of {', '.join(map(str, model.layers))}"
         return [

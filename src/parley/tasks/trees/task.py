@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.data.headers import ranges
 from parley.data.holdout import counted_rows
-from parley.data.ranges import ranges
 from parley.losses import Objective
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
@@ -17,7 +17,7 @@ from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, tree_preparation
 from parley.tasks.trees.structure import make_structure
-from parley.tasks.trees.terms import error_limit
+from parley.tasks.trees.terms import TreesModel, error_limit
 from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
@@ -71,7 +71,7 @@ class Trees(Task):
         """From which columns what is predicted, who decided where they are cut, and what gaps do."""
         preparation, model = agreement.setup.preparation, agreement.setup.terms.model
         columns = ", ".join(map(printable, (*preparation.features, model.target)))
-        pairs = ", and coarser ones of two columns together" if model.depth == 2 else ""
+        pairs = ", and coarser ones of two columns together" if TreesModel.expect(model).depth == 2 else ""
         gaps = ", ".join(printable(encoding.column, 40) for encoding in preparation.encodings if encoding.fills)
         return [
             f"Model: {model.kind} from the columns {columns}.",

@@ -1,17 +1,66 @@
-"""Files of text: they declare the names of their columns alone. Cells stay text until converted, one by one."""
+"""Tables that are held in memory: data frames, and small files of text.
+
+A data frame declares its columns' dtypes. A file of text declares the names of its columns alone: cells stay text until
+converted, one by one.
+"""
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 
 from parley.data.sources.files import file_digest
-from parley.data.sources.source import HeldTable
+from parley.data.sources.source import TableSource
 from parley.durable import file_version
 from parley.errors import DataError
+
+
+class HeldTable(TableSource):
+    """A table that is held in memory: what becomes of its file afterwards changes no row."""
+
+    @property
+    @abstractmethod
+    def held(self) -> pd.DataFrame:
+        """All rows of the table as a data frame."""
+
+    @cached_property
+    def example(self) -> pd.DataFrame:
+        return self.held.iloc[:0]
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        return self.held
+
+    def require_unchanged(self) -> None:
+        """Nothing to check: all rows were read when the table was opened."""
+
+
+class FrameTable(HeldTable):
+    """The rows of a data frame, counted from its first one, under names that are text."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        super().__init__()
+        self._held = frame.reset_index(drop=True)
+        if not all(type(name) is str for name in frame.columns):  # once a run in studies: pandas takes long
+            self._held.columns = frame.columns.map(str)
+
+    @property
+    def held(self) -> pd.DataFrame:
+        return self._held
+
+    def digest(self) -> bytes:
+        """Of the cells, and of the columns' names and types."""
+        frame = self._held
+        names = "\n".join(f"{column!r} {kind}" for column, kind in zip(frame.columns, frame.dtypes, strict=True))
+        rows = pd.util.hash_pandas_object(frame, index=False).to_numpy(dtype=np.uint64)
+        return hashlib.sha256(b"frame" + names.encode() + b"\n" + rows.astype("<u8").tobytes()).digest()
 
 
 class TextFile(HeldTable):
