@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.outlook import Interval
-from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy
+from parley.decisions.outlook.remedies import LARGEST_EPSILON, Remedies, Remedy
 from parley.decisions.outlook.worth import Worth
 from parley.decisions.planning.planner import Proposal
 from parley.numerals import ends, number
@@ -226,7 +226,7 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     told += [] if crowd is None else [crowd]
     never = f" Never for {listed_names(list(found.never))}." if found.never and told else ""
     if not told:
-        return f"No ε up to {number(LARGEST)} and no number of owners like these would make joining worth it."
+        return f"No ε up to {number(LARGEST_EPSILON)} and no number of owners like these would make joining worth it."
     surely = "surely" if found.surely else "in half of the draws"
     so = "worth it for all that can gain" if some else "worth it"
     return f"It would be {so}, {surely}, {'; or '.join(told)}.{never}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parley.decisions.outlook.forecast import WhatIf
-from parley.decisions.outlook.outlook import SURE, Outlook, OwnerOutlook, Verdict
+from parley.decisions.outlook.outlook import SURE_SHARE, Outlook, OwnerOutlook, Verdict
 from parley.numerals import counted, ends, number, percent
 from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.accounting.meaning import WIDER, explanation
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAMED = 6  # owners in a sentence
 ONE = "One owner by itself has nobody to join. Whether the model is worth a budget, those know whom it will serve."
-NOBODY = "Stay: joining is worth it for no group of these owners. Each is as well off with a model of its own."
+NOBODY = "Stay: no group of these owners gains by joining. Each does as well with a model of its own."
 TITLE = "What joining saves each owner's customers, in % of what they cost alone"
 
 
@@ -89,7 +89,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 def inside_sentences(view: "InsideView") -> list[str]:
     """The verdict, what it rests on, and whether own rows are like the public sample's."""
-    from parley.decisions.outlook.inside_view import LEVEL
+    from parley.decisions.outlook.inside_view import TEST_LEVEL
 
     owner = view.owner
     gain = (
@@ -98,11 +98,11 @@ def inside_sentences(view: "InsideView") -> list[str]:
     price = f", {number(owner.price)} of it for its privacy cost (privacy_cost / value)" if owner.price else ""
     asks = f"the {number(view.least)} that make it worth it{price}"
     advice = {
-        "join": f"Join: {gain}; that is more than {asks}, in {SURE:.0%} of draws or more.",
-        "stay": f"Stay: {gain}; that is less than {asks}, in {SURE:.0%} of draws or more.",
+        "join": f"Join: {gain}; that is more than {asks}, in {SURE_SHARE:.0%} of draws or more.",
+        "stay": f"Stay: {gain}; that is less than {asks}, in {SURE_SHARE:.0%} of draws or more.",
         "unsure": f"Unsure: {gain}; that may be more or less than {asks}.",
     }[owner.verdict]
-    level = f"a test that errs in {LEVEL:.0%} of owners that do not"
+    level = f"a test that errs in {TEST_LEVEL:.0%} of owners that do not"
     trees = {
         "boosted trees": "Boosted trees of own rows are ahead of a linear model: little is left for joining to add.",
         "linear and trees": "Trees of own rows correct the linear model, alone and with the others.",
