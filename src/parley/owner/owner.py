@@ -207,7 +207,7 @@ class Owner:
         afterwards.
 
         Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
-        the answer is computed again and must come out the same (`sharing.Shares`).
+        the answer is computed again and must come out the same (`ring.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)
@@ -337,7 +337,7 @@ def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     mechanism has none, or hosts draw the noise: of finitely many bits, so that some of its delta is the probability
     that it fails, as that of names is. It knows no secret draws either."""
     privacy = terms.privacy
-    if terms.noise.approximate or terms.learning.poisson or task_of(terms).fails(terms):
+    if terms.noise.approximate or terms.learning.poisson or task_of(terms).noise_may_fail(terms):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

@@ -12,7 +12,7 @@ names that are candidates in one table only, with noisy counts of at least the t
   So one of them leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
 - Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in
   A) + delta_1 + p <= e^eps (P(M(D') in A) + p) + delta_1 + p: in all (eps, delta_1 + (1 + e^eps) p)-DP. The threshold
-  makes (1 + e^eps) p at most `delta_2`. Other releases under the same agreement are part of (1), adaptively chosen or
+  makes (1 + e^eps) p at most delta_2. Other releases under the same agreement are part of (1), adaptively chosen or
   not, as long as names are released once.
 - t is larger than the exact law of the samplers needs by a billionth:
   more than their grids and roundings move a count or a tail.

@@ -7,7 +7,7 @@ out changes how many records there are, not the noise.
 
 A recipe says which bits there are. Who draws them, in the clear or in shares, is
 somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
-grid units only; how long a grid unit is, the mechanism chooses to fit (`shared_noise.py`).
+grid units only; how long a grid unit is, `SharedNoise` chooses to fit.
 """
 
 import math

@@ -12,7 +12,7 @@ the number.
 - Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number
   below 2^L. That is u + c modulo 2^L for a u that only host 0 knows and a c that
   only hosts 1 and 2 know: u + c less 2^L times the carry. One bit to convert, not L.
-- Bits become a sum with two messages (`circuits.weighted_sum` and the last one, which makes the shares replicated).
+- Bits become a sum with two messages (`weighted_sum` and the last one, which makes the shares replicated).
 """
 
 from collections import Counter

@@ -29,7 +29,7 @@ class MinimumQuestion(Question):
     """Rows are shortened until w |x| (several classes: sqrt 2 w |x|) is at most Xi; gradients then are.
 
     `bounded` has a sensitivity of its own kind: not how far a person moves the value, which is random, but twice how
-    far the value may be from the exact minimum. What the two together guarantee is said in `mechanisms.Perturbed`,
+    far the value may be from the exact minimum. What the two together guarantee is said in `linear_term.Perturbed`,
     which alone may release it.
     """
 
