@@ -1,6 +1,9 @@
 """Add a task: the share of records whose target lies above a public threshold. Nothing is predicted; owners only count.
 
 A task says how tables are prepared, what is asked and how it runs; acceptance, ledgers, hosts and messages follow.
+
+In the package: terms/catalogue.py, tasks/shares/__init__.py (new), tasks/shares/terms.py (new),
+tasks/shares/task.py (new)
 """
 
 from typing import ClassVar
