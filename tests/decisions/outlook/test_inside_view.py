@@ -190,7 +190,7 @@ def test_advice_is_about_what_joining_is_worth(tmp_path):
 
 
 def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
-    with pytest.raises(DataError, match="too few for a view"):
+    with pytest.raises(DataError, match="too few for an inside view"):
         inside_view(terms_for(4000, 5, tmp_path=tmp_path), parley.Owner("b", regression_table(5)))
     with pytest.raises((DataError, SettingError)):
         inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))

@@ -36,7 +36,7 @@ class Table:
     asked: list
     draws: int = 1  # each by a law of its own
 
-    def of(self, members):
+    def for_members(self, members):
         return replace(self, members=members)
 
     @property
