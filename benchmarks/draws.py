@@ -39,7 +39,7 @@ from parley.data import Design
 from parley.data.split import drawn
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import MinibatchQuery, Tables
-from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.queries.gradient import MinibatchQuestion
 from parley.protocol.setup import resolve
 from parley.validate import Floats
 

@@ -21,7 +21,7 @@ from parley.learning.start import starting_point
 from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
 from parley.terms import Terms
-from parley.terms.columns import is_defined
+from parley.terms.keys import is_defined
 from parley.terms.outcomes import SurvivalModel
 from parley.terms.sections import OWNER
 from parley.validate import Floats

@@ -165,8 +165,8 @@ def audit_command(
 def agreements_in(terms: Terms) -> list[Terms]:
     """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
     first; what is learned after statistics depends on them, and is not known yet."""
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
+    from parley.tasks.column_statistics.terms import column_statistics_agreement
+    from parley.tasks.heterogeneity.run import heterogeneity_agreement, terms_after_heterogeneity
 
     if terms.privacy.scale_epsilon is not None:
         return [column_statistics_agreement(terms)]

@@ -27,7 +27,7 @@ from parley.owner.warnings import noise_choice
 from parley.privacy.accounting.sampled import base_epsilon, sampled_ratio
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, MinibatchQuery
-from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.queries.gradient import MinibatchQuestion
 from parley.protocol.setup import resolve
 
 

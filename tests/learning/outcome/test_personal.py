@@ -12,10 +12,8 @@ from parley.learning.outcome.ridge import Centre, Ridge, _shares
 from parley.learning.outcome.shrinkage import pulled
 from parley.learning.outcome.verdict import Estimate
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression
-from parley.losses.objectives.classes import ClassesObjective
+from parley.losses.objectives.classes import ClassesObjective, OneVsAll, SoftmaxRegression
 from parley.losses.objectives.newton import projected_newton
-from parley.losses.objectives.one_vs_all import OneVsAll
-from parley.losses.objectives.softmax_regression import SoftmaxRegression
 
 TRUE = np.linspace(0.8, -0.6, 3)  # of `regression_table`
 

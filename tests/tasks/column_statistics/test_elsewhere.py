@@ -15,7 +15,7 @@ import parley
 from parley.cli.app import app
 from parley.errors import ParleyError
 from parley.learning.deployed import ask_elsewhere, open_federation, prepare_run
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 TERMS = """
 title = "Elsewhere"

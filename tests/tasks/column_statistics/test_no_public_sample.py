@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import StatisticsReader
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "from_files.md").read_text(encoding="utf-8")
 WARDS = {"surgery": 0.5, "cardiology": 0.3, "children": 0.2}

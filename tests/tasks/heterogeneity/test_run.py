@@ -16,8 +16,7 @@ from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.forecast import forecast
 from parley.errors import DataError, LedgerError, TermsError
 from parley.protocol.setup import resolve
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
-from parley.tasks.heterogeneity.run import ask_heterogeneity
+from parley.tasks.heterogeneity.run import ask_heterogeneity, heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import load_terms
 
 NAMES = ["x0", "x1", "x2"]

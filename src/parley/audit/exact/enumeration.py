@@ -227,7 +227,7 @@ def drawn_answers(question: Question, query: Query, tables: Tables, draws: Seque
 def largest_step(question: Question, answers: Floats, pairs: Sequence[tuple[int, int]], rows: int = 1) -> float:
     """How far one row moves an answer at most that is drawn or not, over half of the sensitivity; `rows`: of a person.
 
-    Formal guarantee that is tested: at most 1 (`queries.minibatch`).
+    Formal guarantee that is tested: at most 1 (`queries.gradient`).
     """
     moved = sizes(np.array([answers[more] - answers[less] for less, more in pairs]), question.norm)
     return float(moved.max() / (question.sensitivity / (2 * rows)))

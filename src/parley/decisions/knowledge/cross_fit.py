@@ -37,7 +37,7 @@ from parley.losses.loss import Loss
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.tree_folds import TreeFold, require_as_good, tree_folds
 from parley.terms import Terms
-from parley.terms.model import Trees
+from parley.terms.keys import Trees
 from parley.validate import Floats
 
 SETTLED_CURVATURE = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there

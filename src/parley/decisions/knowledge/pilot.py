@@ -33,7 +33,7 @@ from parley.protocol.queries import Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
 from parley.terms import Terms
-from parley.terms.study_noise import UNFORECAST
+from parley.terms.sections import UNFORECAST
 from parley.validate import Floats
 
 DRAWN_FITS = 16  # public fits as they may come out

@@ -14,9 +14,9 @@ from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import cost_sentence
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.tasks.column_statistics.run import ColumnStatisticsResult
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable

@@ -160,8 +160,7 @@ def recommend_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
-    from parley.tasks.ratings.recommendations import recommendations
-    from parley.tasks.ratings.recommender import Recommender
+    from parley.tasks.ratings.recommender import Recommender, recommendations
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
