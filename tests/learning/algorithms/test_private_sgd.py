@@ -180,7 +180,7 @@ def test_rounds_that_are_aborted_are_no_steps_of_adam():
                 raise AbortedRound("void")
             return [Answer("q", "a", 50, np.full(15, float(number)))]
 
-    final = run(algorithm, Flaky(), EachOwner(), Asker.of(setup), algorithm.start(np.zeros(15)))
+    final = run(algorithm, Flaky(), EachOwner(), Asker.from_setup(setup), algorithm.start(np.zeros(15)))
     assert final.theta[0] == pytest.approx(reference_adam([float(k) for k in range(1, 16, 2)], 0.01), rel=1e-12)
 
 

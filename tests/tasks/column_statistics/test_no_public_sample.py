@@ -114,8 +114,8 @@ def test_the_command_says_what_is_wrong(folder):
     for arguments, expected in (
         (["--owners", "x.toml", "--seed", "1"], "--owners"),
         (["--ledgers", "books", "--seed", "1"], "--seed"),
-        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning take together"),
-        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning take together"),
+        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning together need"),
+        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning together need"),
         (["--ledgers", "books"], "--lifetime 1 --lifetime-delta 1e-06"),
     ):
         done = CliRunner().invoke(app, ["scales", "terms.toml", *arguments])

@@ -145,7 +145,7 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
     short = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 1.0, "--lifetime-delta", 1e-5)
     assert (
         isinstance(short.exception, LedgerError)
-        or "this answer and learning take together" in short.output + short.stderr
+        or "this answer and learning together need" in short.output + short.stderr
     )
     out = ("--save", tmp_path / "apart.json", "--write", tmp_path / "ready.toml", "--json")
     done = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 4.0, "--lifetime-delta", 1e-5, *out)

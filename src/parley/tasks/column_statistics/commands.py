@@ -79,7 +79,7 @@ def column_statistics_command(
             _say_sight(asked, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
-        result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
+        result, unheard = column_statistics_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)

@@ -68,7 +68,7 @@ def heterogeneity_command(
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
         heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
-        result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
+        result, unheard = heterogeneity_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)

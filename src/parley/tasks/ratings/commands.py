@@ -57,7 +57,7 @@ def run_ratings(terms: Terms, options: RunOptions) -> None:
     if not (options.resume or options.anyway):
         require_items_worth(terms)
     heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-    _finish(items_result(heard), options, list(heard.unheard))
+    _finish(items_result(heard), options, list(heard.missing_owners))
 
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
