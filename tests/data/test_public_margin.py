@@ -330,7 +330,7 @@ def test_who_accepts_is_told(tmp_path):
     assert "What 12 trees predict for it is one more column" in lines
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
-    assert "from the pinned file, which whoever wrote the terms made" in said
+    assert "from the pinned file that came with the terms" in said
     assert "The pinned trees are those that this machine grows on the public sample." in said
 
 

@@ -1,8 +1,5 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
-import numpy as np
-
-from parley.data.forest import MarginForest, MarginLines
 from parley.errors import ParleyError, SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
 from parley.owner.disclosure import covering_epsilon, host_names, leakage_words, record_leakage
@@ -15,7 +12,6 @@ from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
-from parley.terms.model import Model
 from parley.terms.sections import OWNER
 from parley.terms.topology import edges
 from parley.validate import printable, upper
@@ -37,7 +33,7 @@ def acceptance_summary(
     """
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
-    model, learner = terms.model, printable(peer or terms.learning.learner)
+    learner = printable(peer or terms.learning.learner)
     covered = upper(covering_epsilon(terms, owner.name))
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(covered, terms.privacy.delta, 0.5)
@@ -48,14 +44,13 @@ def acceptance_summary(
         f"the key {key[:16]}…" if key else "any key that the authority signed"
     )
     task = agreement.setup.task
-    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *task.columns(model)))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash})",
         f"{'Learner' if peer is None else 'No learner; your own peer asks'}: {learner}. Who may ask: {callers}"
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
-        *_purpose(agreement, columns),
+        *task.purpose(agreement),
         *_counted(agreement),
         *map(printable, owner.table.remarks),
         *task.notes(agreement),
@@ -69,7 +64,7 @@ def acceptance_summary(
         f"{_limits(agreement)}{_smallest_epsilon(owner, terms)}{_copies(terms, covered)} "
         f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} even odds "
         f"beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
-        + task.several(agreement),
+        + task.group_promise(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECISION_WARNING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
@@ -104,14 +99,6 @@ def _neighbours(terms: Terms, owner: str) -> str:
     )
 
 
-def _purpose(agreement: Agreement, columns: str) -> list[str]:
-    """Return sentences that say what the answers are for."""
-    own, kind = agreement.setup.task.purpose(agreement), agreement.setup.terms.model.kind
-    if own is not None:
-        return own
-    return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
-
-
 def _counted(agreement: Agreement) -> list[str]:
     """Return sentences about which rows count, and what is public about their number."""
     terms, task = agreement.setup.terms, agreement.setup.task
@@ -125,8 +112,6 @@ def _counted(agreement: Agreement) -> list[str]:
             "rows and no others in the table, which leaves that number unchanged. How many rows each person has is not "
             "protected."
         )
-    if terms.task == PREDICTION:
-        lines.append("A row without a target counts as a record and contributes nothing.")
     return lines
 
 
@@ -274,64 +259,6 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
         f"What it costs: {now} Of the lifetime budget {budget}, {already} Reserved budget is never refunded, even if "
         "it is not used." + (deltas if lifetime[1] > 0 and held is None else "")
     )
-
-
-def _columns(agreement: Agreement) -> list[str]:
-    """Return which targets count as 1, and what is done to cells before they count."""
-    preparation, lines = agreement.setup.preparation, []
-    if preparation.target_words is not None:
-        lines.append(preparation.target_words)
-    filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
-    changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
-    coded: dict[str, list[str]] = {}
-    for encoding in preparation.encodings:
-        if encoding.words is not None:
-            coded.setdefault(encoding.words, []).append(printable(encoding.column, 40))
-    sentences = (
-        *coded.items(),
-        ("Missing cells are filled with public numbers and marked in", filled),
-        ("Transformed before use:", changed),
-    )
-    lines += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
-    forest, model = preparation.forest, agreement.setup.terms.model
-    if forest is not None:
-        origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
-        origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
-        coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
-        if isinstance(forest, MarginLines):
-            lines.append(
-                "The columns of a record are then centred, scaled, and clipped to where public rows end. What "
-                f"{counted(forest.margin.trees, 'tree')} predict for it is one more column per outcome ({origin}). The "
-                f"norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
-            )
-            return [*lines, "Training starts at what the trees predict, and a penalty pulls towards it."]
-        lines.append(
-            f"A record is then {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
-            "leaves in all), and 0 in all other leaves. That bounds its norm, whatever its cells hold."
-        )
-        if isinstance(forest, MarginForest):
-            lines.append(
-                f"What {forest.margin.trees:,} more trees predict for it is added up as a public margin: one column "
-                f"per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a fixed weight."
-            )
-        if preparation.origin is not None:
-            lines.append("Training starts at their public leaf values, and a penalty pulls towards them.")
-    return lines
-
-
-def _tree_origin(model: Model) -> str:
-    """Return who grew the trees."""
-    if model.preparation is None:
-        return "grown on the public sample"
-    return "from the pinned file that came with the terms; below it says whether this machine grows the same"
-
-
-def _classes(agreement: Agreement) -> str:
-    """Return the classes of a model that has several, by name."""
-    if agreement.setup.terms.model.predicts != "classes":
-        return ""
-    names = [printable(name, 40) for name in agreement.setup.preparation.classes]
-    return f"; its classes are {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def accepted(owner: Owner, terms: Terms) -> bool:

@@ -155,7 +155,7 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
     (`covering`).
     """
     terms = setup.terms
-    if terms.noise.approximate or setup.task.fails(terms):
+    if terms.noise.approximate or setup.task.noise_may_fail(terms):
         return Leakage(None, None, "nothing: some of delta is the probability that the noise fails")
     if not ALL_MECHANISMS[terms.privacy.mechanism].approximate:
         return pure_leakage(upper(covering_epsilon(terms, name)))

@@ -50,16 +50,22 @@ PERSON_COLUMN = re.compile(
     r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)"
 )
 
-UNTARGETED = "rows have no target: they count as records and contribute nothing"
-
 
 def figures(agreement: Agreement) -> dict[str, Any]:
-    """What limits a record, as numbers; a record bound of None where records are counted and nothing else limits
-    them."""
+    """What limits a record, as numbers."""
+    return agreement.setup.task.figures(agreement)
+
+
+def sentences(agreement: Agreement) -> list[str]:
+    """Sentences that say the same as `figures`."""
+    return agreement.setup.task.limits(agreement)
+
+
+def record_figures(agreement: Agreement) -> dict[str, Any]:
+    """The figures of records that are bounded one by one; a record bound of None where records are counted and nothing
+    else limits them."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
-    own, mechanism = agreement.setup.task.figures(agreement), training.series.mechanism
-    if own is not None:
-        return own
+    mechanism = training.series.mechanism
     bound, trees = training.question.bound, terms.model.trees
     forest, lined = preparation.forest, trees is not None and trees.refitted == 0
     return {
@@ -81,11 +87,9 @@ def figures(agreement: Agreement) -> dict[str, Any]:
     }
 
 
-def sentences(agreement: Agreement) -> list[str]:
-    """Sentences that say the same as `figures`."""
-    found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
-    if (own := task.limits(agreement)) is not None:
-        return own
+def record_sentences(agreement: Agreement) -> list[str]:
+    """Sentences that say the same as `record_figures`."""
+    found, terms = figures(agreement), agreement.setup.terms
     lines = [
         limit_words(agreement, found),
         "Ranges that values are clipped to: " + "; ".join(_range_words(agreement)) + ".",
@@ -294,11 +298,7 @@ def target_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
 
 def target_words(owner: Owner, agreement: Agreement) -> str | None:
     """How many of the owner's rows have no target, for its own eyes; None if all have one."""
-    train, held_out = agreement.tables.train, agreement.tables.held_out
-    usual = train.untargeted + held_out.untargeted, len(train) + len(held_out), UNTARGETED
-    if agreement.setup.terms.model.holdout_by is not None:  # every row counts 0 on one side
-        usual = train.untargeted + held_out.untargeted - len(train), len(train), UNTARGETED
-    missing, rows, what = agreement.setup.task.untargeted(owner, agreement) or usual
+    missing, rows, what = agreement.setup.task.untargeted(owner, agreement)
     if not missing:
         return None
     return f"In your table {missing:,} of {rows:,} {what}. This number stays with you and is never sent."

@@ -19,7 +19,7 @@ PREDICTION = "prediction"
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """`home`: the package whose `task` registers it, loaded when terms name it. `kind` (one of several, where `MODELS`
+    """`home`: the module that registers it, loaded when terms name it. `kind` (one of several, where `MODELS`
     has more for it) and `algorithm`: what terms call it; `whole`: whether a record's own parts are held out, and no
     record as a whole; `names`: whether it may release names, which needs a delta whatever the noise."""
 
@@ -123,14 +123,14 @@ AGGREGATION_RULES = {
 }
 
 TASKS = {
-    PREDICTION: TaskFacts("parley.learning"),
-    "column-statistics": TaskFacts("parley.tasks.column_statistics", algorithm="scales", names=True),
-    "dynamics": TaskFacts("parley.tasks.dynamics", "delayed-dynamics", "identification"),
-    "ratings": TaskFacts("parley.tasks.ratings", "matrix-factorization", "item-factors", whole=True),
-    "trees": TaskFacts("parley.tasks.trees", "boosted-classification", "boosted-trees"),
-    "networks": TaskFacts("parley.tasks.networks", "network-classification", "network-sgd"),
-    "counts": TaskFacts("parley.tasks.counts", "histogram", "counts"),
-    "reservoir": TaskFacts("parley.tasks.reservoir", "echo-state", "read-out"),
+    PREDICTION: TaskFacts("parley.tasks.prediction"),
+    "column-statistics": TaskFacts("parley.tasks.column_statistics.task", algorithm="scales", names=True),
+    "dynamics": TaskFacts("parley.tasks.dynamics.task", "delayed-dynamics", "identification"),
+    "ratings": TaskFacts("parley.tasks.ratings.task", "matrix-factorization", "item-factors", whole=True),
+    "trees": TaskFacts("parley.tasks.trees.task", "boosted-classification", "boosted-trees"),
+    "networks": TaskFacts("parley.tasks.networks.task", "network-classification", "network-sgd"),
+    "counts": TaskFacts("parley.tasks.counts.task", "histogram", "counts"),
+    "reservoir": TaskFacts("parley.tasks.reservoir.task", "echo-state", "read-out"),
 }
 
 _PLANT = ModelFacts("number", task="dynamics", section="parley.tasks.dynamics.terms:PlantModel", local_updates=False)

@@ -319,13 +319,15 @@ def make_model(
 ) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
     is; `trees`: those of a personal model."""
-    own: JointModel | None = _task(preparation).model(preparation, theta, terms_hash, released)
-    if own is not None:
-        return own
-    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
-    model = kind()._take(preparation, theta, terms_hash, released)
+    model = _task(preparation).model(preparation, theta, terms_hash, released)
     model.posterior_, model.trees_ = posterior, trees
     return model
+
+
+def prediction_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
+    """The same, of a model that predicts a column by its features."""
+    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
+    return kind()._take(preparation, theta, terms_hash, released)
 
 
 def _task(preparation: Preparation) -> Task:

@@ -301,8 +301,8 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
     if not ledger.exists():
         restored = " (parley owner restore)" if kind == "ledger" else ""
         raise LedgerError(
-            f"{ledger}: no such {kind}; check the path. If it is lost, put the latest copy back{restored}; {maker} makes "
-            "a first one"
+            f"{ledger}: no such {kind}; check the path. If it is lost, put the latest copy back{restored}; {maker} "
+            "makes a first one"
         )
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")

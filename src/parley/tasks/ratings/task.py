@@ -11,7 +11,8 @@ from parley.data import Design, Preparation
 from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import RunSettings, Task, register
+from parley.protocol.task import RunSettings, register
+from parley.tasks.bounded_records import BoundedRecords
 from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.table import rating_preparation, unlisted_words
 from parley.tasks.ratings.terms import RatingsModel
@@ -46,13 +47,13 @@ class ItemObjective(Objective):
         return V.ravel()
 
 
-class Ratings(Task):
+class Ratings(BoundedRecords):
     """A record is one user with all ratings; what comes out are items' factors."""
 
     name = "ratings"
     unit = "user"
     record = "user"
-    instead = (
+    refusal = (
         "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn "
         "items from ratings; parley train and parley learner run them (in Python: parley.train)"
     )
@@ -78,9 +79,6 @@ class Ratings(Task):
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[Preparation, Design | None]:
         return rating_preparation(terms.model), None
-
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
 
     def objective(self, model: Model) -> ItemObjective:
         return ItemObjective(regularisation=model.penalty)

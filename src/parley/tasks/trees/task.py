@@ -1,6 +1,6 @@
 """Boosted trees: what the trunk needs to know of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -47,22 +47,19 @@ class Trees(Task):
 
     name = "trees"
     predicts = True
-    instead = (
+    refusal = (
         "model.kind: boosted trees cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
         "instead simulate them (parley train without --ledgers, on made-up or public tables), or forecast a linear "
         "kind with a public sample and model.columns = 'bins', whose columns add up likewise"
     )
     questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
     commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.model:score_trees"}
-    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+    usual_commands = ("train", "learner run")
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[TreePreparation, Design | None]:
         return tree_preparation(terms), None
-
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
 
     def objective(self, model: Model) -> LeafValues:
         return LeafValues()
@@ -79,7 +76,7 @@ class Trees(Task):
             f"A round is one tree, with a leaf for each of {model.bins} equal steps within the bounds of a column, or "
             f"for each of its listed names{pairs}: the terms say so, and no row decided it."
             + (f" A missing cell of {gaps} has a leaf of its own." if gaps else ""),
-            "A row without a target counts, and contributes nothing.",
+            "A row without a target counts as a record and contributes nothing.",
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
@@ -147,9 +144,6 @@ class Trees(Task):
         from parley.report.figures.shape_functions import shape_functions  # a library that takes its time
 
         return shape_functions(result.model, result.theta)
-
-    def command(self, name: str) -> Callable[..., None] | None:
-        return None if name in self.usual else super().command(name)
 
 
 register(Trees())
