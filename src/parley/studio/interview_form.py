@@ -13,7 +13,7 @@ from parley.errors import DataError, SettingError
 from parley.report.words import interview as words
 from parley.studio.pages import TABLES, Studio, decimal, whole
 from parley.terms.catalogue import MODELS
-from parley.terms.columns import date_pattern
+from parley.terms.keys import date_pattern
 
 Given = Sequence[tuple[str, str]]  # a form's fields
 MOST_COLUMNS = 200  # that are shown

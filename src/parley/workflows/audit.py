@@ -12,8 +12,8 @@ from parley.report.extras import extras
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.words import audit as words
 from parley.report.words import membership
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
+from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.heterogeneity.run import heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import Terms, load_terms
 from parley.workflows.person import Person
 
@@ -194,7 +194,7 @@ def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> Audit
 
 def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
     """Who can be told to have been in the table of a model: an owner's own rows are read, for its own eyes."""
-    from parley.audit.attacks.trained_model import LARGEST, audit_model, own_rows
+    from parley.audit.attacks.trained_model import MAX_SHADOW_ROWS, audit_model, own_rows
     from parley.data import read_table
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of
@@ -214,7 +214,7 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
     else:
         members, others = read_table(attack.data), read_table(attack.population)
     with person.progress("shadow models") as progress:
-        largest = attack.largest or LARGEST
+        largest = attack.largest or MAX_SHADOW_ROWS
         found = audit_model(model, members, others, terms, owner, attack.models, attack.seed, progress, largest)
     if attack.plot is not None:
         from parley.report.figures import picture

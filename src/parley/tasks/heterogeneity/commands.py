@@ -11,7 +11,6 @@ from parley.numerals import percent
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import RunOptions
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
 from parley.terms import load_terms, write_terms
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ def heterogeneity_command(
     from parley.tasks.heterogeneity.run import (
         accepting_heterogeneity,
         ask_heterogeneity,
+        heterogeneity_agreement,
         heterogeneity_result,
         prepare_heterogeneity,
     )
@@ -68,7 +68,7 @@ def heterogeneity_command(
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
         heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
-        result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
+        result, unheard = heterogeneity_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)
