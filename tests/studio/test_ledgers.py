@@ -29,7 +29,7 @@ def client(folder):
 
 
 def test_every_ledger_of_the_folder_is_shown_with_or_without_settings(client, folder):
-    words = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "books"), "--lifetime", "2", "--anyway"]
+    words = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "books"), "--lifetime", "2", "--force"]
     done = CliRunner().invoke(parley, words)
     assert done.exit_code == 0, done.output
     listed = client.get("/owner").text

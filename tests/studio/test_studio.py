@@ -235,7 +235,7 @@ def test_saved_terms_say_what_comes_first_and_nothing_of_stakes_that_nobody_stat
     saved = (
         enter(stranger_at(studio_at(folder, play))).post("/play/save", data={"save_as": "later"}, headers=PROOF).text
     )
-    assert "Next: parley scales later.toml" in saved
+    assert "Next: parley column-stats later.toml" in saved
     assert SHARED not in saved
 
 
