@@ -35,31 +35,33 @@ def audit_command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
-        Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
+        Path | None, typer.Option("--terms", metavar="TERMS", help="With a model: the terms it was trained by.")
     ] = None,
     owner: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a model: who audits it, with its own rows. --served: whose daemon."),
+        typer.Option(
+            metavar="NAME", help="With a model: the owner that audits it with its own rows. --served: whose daemon."
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Of a model: the table it was trained on; left out: `data` in the terms."),
+        typer.Option(metavar="TABLE", help="With a model: the table it was trained on. Default: `data` in the terms."),
     ] = None,
     population: Annotated[
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="Of a model: rows that could have been in the table and were not; left out: those held out.",
+            help="With a model: rows that could have been in the table. Default: held-out rows.",
         ),
     ] = None,
     models: Annotated[
-        int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
+        int, typer.Option(help="With a model: the number of shadow models, and of attacked ones.", min=8)
     ] = MODELS,
     largest: Annotated[
         int | None,
         typer.Option(
             metavar="ROWS",
-            help="Of a model: the largest table that shadow models are trained on; left out: 50,000 rows.",
+            help="With a model: most rows of a shadow model's table. Default: 50,000.",
             min=40,
         ),
     ] = None,
@@ -84,16 +86,16 @@ def audit_command(
             "new folder.",
         ),
     ] = None,
-    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [2]")] = None,
+    tables: Annotated[int | None, typer.Option(help="With --served: audit tables; more prove more. [2]")] = None,
     program: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="--served: the parley that serves production; else this one.")
+        str | None,
+        typer.Option(metavar="COMMAND", help="With --served: the parley that serves production. Default: this one."),
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="--served: somebody else starts the daemon, there. Typed once, the audit table is made; typed again, "
-            "it is attacked.",
+            help="With --served: you start the daemon there. The first call makes its table, the second attacks it.",
         ),
     ] = None,
 ) -> None:

@@ -137,10 +137,10 @@ def init_command(
             "refuse, where no table has any. Asked for if left out (fill).",
         ),
     ] = None,
-    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
+    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
         float | None,
-        typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
+        typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
     uri: Annotated[
@@ -160,7 +160,7 @@ def init_command(
         typer.Option("--anyway", help="Write terms even where `parley scales` would see little, and be refused."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
     """From files as they are to planned terms: reads names, kinds and row counts of private tables.

@@ -24,11 +24,11 @@ def negotiate_command(
     ] = None,
     value: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Of one unit of test cost, to every owner whose terms state none."),
+        typer.Option(metavar="MONEY", help="Value of one unit of test cost, for owners that state none."),
     ] = None,
     privacy_cost: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Of each unit of epsilon, to every owner whose terms state none."),
+        typer.Option(metavar="MONEY", help="Cost of one unit of epsilon, for owners that state none."),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")

@@ -62,8 +62,9 @@ def acceptance_summary(
         f"What it promises {_to_whom(agreement)} ({Adjacency.of_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = "
         f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}{_copied(terms, covered)}. "
-        f"Who believed something about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% "
-        f"ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.group_promise(agreement),
+        f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} even odds "
+        f"beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{unless}."
+        + task.group_promise(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
