@@ -212,12 +212,12 @@ def test_words_that_no_message_carries_are_refused_before_the_first_round(made, 
 
 def test_terms_with_a_centre_have_no_peers(made, tmp_path):
     ring = made(4)
-    with pytest.raises(SettingError, match=r"'x' is no owner by these terms"):
+    with pytest.raises(SettingError, match=r"these terms have no owner 'x'"):
         prepare_peer(ring.terms, "x", tmp_path / "kept")
     centre = ring.terms.changed(learning={"algorithm": "gradient-descent", "topology": None})
-    with pytest.raises(SettingError, match=r"peers run 'gossip' alone"):
+    with pytest.raises(SettingError, match=r"peers run only 'gossip'"):
         prepare_peer(centre, "a", tmp_path / "kept")
     (ring.folder / "a.checkpoint").write_text("{}")
     run = prepare_peer(ring.terms, "a", ring.folder / "a.checkpoint")
-    with pytest.raises(SettingError, match="--resume goes on with it"):
+    with pytest.raises(SettingError, match="--resume continues it"):
         run.begin(resume=False)

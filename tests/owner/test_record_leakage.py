@@ -18,7 +18,7 @@ from parley.owner.owner import reservation
 from parley.privacy.accounting import shared_record_epsilon
 from parley.privacy.accounting.meaning import BIT, gaussian_bits, pure_leakage
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import write_terms
 
 SGD = {"learning__algorithm": "private-sgd", "learning__horizon": None, "learning__batches": 4, "learning__epochs": 3}

@@ -277,7 +277,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     assert 'href="/train?file=first.toml#release"' in client.get("/play").text
     place = {"file": "first.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}
     short = client.get("/train/release", params={**place, "lifetime": "4"}).text
-    assert "so much do scales and learning take together" in short
+    assert "scales and learning together need that much" in short
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
     assert "Scales first by first.toml" in page
     assert "A bin is read from" in page

@@ -27,7 +27,7 @@ from parley.owner.warnings import noise_choice
 from parley.privacy.accounting.sampled import base_epsilon, sampled_ratio
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, MinibatchQuery
-from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.queries.gradient import MinibatchQuestion
 from parley.protocol.setup import resolve
 
 
@@ -180,7 +180,7 @@ def test_rounds_that_are_aborted_are_no_steps_of_adam():
                 raise AbortedRound("void")
             return [Answer("q", "a", 50, np.full(15, float(number)))]
 
-    final = run(algorithm, Flaky(), EachOwner(), Asker.of(setup), algorithm.start(np.zeros(15)))
+    final = run(algorithm, Flaky(), EachOwner(), Asker.from_setup(setup), algorithm.start(np.zeros(15)))
     assert final.theta[0] == pytest.approx(reference_adam([float(k) for k in range(1, 16, 2)], 0.01), rel=1e-12)
 
 

@@ -42,7 +42,7 @@ def test_the_model_is_that_of_a_learner_in_process_that_replays_the_ledgers(bank
     assert parley.load_model(banks.folder / "model.json").theta_.tolist() == result["theta"]
     again = banks.learn("--resume")  # a finished run costs nothing more, and knows what it cost
     assert (again["theta"], again["owners"]) == (result["theta"], result["owners"])
-    assert "--resume goes on with it" in banks.fail()
+    assert "--resume continues it" in banks.fail()
     (banks.folder / "terms.checkpoint").unlink()
     assert banks.learn()["theta"] == result["theta"]  # nor does one from the start: the answers are stored
     assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
@@ -131,7 +131,7 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
             there = [name for name, query in questions.items() if name != "c" or query.round not in late]
             return [stored_answer(banks, name, terms, questions[name].round) for name in there]
 
-    final = run(plan.algorithm, Replay(), aggregation_of(terms), Asker.of(plan.setup), plan.start)
+    final = run(plan.algorithm, Replay(), aggregation_of(terms), Asker.from_setup(plan.setup), plan.start)
     np.testing.assert_array_equal(final.theta, kept.state.theta)
 
 

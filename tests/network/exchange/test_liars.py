@@ -147,7 +147,7 @@ def test_a_report_claims_no_more_than_the_learner_saw(banks):
     process.join(60)
     report = " ".join(out.read_text().split())
     assert process.exitcode == 0, report
-    assert "by each owner's own word every answer was debited" in report
+    assert "each owner states that every answer was debited" in report
     assert "What the terms promise, and each owner's own software keeps" in report
     assert "Guarantee:" not in report
     told = banks.learn("--resume")
