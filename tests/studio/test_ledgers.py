@@ -41,7 +41,7 @@ def test_every_ledger_of_the_folder_is_shown_with_or_without_settings(client, fo
     one = client.get("/owner", params={"file": "books/south.ledger"}).text
     assert "Books of south" in one
     assert "Lifetime budget: ε = 2" in one
-    assert "0.5 of it spent" in one
+    assert "0.5 is spent" in one
     assert len(re.findall("digest <code>[0-9a-f]{64}</code>", one)) == 1
     assert 'name="settings"' not in one  # nobody's settings say where its table is
     init = ["owner", "init", str(folder / "home"), "--name", "west", "--table", str(folder / "north.csv")]
