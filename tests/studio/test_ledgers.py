@@ -29,7 +29,7 @@ def client(folder):
 
 
 def test_every_ledger_of_the_folder_is_shown_with_or_without_settings(client, folder):
-    words = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "books"), "--lifetime", "2", "--anyway"]
+    words = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "books"), "--lifetime", "2", "--force"]
     done = CliRunner().invoke(parley, words)
     assert done.exit_code == 0, done.output
     listed = client.get("/owner").text
@@ -42,7 +42,7 @@ def test_every_ledger_of_the_folder_is_shown_with_or_without_settings(client, fo
     assert "Books of south" in one
     assert "Lifetime budget: ε = 2" in one
     assert "0.5 is spent" in one
-    assert len(re.findall("digest <code>[0-9a-f]{64}</code>", one)) == 1
+    assert len(re.findall("accepted table: <code>[0-9a-f]{64}</code>", one)) == 1
     assert 'name="settings"' not in one  # nobody's settings say where its table is
     init = ["owner", "init", str(folder / "home"), "--name", "west", "--table", str(folder / "north.csv")]
     assert CliRunner().invoke(parley, [*init, "--lifetime", "3"]).exit_code == 0

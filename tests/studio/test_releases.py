@@ -176,13 +176,15 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
 
 def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder, started):
     (folder / "terms.toml").write_text(clinic_terms(horizon=1))
-    words = ["train", str(folder / "terms.toml"), "--anyway", "--lifetime", "2", "--ledgers"]
+    words = ["train", str(folder / "terms.toml"), "--force", "--lifetime", "2", "--ledgers"]
     first = CliRunner().invoke(parley, [*words, str(folder / "books")])
     assert first.exit_code == 0, first.output
     assert "same table" not in first.stderr
     assert "Ledgers will be made" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
-    said = "books/north.ledger is a ledger for the same table as north's: ε = 1, δ = 0 is promised there, ε = 1 of it"
+    said = (
+        "books/north.ledger is a ledger for the same table as north's. It reserved ε = 1, δ = 0 and spent ε = 1 of it"
+    )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
     again = CliRunner().invoke(parley, [*words, str(folder / "deep" / "fresh")])
@@ -208,10 +210,10 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
     assert "hx-redirect" in release(client, **again, agreed="on", **anyway).headers
 
 
-@pytest.mark.parametrize("command", ["train", "scales", "learner run"])
+@pytest.mark.parametrize("command", ["train", "column-stats", "learner run"])
 def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(folder, command):
     file = folder / "first.toml"
-    file.write_text(SCALES if command == "scales" else clinic_terms())
+    file.write_text(SCALES if command == "column-stats" else clinic_terms())
     (folder / "none.toml").touch()
     place = (
         ["--owners", str(folder / "none.toml")] if command == "learner run" else ["--ledgers", str(folder / "books")]
@@ -256,7 +258,7 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     assert started == []
     release(client, agreed="on", foreseen="refused", anyway="on")
     release(client, agreed="on")
-    assert ["--anyway" in command for command in started] == [True, False]
+    assert ["--force" in command for command in started] == [True, False]
 
 
 SCALES = (
@@ -306,7 +308,7 @@ def test_owners_elsewhere_are_asked_by_their_addresses(folder, client):
     (folder / "first.toml").write_text(SCALES)
     first = form | {"file": "first.toml", "ready": "ready", "expect": load_terms(folder / "first.toml").hash}
     scales = release_command(studio_at(folder), first)
-    assert (scales[0], scales[4], scales[6:]) == ("scales", "--owners", ["--write", str(folder / "ready.toml")])
+    assert (scales[0], scales[4], scales[6:]) == ("column-stats", "--owners", ["--write", str(folder / "ready.toml")])
     with pytest.raises(SettingError, match="addresses"):
         release_command(studio_at(folder), form | {"addresses": "../addresses.toml"})
 

@@ -24,7 +24,7 @@ def negotiate_command(
     ] = None,
     value: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Value of one unit of test cost, for owners that state none."),
+        typer.Option(metavar="MONEY", help="Worth of one unit of test cost, where terms state none."),
     ] = None,
     privacy_cost: Annotated[
         float | None,
@@ -35,10 +35,7 @@ def negotiate_command(
     ] = False,
     keep_own: Annotated[
         bool,
-        typer.Option(
-            help="Members keep their own model where it is better, so that nobody counts a loss; else all must use "
-            "the joint one."
-        ),
+        typer.Option(help="Members may keep their own model where it is better."),
     ] = True,
     differences: Differences = None,
     write: Annotated[
@@ -51,7 +48,7 @@ def negotiate_command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw what joining pays as owners become more, with each owner's noise and with one for all.",
+            help="Draw what joining pays as owners become more.",
         ),
     ] = None,
     report: Annotated[

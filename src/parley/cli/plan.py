@@ -30,7 +30,7 @@ def plan_command(
         typer.Option(
             "--delta",
             metavar="DELTA",
-            help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise.",
+            help="Consider Gaussian noise at this delta too. Default: the terms' own.",
         ),
     ] = None,
     write: Annotated[
@@ -100,7 +100,7 @@ def show_plan(proposal: "Proposal") -> None:
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, not yet accepted by anybody.")],
     write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="Where the terms go that pin the numbers; their file lies beside it.")
+        Path, typer.Option(metavar="TERMS2", help="Terms that pin the numbers; their file lies beside it.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
