@@ -56,7 +56,7 @@ def forecast_command(
         ),
     ] = None,
     speeds: Speeds = None,
-    seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,

@@ -29,6 +29,7 @@ from parley.report.words.ledgers import (
     proposal_line,
 )
 from parley.studio.pages import LEDGER, TABLES, TERMS, Studio, field, fields, page, studio_of
+from parley.terms import load_terms
 from parley.validate import printable
 
 DIGITS = 16  # of the terms' hash, typed by whoever accepts them
@@ -73,6 +74,7 @@ def show(request: Request) -> Response:
         refused = str(error)
     terms = [each for each in studio.files(TERMS) if Path(each).name != "owner.toml"]
     seen = {"terms": terms, "jobs": studio.jobs.listed("forecast"), "more": len(files[MOST_LEDGERS:])}
+    seen["tables"] = studio.files(*TABLES)
     listed = {"files": files, "head": BOOKS, "found": found, "faults": [each for each in faults if each != refused]}
     return page(request, "owner.html", chosen=chosen, books=books, refused=refused, **listed, **seen)
 
@@ -80,10 +82,14 @@ def show(request: Request) -> Response:
 async def look_inside(request: Request) -> Response:
     """Start `parley forecast --inside`: what joining would add for this owner, from its own rows, for its own eyes."""
     form, studio = await fields(request), studio_of(request)
-    owner = load_owner(studio.inside(field(form, "settings"), "settings"))
     file = studio.inside(field(form, "file"), "terms")
-    command = ["forecast", str(file), "--inside", str(owner.table), "--owner", owner.name]
-    job = studio.jobs.start(command, f"Inside view of {owner.name}, {file.name}")
+    if "table" in form:
+        table, name = str(studio.inside(form["table"], "table")), load_terms(file).owner(field(form, "owner")).name
+    else:
+        owner = load_owner(studio.inside(field(form, "settings"), "settings"))
+        table, name = str(owner.table), owner.name
+    command = ["forecast", str(file), "--inside", table, "--owner", name]
+    job = studio.jobs.start(command, f"Inside view of {name}, {file.name}")
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 
@@ -187,7 +193,7 @@ def show_inbox(request: Request) -> Response:
             inbox = open_inbox(load_owner(studio.inside(chosen, "settings")))
             content = {"proposals": [inbox.facts(each) for each in inbox.proposals()]}
             damaged = inbox.damaged()
-            rows, hashes = inbox_rows(content), [each["terms_hash"] for each in content["proposals"]]
+            rows, hashes = inbox_rows(content, 80), [each["terms_hash"] for each in content["proposals"]]
     except ParleyError as error:
         refused = str(error)
     found = {"rows": rows, "hashes": hashes, "damaged": damaged, "refused": refused}
