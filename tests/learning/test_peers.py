@@ -123,7 +123,7 @@ def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
     ring.run()
     lost, waited = ring.errors["a"], ring.errors["b"]
     assert isinstance(lost, ExchangeError)
-    assert "b: round 1 is over here, where round 5 is the oldest kept: put the latest checkpoint back" in str(lost)
+    assert "b: round 1 is over here; round 5 is the oldest kept. Put the latest checkpoint back" in str(lost)
     assert "round 6: not all neighbours spoke within 1 s, and the terms say stop: a: " in str(waited)
     for file in ring.folder.glob("*.checkpoint*"):
         file.unlink()

@@ -182,7 +182,9 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     assert "same table" not in first.stderr
     assert "Ledgers will be made" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
-    said = "books/north.ledger is a ledger for the same table as north's: ε = 1, δ = 0 is promised there, ε = 1 of it"
+    said = (
+        "books/north.ledger is a ledger for the same table as north's. It reserved ε = 1, δ = 0 and spent ε = 1 of it"
+    )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
     again = CliRunner().invoke(parley, [*words, str(folder / "deep" / "fresh")])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.decisions.outlook.forecast import WhatIf
 from parley.decisions.outlook.outlook import SURE_SHARE, Outlook, OwnerOutlook, Verdict
 from parley.numerals import counted, ends, number, percent
-from parley.owner.acceptance_summary import DECIDING
+from parley.owner.acceptance_summary import DECISION_WARNING
 from parley.privacy.accounting.meaning import WIDER, explanation
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def inside_sentences(view: "InsideView") -> list[str]:
         "boosted trees": "Boosted trees on own rows beat a linear model, so joining can add little.",
         "linear and trees": "Trees on own rows correct the linear model, alone and jointly.",
     }
-    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECIDING]
+    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:
         return [
             advice,
