@@ -262,7 +262,7 @@ def test_of_a_larger_table_nothing_is_said(many):
     assert "Your model has 2,000 rows, and this says nothing about it" in headline(audit)
     assert audit.to_json()["shadow_records"] == 500
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
-    assert headline(promised).startswith("No attack on models of 500 rows was found")
+    assert headline(promised).startswith("No attack on models of 500 rows learned more")
     assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
 
 
