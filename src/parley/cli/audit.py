@@ -18,7 +18,7 @@ def audit_command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
-        Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
+        Path | None, typer.Option("--terms", metavar="TERMS", help="With a model: the terms it was trained by.")
     ] = None,
     owner: Annotated[
         str | None, typer.Option(metavar="NAME", help="Model: whose rows audit it. --served: whose daemon.")
@@ -49,9 +49,10 @@ def audit_command(
     served: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR is new.")
     ] = None,
-    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [2]")] = None,
+    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more prove more. [2]")] = None,
     program: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="--served: the parley that serves production; else this one.")
+        str | None,
+        typer.Option(metavar="COMMAND", help="--served: the parley that serves production. Default: this one."),
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="--served: where somebody else starts the daemon.")

@@ -93,7 +93,7 @@ def explain(
         float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")
     ] = None,
     people: Annotated[
-        int | None, typer.Option(help="Among how many people somebody is to be found; left out: 100.")
+        int | None, typer.Option(help="The number of people among whom one is sought. Default: 100.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")

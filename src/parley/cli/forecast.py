@@ -47,7 +47,7 @@ def forecast_command(
         typer.Option(metavar="SHARE", help="With --inside: least saving that is worth it. Default: 0.005."),
     ] = None,
     speeds: Speeds = None,
-    seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,

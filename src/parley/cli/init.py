@@ -85,10 +85,10 @@ def init_command(
     missing: Annotated[
         str | None, typer.Option(metavar="WAY", help="Cells without a value: fill (default) or refuse.")
     ] = None,
-    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
+    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
         float | None,
-        typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
+        typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
@@ -105,7 +105,7 @@ def init_command(
         bool, typer.Option("--force", "--anyway", help="Write terms even where column statistics would tell little.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
     """From files as they are to planned terms: reads names, kinds and row counts of private tables.

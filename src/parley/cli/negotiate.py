@@ -27,7 +27,7 @@ def negotiate_command(
     ] = None,
     privacy_cost: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Of each unit of epsilon, to every owner whose terms state none."),
+        typer.Option(metavar="MONEY", help="Cost of one unit of epsilon, for owners that state none."),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")

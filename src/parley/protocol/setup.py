@@ -23,8 +23,7 @@ from parley.protocol.aggregation.mean import own_series
 from parley.protocol.aggregation.one_noise import SharedLaws
 from parley.protocol.queries import Context, Question
 from parley.protocol.queries.question import of_owner
-from parley.protocol.schedule import Schedule, make_schedule
-from parley.protocol.stages import Part, Stage, StagePlan
+from parley.protocol.stages import Part, Schedule, Stage, StagePlan, make_schedule
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
 from parley.terms.sections import OWNER

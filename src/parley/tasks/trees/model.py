@@ -36,13 +36,14 @@ from parley.report.terminal import progress_bar
 from parley.tasks.trees.algorithm import BoostedTrees
 from parley.tasks.trees.question import (
     PlacedRows,
+    Structure,
     TreePreparation,
     leaf_means,
+    make_structure,
     place_cells,
     place_numbers,
     placed_rows_of,
 )
-from parley.tasks.trees.structure import Structure, make_structure
 from parley.terms import Terms
 from parley.validate import Floats
 
