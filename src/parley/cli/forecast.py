@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, Speeds
-from parley.cli.track import Track
+from parley.cli.assumptions import Differences, Speeds, Track
 from parley.errors import SettingError
 from parley.report.terminal import Terminal, show
 
@@ -17,18 +16,10 @@ def forecast_command(
         Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
     ] = None,
     moments: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="JSON",
-            help="Instead of a sample: second moments that owners released.",
-        ),
+        Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
     ] = None,
     assume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TOML",
-            help="Instead of a sample: stated assumptions.",
-        ),
+        Path | None, typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
     delta: Annotated[
@@ -41,19 +32,13 @@ def forecast_command(
     ] = None,
     inside: Annotated[
         Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="For an owner's own eyes: its table. Needs --owner; nothing leaves.",
-        ),
+        typer.Option(metavar="TABLE", help="For an owner's own eyes: its table. Needs --owner; nothing leaves."),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
     differences: Differences = None,
     worth: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With --inside: least saving that is worth it. Default: 0.005.",
-        ),
+        typer.Option(metavar="SHARE", help="With --inside: least saving that is worth it. Default: 0.005."),
     ] = None,
     speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
@@ -61,8 +46,7 @@ def forecast_command(
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
     details: Annotated[
-        bool,
-        typer.Option("--details", help="Print everything else that the forecast rests on."),
+        bool, typer.Option("--details", help="Print everything else that the forecast rests on.")
     ] = False,
     track: Track = None,
     report: Annotated[

@@ -24,9 +24,7 @@ def plan_command(
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta",
-            metavar="DELTA",
-            help="Consider Gaussian noise at this delta too. Default: the terms' own.",
+            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' own."
         ),
     ] = None,
     write: Annotated[
