@@ -20,9 +20,9 @@ several names from the others.
 
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
-tree's largest value, whatever a file holds, and is rounded where that is (`rowwise.settle`); a row measures that times `SMALL`
-beside the number of trees whose leaves are columns, in L1, and the root of the sum of squares in L2. Lines beside a
-margin measure what public rows reach at most, column by column.
+tree's largest value, whatever a file holds, and is rounded where that is (`rowwise.settle`); a row measures that times
+`SMALL` beside the number of trees whose leaves are columns, in L1, and the root of the sum of squares in L2. Lines
+beside a margin measure what public rows reach at most, column by column.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
