@@ -142,7 +142,7 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=books&lifetime=3").text
     assert "What it spends" in page
     assert "north" in page
-    assert "no restart" in page
+    assert "not by a restart" in page
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
     assert "refused" in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text  # no lifetime
@@ -164,8 +164,8 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     page = client.get("/train/release", params={**place, "lifetime": "3"}).text
     assert "<td>400</td><td>1</td><td>1e-07</td>" in page
     assert "promises next to nothing" not in page
-    made = "Ledgers will be made in books: north.ledger, south.ledger; with a lifetime budget of ε = 3, δ = 1e-06 each"
-    assert made in page
+    assert "These ledgers will be created in books: north.ledger, south.ledger." in page
+    assert "Each has a lifetime budget of ε = 3, δ = 1e-06, which can never be changed." in page
     assert "need a lifetime" in client.get("/train/release", params={**place, "lifetime": "0.25"}).text
     assert (folder / "books" / "north.ledger").read_bytes() == b""
     assert not (folder / "books" / "south.ledger").exists()
@@ -271,7 +271,7 @@ SCALES = re.sub(r"epsilon = (1.0|0.5)\n", "epsilon = 9.0\n", SCALES)
 
 def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(client, folder):
     (folder / "first.toml").write_text(SCALES)
-    assert "First: scales" in client.get("/train/first?file=first.toml").text
+    assert "Column scales come first" in client.get("/train/first?file=first.toml").text
     assert client.get("/train/first?file=terms.toml").text == ""
     simulated = client.post("/train/start", data={"file": "first.toml"}, headers=PROOF)
     assert "ask for scales before they learn" in simulated.text
@@ -281,7 +281,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     short = client.get("/train/release", params={**place, "lifetime": "4"}).text
     assert "scales and learning together need that much" in short
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
-    assert "Scales first by first.toml" in page
+    assert "Ask for column scales by first.toml" in page
     assert "A bin is read from" in page
     assert len(re.findall("<td>4</td><td>[^<]*</td><td>5</td>", page)) == 2
     form = {**shown(client, **place, lifetime="9"), "ready": "ready"}
@@ -331,8 +331,9 @@ def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scor
     assert "Simulation" not in page
     assert (folder / "books" / "north.ledger").exists()
     assert json.loads((folder / "model.json").read_text())
-    assert "Next: parley score model.json terms.toml --owner north" in page
-    assert "Next: parley score" in client.get(f"/jobs/{job.id}").text
+    assert "Next: parley" not in page
+    assert "Score for every owner" in page
+    assert "Next: parley" not in client.get(f"/jobs/{job.id}").text
     (then,) = re.findall('hx-post="(/train/[^"]+/score)"', page)
     commands = []
 
@@ -342,7 +343,7 @@ def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scor
 
     monkeypatch.setattr("parley.studio.jobs.JobFolder.start", start)
     assert "hx-redirect" in client.post(then, headers=PROOF).headers
-    assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all"], True)]
+    assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all", "--json"], True)]
     (folder / "terms.toml").write_text(clinic_terms(title="Others"))
     assert "changed meanwhile" in client.post(then, headers=PROOF).text
     assert len(commands) == 1

@@ -93,7 +93,7 @@ def explain(
         float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")
     ] = None,
     people: Annotated[
-        int | None, typer.Option(help="Among how many people somebody is to be found; left out: 100.")
+        int | None, typer.Option(help="The number of people among whom one is sought. Default: 100.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
@@ -134,13 +134,7 @@ def explain(
 
 @budget_app.command("compose")
 def compose_command(
-    releases: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RELEASE...",
-            help="Releases as MECHANISM:KEY=VALUE,...",
-        ),
-    ],
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases as MECHANISM:KEY=VALUE,...")],
     delta: Delta = 0.0,
     method: Annotated[str, typer.Option(help="Name of a rule. Default: all, and the best one.")] = "best",
     as_json: Json = False,

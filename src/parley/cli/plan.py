@@ -28,16 +28,14 @@ def plan_command(
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta",
-            metavar="DELTA",
-            help="Consider Gaussian noise at this delta too. Default: the terms' own.",
+            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' own."
         ),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")
     ] = None,
     differences: Differences = None,
-    seed: Annotated[int, typer.Option(help="Of the pilot runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked
