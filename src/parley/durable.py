@@ -142,7 +142,9 @@ def disk_error(path: Path, error: OSError) -> DiskError:
     """What went wrong with a file, and what to do."""
     full = disk_is_full(error)
     reason = "the disk is full" if full else error.strerror or type(error).__name__
-    told = DiskError(f"{path}: cannot be written ({reason}){'; make room and repeat the command' if full else ''}")
+    told = DiskError(
+        f"{path}: cannot be written ({reason}){'; free some space and run the command again' if full else ''}"
+    )
     told.errno, told.strerror, told.filename = error.errno, reason, str(path)
     return told
 
@@ -182,9 +184,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
     """
     folder = _state_root()
     if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
-        raise StateFolderError(
-            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
-        )
+        raise StateFolderError(f"{folder}: is in a temporary folder and would be lost with it; {_SET_STATE}")
     for part in ("", *parts):
         folder /= part
         try:
@@ -201,7 +201,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
 def _state_root() -> Path:
     named = os.environ.get("PARLEY_STATE", "")
     if named and not Path(named).is_absolute():
-        raise StateFolderError(f"PARLEY_STATE is {named!r}; expected an absolute path")
+        raise StateFolderError(f"PARLEY_STATE is {named!r}; set it to an absolute path")
     if named:
         return Path(named)
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -269,12 +269,12 @@ def require_folder(file: Path | None) -> None:
         return
     folder, there = file.resolve().parent, file.exists()
     if not folder.is_dir():
-        raise SettingError(f"{file}: its folder does not exist; make it first")
+        raise SettingError(f"{file}: its folder does not exist; create it first")
     if file.is_dir():
-        raise SettingError(f"{file}: is a folder; expected the name of a file")
+        raise SettingError(f"{file}: is a folder; give the name of a file")
     plain = not there or file.is_file()  # which is replaced, not written to
     if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
-        raise SettingError(f"{file}: this account may not write there; choose another place")
+        raise SettingError(f"{file}: this account may not write there; choose another folder")
 
 
 UNFINISHED = ".parley-unfinished"
@@ -341,15 +341,15 @@ def _lock(descriptor: int, fresh: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SettingError(f"{fresh}: another snapshot is being written there; wait for its end") from None
+        raise SettingError(f"{fresh}: another snapshot is being written there; wait until it is done") from None
     if not _is(descriptor, fresh):
-        raise SettingError(f"{fresh}: another snapshot just ended there; repeat the command")
+        raise SettingError(f"{fresh}: another snapshot just finished there; run the command again")
 
 
 def _require_own(descriptor: int, fresh: Path) -> None:
     """Refuse a folder that another account made, who could change what is put there; nobody else enters this one."""
     if os.fstat(descriptor).st_uid != os.geteuid():
-        raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another place")
+        raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another folder")
     os.fchmod(descriptor, 0o700)
 
 

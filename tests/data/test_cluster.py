@@ -239,7 +239,7 @@ def numbers_in(content):
 
 def test_a_scheduler_without_workers_is_said(client, monkeypatch):
     monkeypatch.setattr(client, "nthreads", dict)
-    with pytest.raises(Unavailable, match="no workers at the moment"):
+    with pytest.raises(Unavailable, match="has no workers"):
         cluster.Cluster(lambda timeout: client).sum(HeldBlocks, HeldBlocks, [1], float)
 
 
@@ -279,7 +279,7 @@ def test_every_piece_is_added_once_however_sums_travel(turns):
     ],
 )
 def test_a_piece_that_is_told_twice_or_never_is_refused(turns):
-    with pytest.raises(GuaranteeError, match="each of its pieces once"):
+    with pytest.raises(GuaranteeError, match="each sum exactly once"):
         Telling(*turns).sum(HeldBlocks, HeldBlocks, range(5), float)
 
 

@@ -142,7 +142,7 @@ def test_other_pairs_are_refused_in_the_terms(tmp_path, changed, why):
 
 
 def test_pairs_that_the_public_sample_does_not_bear_are_refused(tmp_path):
-    with pytest.raises(DataError, match="same value in all public rows"):
+    with pytest.raises(DataError, match="constant in the public sample"):
         resolve(terms(tmp_path, crossed=[["x", "same"]], features=["x", "name", "same"], missing="refuse"))
     many = [f"name {place}" for place in range(200)]
     with pytest.raises(DataError, match="bins together, expected at most 1,000"):

@@ -90,7 +90,7 @@ def test_lines_that_arithmetic_cannot_bear_are_not_read(tmp_path, wrong):
     elif wrong == "a size below 0":
         lines[2, 0] = -1.0
     changed = {"no lines": np.empty(0), "a column less": lines[:, 1:]}.get(wrong, lines)
-    with pytest.raises(DataError, match="a centre, a scale and a size"):
+    with pytest.raises(DataError, match="a centre, scale and size"):
         MarginLines.of_arrays(prepared.forest.arrays | {"trees.lines": changed}, len(prepared.labels), 1)
 
 
@@ -247,7 +247,7 @@ def test_lines_that_the_public_sample_does_not_give_are_refused(tmp_path, place,
     lines[place] = value
     content["arrays"]["trees.lines"] = lines.tolist()
     (tmp_path / "trees.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match="other lines than the public sample gives"):
+    with pytest.raises(DataError, match="lines differ from those of the public sample"):
         resolve(pinned.changed(model={"preparation_sha256": None}))
 
 

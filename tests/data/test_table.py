@@ -60,7 +60,7 @@ def test_a_name_is_the_same_whatever_type_its_column_has():
 
 
 def test_odd_tables_are_refused_with_a_sentence():
-    with pytest.raises(DataError, match="expected a data frame"):
+    with pytest.raises(DataError, match="give a data frame"):
         read_table(np.zeros((2, 2)))
     with pytest.raises(DataError, match="row 1: expected a number"):
         numbers(pd.DataFrame({"a": [[1], [2]]}), "a", "t")

@@ -50,7 +50,7 @@ def add(parts: Iterable[Floats]) -> Floats:
     for value in parts:
         total = value if total is None else total + value
     if total is None:
-        raise ValueError("no rows to sum")
+        raise ValueError("there are no rows to sum")
     return total
 
 

@@ -348,9 +348,14 @@ def require_readable(kind: Any, column: str, name: str) -> None:
     if not isinstance(arrow, pa.DataType):
         return
     if not readable(arrow):
-        raise DataError(f"{name}: column {column!r} is declared as {printable(str(arrow), 80)}; expected {READABLE}")
+        raise DataError(
+            f"{name}: column {column!r} has the type {printable(str(arrow), 80)}; convert it to one of: {READABLE}"
+        )
     if arrow is not kind and usual(arrow) != arrow:  # a data frame of it: pandas selects no rows of such columns
-        raise DataError(f"{name}: column {column!r} is declared as {arrow}; expected {usual(arrow)}")
+        raise DataError(
+            f"{name}: column {column!r} has the type {arrow}, which pandas cannot select rows of; convert it to "
+            f"{usual(arrow)}"
+        )
 
 
 def _dtype_words(dtype: Any) -> str:

@@ -145,8 +145,8 @@ def stay_in_memory() -> None:
         manager.data.n = float("inf")
     if spills(worker):
         raise GuaranteeError(
-            "cluster: a worker may write exact sums to its disk; start it with distributed.worker.memory.target and "
-            "distributed.worker.memory.spill = False"
+            "cluster: a worker may write exact sums to its disk; set distributed.worker.memory.target and "
+            "distributed.worker.memory.spill to False and start it again"
         )
 
 
@@ -215,7 +215,7 @@ class Cluster:
                 with self._dealing:
                     self._dealt.pop(table, None)  # what was dealt may be what fails
                 raise
-        raise Unavailable("cluster: its workers were lost, again and again; ask again when they stay")
+        raise Unavailable(f"cluster: its workers were lost {TRIES} times; try again when they run steadily")
 
     def close(self) -> None:
         """Leave the cluster, which frees what its workers hold."""
@@ -229,7 +229,7 @@ class Cluster:
                 self._client = self._connected_again()
             if self._client is None:
                 self._failed_at = time.monotonic()
-                raise Unavailable("cluster: its scheduler does not answer; ask again when it runs")
+                raise Unavailable("cluster: the scheduler does not answer; try again when it runs")
             return self._client
 
     def _connected_again(self) -> Any:
@@ -283,8 +283,8 @@ class Cluster:
                     raise _WorkerLost from None
             late += computed  # who still computes is waited for
         raise Unavailable(
-            f"cluster: sums that are computed did not arrive in {TRIES} times {ARRIVING * PATIENCE:g} seconds; see "
-            "that the lines to its workers carry them, and ask again"
+            f"cluster: computed sums did not arrive within {TRIES} x {ARRIVING * PATIENCE:g} seconds; check the network "
+            "to its workers and try again"
         )
 
     def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
@@ -297,7 +297,7 @@ class Cluster:
                     client.wait_for_workers(1, timeout=RECONNECT_TIMEOUT_S)
                 threads = client.nthreads()
         if not threads:
-            raise Unavailable("cluster: its scheduler has no workers at the moment")
+            raise Unavailable("cluster: the scheduler has no workers; start some and try again")
         with self._dealing, _needing(client):
             dealt = self._dealt.get(table)
             if dealt is None or dealt.client is not client or dealt.threads != threads:
@@ -341,7 +341,7 @@ def _in_order(told: Sequence[Sequence[Floats]], left: int) -> list[Floats]:
     pieces = range(min(left, threads * len(told[0])))
     if not pieces or any(len(some) != len(pieces[place::threads]) for place, some in enumerate(told)):
         raise GuaranteeError(
-            "cluster: a worker did not tell the sum of each of its pieces once; let all workers have the same version"
+            "cluster: a worker did not return each sum exactly once; install the same version of Parley on all workers"
         )
     return [told[piece % threads][piece // threads] for piece in pieces]
 
@@ -372,7 +372,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         import distributed
         from distributed.utils import LoopRunner
     except ModuleNotFoundError:
-        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley-dp[cluster]'") from None
+        raise SettingError("cluster: needs an extra; run: pip install 'parley-dp[cluster]'") from None
     runner = LoopRunner()  # of all clients, one after the other: none may stop it under a thread that still asks
 
     def connect(timeout: float) -> Any:
@@ -384,7 +384,9 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         try:
             cluster = Cluster(connect)
         except (OSError, ValueError):
-            raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
+            raise SettingError(
+                f"cluster = {scheduler!r}: no Dask scheduler answers there; check the address and that it runs"
+            ) from None
         after.callback(cluster.close)
         after.callback(use, None)
         # a study's table is sent once, as it is

@@ -80,10 +80,13 @@ class Hinged(Forest):
                 **vars(bins), knots=bearable(arrays[PREFIX + "knots"], 1), joined=whole(arrays[PREFIX + "joined"])
             )
         except (KeyError, ValueError, OverflowError):
-            raise DataError("model.preparation: expected the bins that parley init or parley pin wrote") from None
+            raise DataError(
+                "model.preparation: the file does not hold bins that parley init or parley pin wrote; pin them again"
+            ) from None
         if made.knots.shape != (made.leaves,) or made.joined.shape != (made.leaves,) or not made._sound(columns):
             raise DataError(
-                "model.preparation: these bins cannot be joined; ask who wrote the terms for the right file"
+                "model.preparation: the bins in the file cannot be joined; ask the author of the terms for the right "
+                "file"
             )
         return made
 
@@ -166,14 +169,18 @@ def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple
     asked = dict(zip((encoding.column for encoding in encodings), _questions(encodings, where), strict=True))
     for pair in crossed:
         if not asked.keys() >= set(pair):
-            raise DataError(f"model.crossed: expected pairs of features, not {' and '.join(pair)}")
+            raise DataError(
+                f"model.crossed: both columns of a pair must be features, and one of these is not: {' and '.join(pair)}"
+            )
         if any(not asked[column] for column in pair):
-            raise DataError(f"model.crossed: {' and '.join(pair)}: one of them has the same value in all public rows")
+            raise DataError(
+                f"model.crossed: {' and '.join(pair)}: one of them is constant in the public sample; remove the pair"
+            )
         bins = math.prod(1 + len(asked[column]) for column in pair)
         if bins > MOST_CROSSED:
             raise DataError(
-                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, expected at most {MOST_CROSSED:,}: "
-                "what lies in so many says little of each"
+                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, more than "
+                f"{MOST_CROSSED:,}; use fewer bins or list fewer names"
             )
         yield [asked[column] for column in pair]
 
@@ -227,8 +234,8 @@ def _steps(column: str, count: int, low: float, high: float) -> list[float]:
     """Cut points in equal steps between declared ends."""
     if not np.isfinite([low, high]).all():
         raise DataError(
-            f"model.columns: expected model.bounds.{column}, or a public sample, beside 'bins': where a column is cut "
-            "must not depend on private rows"
+            f"model.columns: bins of {column!r} need model.bounds.{column} or a public sample: cut points must not "
+            "depend on private rows"
         )
     return [low + (high - low) * (part / count) for part in range(1, count)]
 

@@ -119,7 +119,8 @@ class Encoding(ABC):
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(
-                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; expected finite numbers"
+                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill it in, or let "
+                "model.missing do so"
             )
         return values
 
@@ -175,7 +176,7 @@ class Numbers(Encoding):
         return float(first), float(last)
 
     def read(self, rows: Rows, name: str) -> Floats:
-        hint = f"{PLAINLY}; for a column of names declare model.categories.{self.column}"
+        hint = f"{PLAINLY}; for a column of names, list them under model.categories.{self.column}"
         return numbers(rows, self.column, name, self.fills, hint)
 
     def columns(self, coded: Floats) -> Iterator[Floats]:
@@ -200,13 +201,13 @@ class Numbers(Encoding):
         present = np.empty(0) if known is None else known[~np.isnan(known)]
         if not present.size:
             raise DataError(
-                f"model.transforms.{self.column}: expected model.bounds.{self.column}, or a public sample with numbers "
-                "in that column: values are clipped to bounds first"
+                f"model.transforms.{self.column}: needs model.bounds.{self.column} or a public sample with numbers "
+                "there: values are clipped to bounds first"
             )
         if not is_defined(self.transform, float(present.min())):
             raise DataError(
                 f"model.transforms.{self.column} = {self.transform!r}: takes numbers {domain(self.transform)}, and the "
-                f"public sample has others; declare model.bounds.{self.column}, or take 'signed-log1p'"
+                f"public sample has others; declare model.bounds.{self.column}, or use 'signed-log1p'"
             )
 
     def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
@@ -219,8 +220,8 @@ class Numbers(Encoding):
         if declared is not None:
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
-            f"model.missing: expected model.bounds.{self.column}, or a public sample with numbers in that column: "
-            "what a missing cell counts as must not depend on private rows"
+            f"model.missing: filling {self.column!r} needs model.bounds.{self.column} or a public sample with numbers "
+            "there: the filled value must not depend on private rows"
         )
 
 

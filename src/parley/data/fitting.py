@@ -83,7 +83,9 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
     for key, columns in ((key, getattr(model, key)) for key in about_columns):
         for column in columns:
             if column not in (*features, *model.outcome_columns):
-                raise DataError(f"model.{key}.{column}: expected a feature or the target")
+                raise DataError(
+                    f"model.{key}.{column}: not a feature or the target; remove the key or correct the name"
+                )
     for key, about in (
         ("merged", model.merged),
         ("dates", model.dates),
@@ -92,7 +94,7 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
     ):
         for column in about:
             if column not in features:
-                raise DataError(f"model.{key}.{column}: expected a feature")
+                raise DataError(f"model.{key}.{column}: not a feature; remove the key or correct the name")
 
 
 def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
@@ -117,17 +119,19 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         and len(found := categories.get(model.target, ())) > 2
     ):
         raise DataError(
-            f"{PUBLIC}: column {model.target!r} has {len(found)} different values, expected two classes: {HELP}"
+            f"{PUBLIC}: column {model.target!r} has {len(found)} different values, but this model needs two classes: "
+            f"{HELP}"
         )
     for column in categories.keys() & model.bounds.keys() - {model.target}:
         if model.coding == "one-hot":
             raise DataError(
-                f"model.bounds.{column}: expected none beside coding = 'one-hot': the public sample has names there"
+                f"model.bounds.{column}: bounds do not go with coding = 'one-hot', and the public sample has names "
+                "there; remove them"
             )
     for column in model.transforms:
         if column in categories:
             raise DataError(
-                f"model.transforms.{column}: expected a column of numbers; the public sample has names there"
+                f"model.transforms.{column}: the public sample has names there, not numbers; remove the transform"
             )
     return categories
 
@@ -137,7 +141,7 @@ def _require_familiar(model: Model, found: list[str]) -> None:
     near = difflib.get_close_matches(str(model.positive), found, n=1)
     if near and near[0] != model.positive and model.positive not in found:
         raise DataError(
-            f"model.positive = {model.positive!r}: the public sample does not have it; did you mean {near[0]!r}?"
+            f"model.positive = {model.positive!r}: the public sample has no such name; did you mean {near[0]!r}?"
         )
 
 
@@ -190,12 +194,12 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
     classes = categories.get(model.target, ())
     if len(classes) < 2:
         raise DataError(
-            f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that "
-            "has them: which classes there are must not depend on private rows"
+            f"model.categories.{model.target}: list at least two classes, or give a public sample that has them: "
+            "the classes must not depend on private rows"
         )
     for name in model.class_weight:
         if name not in classes:
-            raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
+            raise DataError(f"model.class_weight.{name}: use one of the classes {', '.join(classes)}")
 
 
 def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) -> Preparation:
@@ -239,21 +243,21 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
     if not isinstance(points, int):
         if len(points[0]) != len(fitted.features):
             raise DataError(
-                f"model.basis.points: expected {len(fitted.features)} numbers a point, one for each feature"
+                f"model.basis.points: each point needs {len(fitted.features)} numbers, one for each feature"
             )
         rows = fitted.transform(np.array(points, dtype=np.float64))
     elif public is not None:
         rows = fitted.matrix(public, PUBLIC)
         if len(rows) < points:
             raise DataError(
-                f"model.basis.points = {points}: expected at most {len(rows)}, the rows of the public sample"
+                f"model.basis.points = {points}: expected at most {len(rows)}, the number of rows in the public sample"
             )
         rows = rows[rng.permutation(len(rows))[:points]]
     else:
         low, high = fitted.prepared_bounds
         if not (np.isfinite(fitted.low).all() and np.isfinite(fitted.high).all()):
             raise DataError(
-                "model.basis.points: expected bounds of every feature, a public sample, or the points themselves"
+                "model.basis.points: declare bounds of every feature, give a public sample, or list the points"
             )
         return replace(fitted, basis=rng.uniform(low, high, (points, len(low))))
     return replace(fitted, basis=np.ascontiguousarray(rows[:, :-1] if constant else rows))
@@ -265,12 +269,12 @@ def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
     bounded = fitted.rotation is not None or np.isfinite([fitted.low, fitted.high]).all()
     if not (bounded and (high > low).all()):
         raise DataError(
-            "model.basis.kind: expected bounds of every feature, or a public sample that has them, beside 'polynomial'"
+            "model.basis.kind: 'polynomial' needs bounds of every feature; declare model.bounds or give a public sample"
         )
     if (many := math.comb(columns + degree, degree) - 1) > MOST_PRODUCTS:
         raise DataError(
-            f"model.basis.degree = {degree}: expected at most {MOST_PRODUCTS} products of columns; {columns} columns "
-            f"make {many:,}"
+            f"model.basis.degree = {degree}: {columns} columns make {many:,} products, more than {MOST_PRODUCTS:,}; "
+            "use a lower degree or fewer features"
         )
     return degrees(columns, degree)
 
@@ -279,7 +283,8 @@ def _principal(standard: Floats, components: int) -> Floats:
     """The directions [features, components] in which the public sample spreads most."""
     if not components <= min(standard.shape):
         raise DataError(
-            f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample"
+            f"model.components = {components}: expected at most {min(standard.shape)}, the smaller of its rows and "
+            "columns in the public sample"
         )
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
         from sklearn.decomposition import PCA  # a library that most terms need not wait for
@@ -320,8 +325,8 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     small = np.flatnonzero(~(spread >= SMALLEST))
     if small.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at "
-            f"least {SMALLEST:g}, so give the column in larger units"
+            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation {spread[small[0]]:g} is below "
+            f"{SMALLEST:g}; give the column in other units"
         )
     return spread
 
@@ -333,9 +338,9 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to "
-            f"{ends[1, wrong[0]]:g}; expected at most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give "
-            "the column in other units or declare model.bounds"
+            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values from {ends[0, wrong[0]]:g} to "
+            f"{ends[1, wrong[0]]:g} are larger than {LARGEST:g} or closer than {SMALLEST:g}; use other units or "
+            "declare model.bounds"
         )
 
 
@@ -345,11 +350,11 @@ def read_public(model: Model) -> pd.DataFrame:
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
         raise DataError(
-            f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on"
+            f"{path}: its SHA-256 differs from model.public_sha256; use the public sample that all parties agreed on"
         )
     frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC)
     if len(frame) < 2:
-        raise DataError(f"{path}: expected at least two rows of public data that have a target")
+        raise DataError(f"{path}: the public sample needs at least two rows with a target")
     return frame
 
 
@@ -374,9 +379,7 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop
     a feature."""
     if schema is None:
-        raise DataError(
-            "model.features: expected a list of columns, since there is no public sample or table to take them from"
-        )
+        raise DataError("model.features: list the columns: there is no public sample or table to take them from")
     excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:
@@ -384,7 +387,9 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     else:
         columns = [c for c in columns if not isinstance(schema[c].dtype, pd.CategoricalDtype)]
     if not columns:
-        raise DataError("model.features: the table has no numeric column besides the target")
+        raise DataError(
+            "model.features: the table has no numeric column except the target; list the features, or add columns"
+        )
     return tuple(columns)
 
 

@@ -20,9 +20,9 @@ several names from the others.
 
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
-tree's largest value, whatever a file holds, and is rounded where that is (`rowwise.settle`); a row measures that times `SMALL`
-beside the number of trees whose leaves are columns, in L1, and the root of the sum of squares in L2. Lines beside a
-margin measure what public rows reach at most, column by column.
+tree's largest value, whatever a file holds, and is rounded where that is (`rowwise.settle`); a row
+measures that times `SMALL` beside the number of trees whose leaves are columns, in L1, and the root of the sum of
+squares in L2. Lines beside a margin measure what public rows reach at most, column by column.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -176,9 +176,11 @@ class Forest:
             threshold, values = bearable(arrays[PREFIX + "threshold"], 1), bearable(arrays[PREFIX + "values"], 2)
             made = cls(column, threshold, left, right, roots, values)
         except (KeyError, ValueError, OverflowError):
-            raise DataError("model.preparation: expected the trees that parley init or parley pin wrote") from None
+            raise DataError(
+                "model.preparation: the file does not hold trees that parley init or parley pin wrote; pin them again"
+            ) from None
         if (why := made._wrong(columns, outcomes)) is not None:
-            raise DataError(f"model.preparation: these are no trees: {why}")
+            raise DataError(f"model.preparation: the trees in the file are broken: {why}; pin them again")
         return made
 
     def _wrong(self, columns: int, outcomes: int) -> str | None:
@@ -301,8 +303,8 @@ class MarginForest(Forest):
         fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
         if not fits or not (np.abs(orders) <= LARGEST).all():
             raise DataError(
-                "model.preparation: expected ranks of names for each column, or none, in at most one order for each "
-                "column and outcome"
+                "model.preparation: the file has wrong orders of names: expected at most one for each column and "
+                "outcome; pin them again"
             )
         first = Forest.of_arrays(arrays, columns + len(orders), outcomes)
         later = {PREFIX + name.removeprefix(MARGIN): array for name, array in arrays.items() if name.startswith(MARGIN)}
@@ -379,7 +381,9 @@ class MarginLines(MarginForest):
         lines, made = arrays.get(LINES, np.empty(0)), MarginForest.of_arrays(arrays, columns, outcomes)
         fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
         if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [FLATTEST], [0]])).all():
-            raise DataError("model.preparation: expected a constant, and a centre, a scale and a size for each column")
+            raise DataError(
+                "model.preparation: the file lacks a centre, scale and size for each column; pin them again"
+            )
         return cls(**vars(made), lines=lines)
 
 

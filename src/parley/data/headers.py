@@ -47,11 +47,13 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
     rows = len(table)
     if person is not None:
         if table.streams:
-            raise DataError(f"{path}: privacy.person: a folder of files cannot count each person's rows; give one file")
+            raise DataError(
+                f"{path}: privacy.person: rows cannot be counted per person in a folder of files; give one file"
+            )
         require_columns(table.example, [person], str(path))
         rows = int(first_rows(table.frame([person]), person, records_per_person, str(path)).sum())
     if not rows:
-        raise DataError(f"{path}: expected at least one row below the line of names")
+        raise DataError(f"{path}: the table has no rows below its header; expected at least one")
     return Header(tuple(str(column) for column in table.example.columns), rows)
 
 

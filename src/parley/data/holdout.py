@@ -202,7 +202,7 @@ def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[
 
 def _require(whole: bool, table: TableSource) -> None:
     if not whole:
-        raise DataError(f"{table.where}: it holds another number of rows than when the table was opened")
+        raise DataError(f"{table.where}: its number of rows changed since the table was opened; open it again")
 
 
 def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
@@ -211,8 +211,8 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
         return None
     if table.streams:
         raise DataError(
-            f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a "
-            f"person"
+            f"{name}: privacy.person: rows cannot be counted per person in a streamed table; give one file, or one row "
+            "per person"
         )
     require_columns(table.example, [privacy.person], name)
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
@@ -236,8 +236,8 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
     needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise DataError(
-            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB, this machine has {memory / 1e9:.0f}; a "
-            f"release streams a folder of Parquet files, everything else takes some of its rows"
+            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB and this machine has {memory / 1e9:.0f}; "
+            "use a folder of Parquet files, which a release streams, or fewer rows"
         )
 
 

@@ -321,8 +321,8 @@ class Preparation:
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
                 raise DataError(
-                    f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes "
-                    f"({few_names(self.classes)}); capitals and spaces count"
+                    f"{name}: column {column!r}, row {unknown[0] + 1}: not one of the agreed classes "
+                    f"({few_names(self.classes)}). Names are case-sensitive; fix the file or model.categories"
                 )
             return y
         with np.errstate(over="ignore"):  # clipped next
@@ -444,7 +444,8 @@ class Preparation:
         people are held out, not places."""
         if self.model.holdout_by is not None:
             raise TermsError(
-                "model.holdout_by: expected none here: which rows are learned from follows from people, not from places"
+                "model.holdout_by: with people held out, training rows follow from people, not from row numbers; "
+                "remove it"
             )
         return trained_places(self.model, rows)
 
@@ -460,4 +461,7 @@ def require_records(terms: Terms, name: str, found: int, note: str = "") -> None
     """Refuse a table of another size than the terms promise."""
     declared = terms.owner(name).records
     if found != declared:
-        raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")
+        raise DataError(
+            f"{name}: the terms promise {declared} records, the table has {found}{note}; give the agreed table, or "
+            "new terms"
+        )

@@ -35,7 +35,7 @@ from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
 LARGEST_FILE = 1 << 28  # bytes
-PIN_AGAIN = "Whoever wrote the terms plans and pins them again with parley plan TERMS --write TERMS2"
+PIN_AGAIN = "The author of the terms can pin them again: parley plan TERMS --write TERMS2"
 
 Pins = Mapping[str, Floats]
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
@@ -60,8 +60,8 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"{self.where} is {self.there:.6g} there and {self.here:.6g} here, {self.off:.2g} times what rounding "
-            f"explains"
+            f"{self.where} is {self.there:.6g} there and {self.here:.6g} here, {self.off:.2g} times the "
+            "tolerance for rounding"
         )
 
 
@@ -162,23 +162,30 @@ def read_pins(model: Model) -> Pins | None:
     if model.preparation is None and model.preparation_sha256 is None:
         return None
     if model.preparation is None:
-        raise DataError("model.preparation: missing; these terms pin public numbers in a file, which came with them")
+        raise DataError(
+            "model.preparation: missing; these terms pin public numbers in a file: name the file that came with them"
+        )
     path = Path(model.preparation)
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise DataError(f"{path}: expected at most {LARGEST_FILE} bytes")
+            raise DataError(
+                f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of public numbers; check the name"
+            )
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror or error}); check the name and who may read it"
+        ) from None
     if model.preparation_sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise DataError(
-            f"{path}: its SHA-256 differs from model.preparation_sha256; expected the numbers that all parties agreed "
-            f"on"
+            f"{path}: its SHA-256 differs from model.preparation_sha256; use the file that all parties agreed on"
         )
     try:
         return _arrays(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{path}: not a file of public numbers that parley init or parley pin wrote") from None
+        raise DataError(
+            f"{path}: not a file of public numbers that parley init or parley pin wrote; check the name"
+        ) from None
 
 
 def pinned(fitted: Preparation, pins: Pins) -> Preparation:
@@ -188,7 +195,7 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
     found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if found is not None:
         raise StalePinsError(
-            f"model.preparation: the pinned numbers are not what the terms and the public sample give: {found} "
+            f"model.preparation: the pinned numbers differ from those of the terms and the public sample: {found} "
             f"(there: the file). {PIN_AGAIN}"
         )
     _require_ordered(pins)
@@ -209,8 +216,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
         raise StalePinsError(
-            f"model.preparation: expected a rotation of {shape[0]} x {shape[1]} numbers beside model.components. "
-            f"{PIN_AGAIN}"
+            f"model.preparation: model.components needs a rotation of {shape[0]} x {shape[1]} numbers. {PIN_AGAIN}"
         )
     moments = np.atleast_2d(np.cov(standard, rowvar=False, bias=True))
     spreads = np.linalg.eigvalsh(moments)[::-1][:components]
@@ -218,8 +224,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     off = float(np.abs(moments @ rotation - rotation * spreads).max())
     if not (skew <= TOLERANCE and off <= TOLERANCE * float(spreads[0])):
         raise StalePinsError(
-            "model.preparation: the pinned directions are not principal components of the public sample: expected "
-            f"orthonormal ones along which it spreads most. {PIN_AGAIN}"
+            f"model.preparation: the pinned directions are not principal components of the public sample. {PIN_AGAIN}"
         )
     return rotation
 
@@ -273,6 +278,6 @@ def _require_ordered(pins: Pins) -> None:
     """Refuse ends that lie the wrong way round, and scales that divide by nothing: rounding makes neither."""
     for low, high in (("low", "high"), ("component_low", "component_high")):
         if low in pins and high in pins and not (pins[low] <= pins[high]).all():
-            raise DataError(f"model.preparation: {low}: expected no number above that of {high}")
+            raise DataError(f"model.preparation: a number of {low} is above that of {high}; pin the numbers again")
     if not (pins["scale"] > 0).all() or not (pins["target_scale"] > 0).all():
-        raise DataError("model.preparation: scale: expected numbers above 0")
+        raise DataError("model.preparation: every scale must be above 0; pin the numbers again")

@@ -41,10 +41,10 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "is its first row the names of the columns?"
+            hint = f"did you mean {near[0]!r}?" if near else "does its first row hold the column names?"
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present[column] > 1:
-            raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
+            raise DataError(f"{name}: column {column!r} appears more than once; rename one of them")
     for column, kind in zip(columns, declared_types(frame, columns), strict=True):
         require_readable(kind, column, name)
 
@@ -68,7 +68,9 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
         bad = np.flatnonzero(~fine)
         what = "a missing value" if np.isnan(values[bad[0]]) else "an infinity"
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
-        raise DataError(f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers")
+        raise DataError(
+            f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; fix it, or let model.missing fill it in"
+        )
     return np.ascontiguousarray(values)
 
 
@@ -98,7 +100,7 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
     values: Floats = parsed[place]
     wrong = np.flatnonzero(np.isnan(values) & (place >= 0))
     if wrong.size:
-        otherwise = hint or f"for a column of names declare model.categories.{column} or give a public sample"
+        otherwise = hint or f"for a column of names, declare model.categories.{column} or give a public sample"
         raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; {otherwise}")
     return values
 
@@ -111,8 +113,8 @@ def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) 
     if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(
-            f"{name}: column {column!r}, row {bad[0] + 1}{more}: a missing value, or no date as {written} "
-            "(model.dates); fix it, or let missing cells be filled (model.missing)"
+            f"{name}: column {column!r}, row {bad[0] + 1}{more}: missing, or not a date in the format {written} "
+            "of model.dates; fix it, or let model.missing fill it in"
         )
     return values
 
@@ -256,8 +258,8 @@ def _called(
 def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
     """What is said of a cell that has no name."""
     return DataError(
-        f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53{why}; "
-        "larger numbers keep theirs as integers, decimals or text"
+        f"{name}: column {column!r}, row {row}: not a name: text, an integer, or a float below 2^53{why}; "
+        "write larger numbers as integers, decimals or text"
     )
 
 
@@ -283,7 +285,7 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         if words is not None:
             return arrow_cells.listed(words)
     except UnicodeError:
-        raise DataError(f"{name}: column {column!r}: its text cannot be read; expected UTF-8") from None
+        raise DataError(f"{name}: column {column!r}: its text is not UTF-8; convert the file") from None
     except pa.ArrowException as error:  # its text may quote cells
         raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
     series = cast("pd.Series[Any]", _declared(frame, column, name))

@@ -62,7 +62,7 @@ def dropped_words(public: pd.DataFrame, target: Sequence[str], listed: Set[str],
     return (
         None
         if not missing
-        else f"{missing:,} of the public sample's {len(public):,} rows have no target, and are left out."
+        else f"{missing:,} of the public sample's {len(public):,} rows have no target and are not used."
     )
 
 
@@ -76,7 +76,7 @@ def _gaps(rows: Rows, columns: Sequence[str], listed: Set[str], name: str) -> ND
 
 
 Categories = Mapping[str, tuple[str, ...]]
-HELP = "name the one that counts as 1 in model.positive, or learn all of them with softmax-regression"
+HELP = "name the class that counts as 1 in model.positive, or learn all classes with softmax-regression"
 
 
 def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
@@ -87,12 +87,12 @@ def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> 
         return np.where(y > 0, 1.0, -1.0)
     if model.target in categories:
         raise DataError(
-            f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the listed names "
-            f"({few_names(categories[model.target])}); capitals and spaces count"
+            f"{name}: column {model.target!r}, row {wrong[0] + 1}: not one of the listed names "
+            f"({few_names(categories[model.target])}). Names are case-sensitive; fix the file or model.categories"
         )
     values = np.unique(y).size
     more = f" (the column has {values} different values: {HELP})" if values > 2 else ""
-    raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1){more}")
+    raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: not a class; expected 1 or 0 (or -1){more}")
 
 
 def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
@@ -103,7 +103,7 @@ def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Float
         return y if positive is None or positive == categories[column][1] else np.where(y < 2, 1 - y, y)
     if positive is not None:
         return 1 - codes(rows, column, (positive,), name)
-    return numbers(rows, column, name, hint="for a column of names say in model.positive which of them counts as 1")
+    return numbers(rows, column, name, hint="for a column of names, name the class that counts as 1 in model.positive")
 
 
 def counted(model: Model, categories: Categories) -> tuple[str, str]:
@@ -192,7 +192,9 @@ def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
     event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")
     wrong = np.flatnonzero(~np.isin(event, (0.0, 1.0)))
     if wrong.size:
-        raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected 1 (it happened) or 0 (not by then)")
+        raise DataError(
+            f"{name}: column {column!r}, row {wrong[0] + 1}: not an event; expected 1 (it happened) or 0 (not by then)"
+        )
     happens = np.searchsorted(ends, time, side="left")
     happened = (event == 1) & (happens < len(ends))
     survived = np.where(happened, happens, np.searchsorted(ends, time, side="right"))

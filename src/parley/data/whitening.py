@@ -25,7 +25,7 @@ def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures
         places = np.random.default_rng(redraw).integers(len(design), size=len(design))
     if fitted.model.whitening == "public-curvature":
         if curvatures is None:
-            raise ValueError("whitening by the curvature of a cost takes its loss")
+            raise ValueError("whitening by curvature needs the loss")
         weight = _weights(curvatures(fitted, design.where(places)))
         if fitted.model.has_intercept:
             mean = weight @ standard[places] / len(places)
@@ -62,7 +62,5 @@ def _weights(curvatures: Floats) -> Floats:
     """
     mean = float(curvatures.mean())
     if not mean > 0:
-        raise DataError(
-            "model.whitening: the cost of the public sample does not bend at its best fit; expected 'public'"
-        )
+        raise DataError("model.whitening: the cost of the public sample has no curvature at its best fit; use 'public'")
     return np.asarray(curvatures / mean)

@@ -66,7 +66,7 @@ class Event:
         if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:
             raise SettingError(f"sampling = {self.sampling!r}: expected a rate above 0 and at most 1")
         if whole(self.count, "count") > 10**18:
-            raise SettingError("count: more than 1e18 releases have no budget; expected fewer")
+            raise SettingError("count: expected at most 1e18 releases")
 
     def times(self, count: int) -> Self:
         """The same release so many times (dp_accounting: SelfComposedDpEvent)."""

@@ -24,7 +24,7 @@ def test_csv_and_parquet_are_read_alike(tmp_path):
         assert numbers(read_table(tmp_path / name), "a", "t").tolist() == [1.5, 2.5]
 
 
-@pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "expected a .csv or .parquet")])
+@pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "give a .csv or .parquet")])
 def test_unreadable_files_are_named(tmp_path, name, message):
     with pytest.raises(DataError, match=message):
         read_table(tmp_path / name)

@@ -74,7 +74,7 @@ def test_files_are_read_to_the_cell_as_they_always_were(tmp_path):
         path.write_bytes(content)
         before = as_pandas_reads(content)
         if before is None or short:
-            with pytest.raises(DataError, match=r"cells than the line of names|ends inside of a quoted cell"):
+            with pytest.raises(DataError, match=r"cells than the header|ends inside a quoted cell"):
                 CsvFile(path).frame()
             continue
         pd.testing.assert_frame_equal((CsvFile(path) if number % 2 else long_file(path)).frame(), before)
@@ -178,18 +178,18 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path):
     for asked, said in (({"separator": "::"}, "one character"), ({"encoding": "klingon"}, "nobody knows 'klingon'")):
         with pytest.raises(DataError, match=said):
             open_table(tmp_path / "t.csv", **asked)
-    with pytest.raises(DataError, match="for CSV files alone"):
+    with pytest.raises(DataError, match="to CSV files only"):
         open_table(tmp_path / "t.parquet", encoding="latin-1")
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (f"1,2\n3,4\n\n5,6,{SECRET}\n", "some row has more cells than the line of names, the first of them row 3;"),
-        (f"1,2\n{SECRET}\n", "some row has fewer cells than the line of names, the first of them row 2;"),
-        (f'1,2\n3,"{SECRET}\n', "it ends inside of a quoted cell"),
+        (f"1,2\n3,4\n\n5,6,{SECRET}\n", "some row has more cells than the header, the first of them row 3;"),
+        (f"1,2\n{SECRET}\n", "some row has fewer cells than the header, the first of them row 2;"),
+        (f'1,2\n3,"{SECRET}\n', "it ends inside a quoted cell"),
         (f"1,2\n{SECRET},\udcff\n", "cannot be read as csv"),
-        (f"1,2,\n3,4,{SECRET}\n", "some row has more cells than the line of names"),
+        (f"1,2,\n3,4,{SECRET}\n", "some row has more cells than the header"),
     ],
 )
 def test_ragged_and_broken_rows_are_refused_in_one_sentence_with_their_place_and_no_cell(tmp_path, rows, said):

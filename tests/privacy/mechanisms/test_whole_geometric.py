@@ -51,9 +51,9 @@ def test_what_is_no_count_is_refused():
     mechanism = WholeGeometric.calibrate(Fraction(1), 0.01, moved=1, records=100)
     with pytest.raises(GuaranteeError, match="whole numbers of records"):
         mechanism.release(Bounded(np.array([0.305]), 0.01, "l1"), FastNoise(0))
-    with pytest.raises(GuaranteeError, match="calibrate it anew"):
+    with pytest.raises(GuaranteeError, match="calibrate it again"):
         mechanism.release(Bounded(np.array([0.3]), 0.02, "l1"), FastNoise(0))
-    with pytest.raises(SettingError, match="as much noise"):
+    with pytest.raises(SettingError, match="at most that scale"):
         WholeGeometric.calibrate(Fraction(1, 10**15), 0.01, 1, 100)
     with pytest.raises(SettingError, match="records"):
         WholeGeometric.calibrate(Fraction(1), 0.01, 1, LARGEST + 1)

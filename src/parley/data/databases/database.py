@@ -68,7 +68,7 @@ class Address:
         """The file of a database that is one: sqlite:loans.db, sqlite:/data/loans.db, sqlite:///data/loans.db."""
         path = Path(self.uri.partition(":")[2].removeprefix("//"))
         if not path.is_file():
-            raise SettingError(f"{path}: no such file; expected a database")
+            raise SettingError(f"{path}: no such database file; check the name")
         return path.resolve()
 
 
@@ -81,7 +81,10 @@ def parse_uri(uri: str, beside: Path | None = None) -> Address:
     except ValueError:
         host = ":"
     if not (rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme) and _HOSTS.fullmatch(host)):
-        raise SettingError("--uri: expected such as postgresql://user@host:5432/database, sqlite:FILE or duckdb:FILE")
+        raise SettingError(
+            "--uri: not a database address; expected for example postgresql://user@host:5432/database, sqlite:FILE or "
+            "duckdb:FILE"
+        )
     return Address(uri, scheme.lower(), beside)
 
 
@@ -94,13 +97,13 @@ def require_no_password(uri: str) -> None:
     named = any(map(_SECRET.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
     if (at and ":" in before) or named:
         raise SettingError(
-            "--uri: holds a password, which everybody on this machine could see in the list of processes; leave it "
-            "out (and change it): it comes from PGPASSFILE, PGPASSWORD or, with --ask-password, the prompt"
+            "--uri: holds a password, which other accounts can see in the process list. Change it, and pass the new "
+            "one by PGPASSFILE, PGPASSWORD or --ask-password"
         )
     allowed = PARAMETERS.get(place.partition(":")[0].lower())
     if allowed is not None and not allowed.issuperset(names):
         raise SettingError(
-            f"--uri: what stands behind its ? is not known here and might be a password; expected of "
+            "--uri: a parameter after ? is not known here and might be a password; remove it. Known: "
             f"{', '.join(sorted(allowed))}"
         )
 
@@ -118,18 +121,18 @@ def with_password(uri: str, password: str | None) -> str:
 
 # What a person has to know of an error, by the first characters of an SQLSTATE; the longest that fits.
 _STATES = {
-    "08": "the connection broke off",
-    "22": "a cell cannot be computed or converted as the query asks",
-    "25006": "the query would change something; expected one that reads",
-    "28": "it lets nobody in by this name and password",
-    "40": "it broke the transaction off; repeat the command",
+    "08": "the connection was lost",
+    "22": "a cell cannot be computed or converted as the query says",
+    "25006": "the query would change data; use one that only reads",
+    "28": "it refuses this name and password",
+    "40": "it cancelled the transaction; run the command again",
     "42501": "this account may not read what the query reads",
-    "42601": "the query has a mistake of syntax",
-    "42703": "the query names a column that is not there",
-    "42P01": "the query names a table that is not there",
-    "42": "the query names or does something that it does not know",
-    "53": "it has no room or memory left",
-    "57": "it was stopped, or stopped the query",
+    "42601": "the query has a syntax error",
+    "42703": "the query names a column that does not exist",
+    "42P01": "the query names a table that does not exist",
+    "42": "the query uses something that the database does not know",
+    "53": "it has no disk space or memory left",
+    "57": "it was stopped, or it cancelled the query",
 }
 
 
@@ -139,7 +142,7 @@ _UNSTABLE = re.compile(
     re.IGNORECASE,
 )
 
-UNREAD = "not all rows of the query can be read; does it end well in the database's own shell?"
+UNREAD = "not all rows of the query can be read; run the query in the database's own shell to see why"
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ class Database(ABC):
 
 
 @contextmanager
-def discreet(server: str, trouble: str = "the query cannot be answered") -> Iterator[None]:
+def discreet(server: str, trouble: str = "the query failed") -> Iterator[None]:
     """What a driver raises becomes one sentence of ours: its own would quote cells, or how somebody logs in."""
     try:
         yield
@@ -282,16 +285,16 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
             raise not_as_declared(column, where) from None
         if not _in_calendar(cells[-1]):
             raise DataError(
-                f"{where}: column {column.name!r} holds a day or time in no calendar, such as infinity; say in the "
-                "query what stands in its place"
+                f"{where}: column {column.name!r} holds a date or time outside the years 1 to 9999, such as infinity; "
+                "replace it in the query"
             )
     return pa.record_batch(cells, plain_schema(columns))
 
 
 def not_as_declared(column: Column, where: str) -> DataError:
     """What is said of a cell that is not what its column is declared as."""
-    declared = f"column {column.name!r}, declared as {column.declared}, holds a cell that is not"
-    return DataError(f"{where}: {declared}; cast it in the query as it is meant")
+    declared = f"column {column.name!r}, declared as {column.declared}, holds a cell of another type"
+    return DataError(f"{where}: {declared}; cast it in the query to the type you mean")
 
 
 def plain_schema(columns: Sequence[Column]) -> pa.Schema:

@@ -68,7 +68,9 @@ class DuckDb(AdbcDatabase):
                 "temp_directory": ending.enter_context(sorting_folder(address.beside or file)),
             }
             options["memory_limit"] = f"{MEMORY[0]}MB"
-            with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
+            with discreet(
+                f"duckdb:{file}", "it cannot be opened for reading; check that no other program writes to it"
+            ):
                 connection = dbapi.connect(
                     driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
                 )
@@ -87,7 +89,7 @@ class DuckDb(AdbcDatabase):
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
         if fields.names != self.declared(request.source).names:  # within another query the second has another name
             raise DataError(
-                f"{self.server}: the query gives two columns one name, capitals aside; name each in it (AS)"
+                f"{self.server}: two columns of the query have the same name, ignoring case; rename one with AS"
             )
         types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
         return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
@@ -116,7 +118,7 @@ class DuckDb(AdbcDatabase):
                 yield first
                 yield from rows
             return
-        raise DatabaseError(f"{self.server}: its rows are too long to be sorted in {limit} MB; take fewer columns")
+        raise DatabaseError(f"{self.server}: its rows do not fit into {limit} MB for sorting; select fewer columns")
 
     def plan(self, request: Request) -> Plan:
         self._require_one_statement(request)
@@ -131,7 +133,7 @@ class DuckDb(AdbcDatabase):
         with discreet(self.server):
             found = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
         if found != 1:
-            raise DatabaseError(f"{self.server}: the query holds several statements; expected one that reads")
+            raise DatabaseError(f"{self.server}: the query holds several statements; use one SELECT")
 
 
 def _column(field: pa.Field, declared: str) -> Column:

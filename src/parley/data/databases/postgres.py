@@ -43,11 +43,11 @@ _WORDS = {
     "Aggregate": "an aggregate",
     "Group": "an aggregate",
     "WindowAgg": "a window",
-    "Unique": "rows made one (DISTINCT)",
+    "Unique": "rows merged into one (DISTINCT)",
     "Limit": "a limit",
     "Append": "several tables or parts of one",
     "Merge Append": "several tables or parts of one",
-    "Function Scan": "a function that gives rows",
+    "Function Scan": "a function that returns rows",
 }
 
 
@@ -69,7 +69,9 @@ class Postgres(AdbcDatabase):
             facts = "current_database(), current_setting('server_version'), current_setting('transaction_isolation')"
             ((name, version, level),) = self.rows(f"SELECT {facts}")
             if level != "repeatable read":
-                raise DatabaseError(f"{place}: it gives no transaction in which all rows are of one moment")
+                raise DatabaseError(
+                    f"{place}: it offers no transaction at isolation level REPEATABLE READ; use a server that does"
+                )
         except BaseException:
             self.close()
             raise
@@ -111,7 +113,7 @@ class Postgres(AdbcDatabase):
             return None
         if column.declared == "numeric":
             raise SettingError(
-                f"--order-by {column.name}: is of numeric without a number of digits, which is text in the table; "
+                f"--order-by {column.name}: is numeric without a precision, which becomes text in the table; "
                 f"write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
             )
         if column.declared not in _TEXT:
@@ -155,5 +157,5 @@ def _numeric(modifier: int) -> pa.DataType:
 
 
 def _unreachable(password: str | None) -> str:
-    hint = "" if password is not None else "; a password comes from PGPASSFILE, PGPASSWORD or --ask-password"
-    return f"it cannot be reached, or lets nobody in{hint}"
+    hint = "" if password is not None else "; pass a password by PGPASSFILE, PGPASSWORD or --ask-password"
+    return f"it cannot be reached, or refuses the login{hint}"

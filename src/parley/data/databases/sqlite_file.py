@@ -73,7 +73,7 @@ class Sqlite(Database):
     def __init__(self, address: Address, password: str | None = None) -> None:
         file = address.file
         self.server, self.version = f"sqlite:{file}", f"SQLite {sqlite3.sqlite_version}"
-        with ExitStack() as ending, discreet(self.server, "it cannot be opened to read"):
+        with ExitStack() as ending, discreet(self.server, "it cannot be opened for reading"):
             folder = ending.enter_context(sorting_folder(address.beside or file))
             self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
             ending.callback(self._disconnect)
@@ -116,15 +116,17 @@ class Sqlite(Database):
             stem, _, number = name.rpartition(":")
             if number.isdigit() and stem in names:
                 raise DataError(
-                    f"{self.server}: the query gives two columns one name, or one the name {name!r}, which SQLite "
-                    f"gives the second; name each in it otherwise (AS)"
+                    f"{self.server}: two columns of the query have the same name, or one is called {name!r}, as SQLite "
+                    "calls a second one; rename it with AS"
                 )
 
     def plan(self, request: Request) -> Plan:
         found = {_TOGETHER[row[1]] for row in self._explained(request) if row[1] in _TOGETHER}
         lines = [row[3] for row in self._rows(f"EXPLAIN QUERY PLAN SELECT * FROM {request.source}")]
         found |= {
-            "rows made one (DISTINCT or GROUP BY)" for line in lines if re.search("FOR (DISTINCT|GROUP BY)", line)
+            "rows merged into one (DISTINCT or GROUP BY)"
+            for line in lines
+            if re.search("FOR (DISTINCT|GROUP BY)", line)
         }
         if sum(bool(_READS.match(line)) for line in lines) > 1:
             found.add("a join, or several tables")
@@ -167,8 +169,8 @@ class Sqlite(Database):
                 if "bindings" not in str(error):
                     raise
                 raise DatabaseError(
-                    f"{self.server}: the query leaves a value open (?, :name, @name, $name); write it there, and text "
-                    "in quotes"
+                    f"{self.server}: the query has a placeholder (?, :name, @name, $name); write the value in its "
+                    "place, text in quotes"
                 ) from None
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:

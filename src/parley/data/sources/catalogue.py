@@ -19,7 +19,7 @@ Table: TypeAlias = pd.DataFrame | str | Path | TableSource  # what people give
 
 FOLDER = "a folder"
 
-EXPECTED = "expected a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow or .feather"
+EXPECTED = "give a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow or .feather"
 
 # By the ending of a file's name, for any folder, or by the type of what is held in memory. What is given is a path, or
 # a `DataFile` where it lies in an object store.
@@ -59,7 +59,7 @@ def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
         kind = next((kind for kind in type(table).__mro__ if kind in SOURCES), None)
         if kind is None:
             raise DataError(
-                f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file"
+                f"a table of type {type(table).__name__}: give a data frame or the path of a .csv or .parquet file"
             )
         return SOURCES[kind](table)
     address = store_address(table)
@@ -71,15 +71,15 @@ def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
         return _opened(FOLDER, path, str(path), asked)
     ending = _ending(path.name, str(path))
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the name")
     return _opened(ending, path, str(path), asked)
 
 
 def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, str | None]) -> TableSource:
     if isinstance(place, StoredFile) and kind in HERE:
-        raise DataError(f"{where}: such files are read on this machine alone; {EXPECTED}")
+        raise DataError(f"{where}: files of this kind are only read from a local disk; {EXPECTED}")
     if asked and SOURCES[kind] is not csv_file:
-        raise DataError(f"{where}: a separator or an encoding is asked for CSV files alone; this one declares its own")
+        raise DataError(f"{where}: a separator or an encoding applies to CSV files only; leave it out")
     return SOURCES[kind](place, **asked)
 
 

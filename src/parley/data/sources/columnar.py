@@ -136,7 +136,9 @@ class ColumnarTable(TableSource):
         beside = [name for name, _ in self.cells_of(self.parts[0])]
         twice = next((name for name in beside if name in declared.names or beside.count(name) > 1), None)
         if twice is not None:
-            raise DataError(f"{self.where}: column {twice!r} is named more than once, by folders or inside of files")
+            raise DataError(
+                f"{self.where}: column {twice!r} appears more than once, in folder names or in files; rename one"
+            )
         return pa.schema([*declared, *((name, pa.string()) for name in beside)])
 
     def _declared(self, file: DataFile) -> pa.Schema:
@@ -157,7 +159,7 @@ class ColumnarTable(TableSource):
             if not pa.schema([*self._declared(file), *beside]).equals(self.arrow_schema):
                 raise DataError(
                     f"{file.where}: its columns or their types differ from those of {self.parts[0].name}; write all "
-                    f"files alike"
+                    "files with the same schema"
                 )
             with discreet(file.where, self.form.form):
                 found += [Chunk(rows, (file, group)) for group, rows in enumerate(self.form.groups(file))]
@@ -179,8 +181,7 @@ class ColumnarTable(TableSource):
         promises."""
         if self.found() != self.parts or self._look() != self._stamps:
             raise DataError(
-                f"{self.where}: its files changed since the table was opened; put them back, or open a table that "
-                f"stays as it is"
+                f"{self.where}: its files changed since the table was opened; restore them, or open the table again"
             )
 
     def __len__(self) -> int:
@@ -205,10 +206,10 @@ class ColumnarTable(TableSource):
                 for group, batch in self.form.batches(file, list(left), self._own(columns, beside), most, each):
                     left[group] -= len(batch)
                     if left[group] < 0:
-                        raise DataError(f"{file.where}: it holds more rows than when the table was opened")
+                        raise DataError(f"{file.where}: it has more rows than when the table was opened; open it again")
                     yield _with_cells(batch.cast(usual_schema(batch.schema)), beside, columns)
             if any(left.values()):
-                raise DataError(f"{file.where}: it holds fewer rows than when the table was opened")
+                raise DataError(f"{file.where}: it has fewer rows than when the table was opened; open it again")
 
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         wanted = self.arrow_schema.names if columns is None else list(dict.fromkeys(columns))

@@ -88,7 +88,7 @@ class LongCsvFile(TableSource):
 
     def require_unchanged(self) -> None:
         if self._file.stamp() != self._stamp:
-            raise DataError(f"{self.where}: it changed since the table was opened; put it back, or open it anew")
+            raise DataError(f"{self.where}: it changed since the table was opened; restore it, or open it again")
 
     def require_header(self) -> None:
         _require_names(self._rows)
@@ -114,7 +114,7 @@ def _require_names(rows: CsvRows) -> None:
     """Refuse a line of names that has one twice: the second would get another name, and nobody would notice."""
     where, head = rows.file.where, rows.head
     if not head.text.partition("\n")[0].strip():
-        raise DataError(f"{where}: is empty, or its first line is; expected the names of the columns there")
+        raise DataError(f"{where}: the file or its first line is empty; put the column names in the first line")
     twice = [name for name, count in Counter(head.written).items() if count > 1 and name]
     if twice:
         raise DataError(f"{where}: column {twice[0]!r} appears more than once; give one of them another name")

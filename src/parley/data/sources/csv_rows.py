@@ -45,11 +45,11 @@ class CsvWays:
 
     def __post_init__(self) -> None:
         if self.separator is not None and not re.fullmatch(r"[\t !#-~]", self.separator):
-            raise DataError("separator: expected one character, such as ';' or a tab")
+            raise DataError("separator: give one character, such as ';' or a tab")
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:
-            raise DataError(f"encoding: nobody knows {self.encoding!r}; expected a name such as latin-1") from None
+            raise DataError(f"encoding: {self.encoding!r} is not known; give a name such as latin-1") from None
 
 
 AS_WRITTEN = CsvWays()
@@ -83,16 +83,16 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
     lines = _Lines(text)
     above, names = lines.record(separator)
     if not names:
-        raise DataError(f"{file.where}: is empty, or its first line is; expected the names of the columns there")
+        raise DataError(f"{file.where}: the file or its first line is empty; put the column names in the first line")
     size = len(mark) + len(above.encode(encoding))
     if start[len(mark) : size].decode(encoding, errors="ignore") != above or "\0" in above:
-        raise DataError(f"{file.where}: its line of names is not {encoding.upper()}; say by name which encoding it has")
+        raise DataError(f"{file.where}: its header is not {encoding.upper()}; state its encoding")
     first = lines.record(separator)[1]
     closed = len(first) == len(names) + 1 and first[-1] in MISSING_WORDS
     try:
         example = pd.read_csv(io.StringIO(above), dtype=str, index_col=False, sep=separator)
     except ValueError as error:  # its text may quote what was taken for names
-        raise DataError(f"{file.where}: its line of names cannot be read ({type(error).__name__})") from None
+        raise DataError(f"{file.where}: its header cannot be read ({type(error).__name__})") from None
     return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
 
 
@@ -230,7 +230,7 @@ class CsvRows:
                 yield last
             last = batch
         if last is None or not len(last) or last.column(0)[-1].as_py() != END:
-            raise DataError(f"{self.file.where}: it ends inside of a quoted cell; expected a quote that closes it")
+            raise DataError(f"{self.file.where}: it ends inside a quoted cell; add the closing quote")
         yield last.slice(0, len(last) - 1)
 
     def _whole(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -263,7 +263,7 @@ class CsvRows:
             raise DataError(f"{self.file.where}: cannot be read as {FORM} ({long})") from None
 
 
-_RAGGED = "{where}: some row has {how} cells than the line of names{row}; expected one for every column"
+_RAGGED = "{where}: a row has {how} cells than the header{row}; give every row one cell per column"
 
 
 class _Ragged:
@@ -283,7 +283,7 @@ class _Ragged:
         if self.row is None:
             return None
         how = "more" if self.row.actual_columns > self.row.expected_columns else "fewer"
-        return _RAGGED.format(where=where, how=how, row=f", the first of them row {self.row.number}")
+        return _RAGGED.format(where=where, how=how, row=f" (first: row {self.row.number})")
 
 
 def _not_blank(cells: pa.Array) -> pa.Array:

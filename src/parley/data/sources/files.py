@@ -90,7 +90,7 @@ class LocalFile(DataFile):
         try:
             about = self.path.stat()
         except OSError as error:
-            raise DataError(f"{self.path.parent}: its files cannot be looked at ({type(error).__name__})") from None
+            raise DataError(f"{self.path.parent}: its files cannot be read ({type(error).__name__})") from None
         return self.path.name, about.st_size, about.st_mtime_ns, about.st_ino
 
     def size(self) -> int:
@@ -127,7 +127,7 @@ def discreet(where: Path | str, form: str = "") -> Iterator[None]:
         raise DataError(f"{where}: cannot be read{form and f' as {form}'} ({type(error).__name__})") from None
 
 
-UNTRIED = "of object stores only S3 has been tried here: look at what comes of it"
+UNTRIED = "Parley is tested with S3 only: check the result"
 PATIENCE = timedelta(seconds=20)  # for a store that does not answer
 _ADDRESS = re.compile(r"(s3|gs|abfss?)://([^/]+)(/.*)?", re.DOTALL)
 
@@ -141,12 +141,12 @@ class StoredFile(DataFile):
     def __post_init__(self) -> None:
         parts = _ADDRESS.fullmatch(self.address)
         if parts is None:
-            raise DataError("an object store's address: expected one such as s3://bucket/folder/loans.parquet")
+            raise DataError("not an object store's address; write one such as s3://bucket/folder/loans.parquet")
         keyed = ":" in parts[2] or ("@" in parts[2] and not parts[1].startswith("abfs"))  # abfs://container@account
         if keyed or "?" in self.address:
             raise DataError(
-                f"{_plain(self.address)}: an address holds no keys and no options; credentials come from the "
-                f"environment or the machine's own role"
+                f"{_plain(self.address)}: an address must hold no keys or options; pass credentials by environment "
+                "variables or the machine's role"
             )
 
     @property
@@ -155,7 +155,7 @@ class StoredFile(DataFile):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return () if self.address.startswith("s3:") else (f"The table lies at {self.address}; {UNTRIED}.",)
+        return () if self.address.startswith("s3:") else (f"The table is at {self.address}; {UNTRIED}.",)
 
     @contextmanager
     def _discreet(self) -> Iterator[None]:
@@ -172,7 +172,9 @@ class StoredFile(DataFile):
             about: dict[str, Any] = file.metadata() or {}
             tag = about.get("ETag")
             if not tag:
-                raise DataError(f"{self.where}: its store gives no ETag, so that nobody would notice a change")
+                raise DataError(
+                    f"{self.where}: its store returns no ETag, so a change would go unnoticed; use a store that does"
+                )
             return self.address, file.size(), bytes(tag)
 
     def size(self) -> int:
@@ -188,7 +190,7 @@ class StoredFile(DataFile):
             store, path = _store(self.address)
             kind = store.get_file_info(path).type
         if kind is arrow_fs.FileType.NotFound:
-            raise DataError(f"{self.where}: no such table")
+            raise DataError(f"{self.where}: no such table; check the address")
         return bool(kind is arrow_fs.FileType.Directory)
 
     def below(self) -> list[DataFile]:

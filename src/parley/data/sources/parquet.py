@@ -81,13 +81,13 @@ class ParquetFolder(ColumnarTable):
         paths = {self._path(file): file for file in self.place.below()}
         if any(map(LOG.fullmatch, paths)):
             raise DataError(
-                f"{self.where}: a log in it says which of its files count, and rows of others would count twice; "
-                f"write the table as plain .parquet files"
+                f"{self.where}: a table log in it says which files count, which Parley does not read; write the table "
+                "as plain .parquet files"
             )
         here = [path for path in paths if path.endswith(ENDING) and "/" not in path]
         deep = [path for path in paths if path.endswith(ENDING) and not any(map(_hidden, path.split("/")))]
         if not here and not deep:
-            raise DataError(f"{self.where}: expected .parquet files in this folder")
+            raise DataError(f"{self.where}: the folder holds no .parquet files; give another folder")
         return tuple(paths[path] for path in sorted(here or deep, key=str.encode))
 
     def cells_of(self, file: DataFile) -> Cells:
@@ -128,7 +128,7 @@ class ParquetFolder(ColumnarTable):
 
     def _require(self, fits: bool) -> None:
         if not fits:
-            raise DataError(f"{self.where}: its files are not those that its {MANIFEST} lists; take a new snapshot")
+            raise DataError(f"{self.where}: its files are not those listed in its {MANIFEST}; take a new snapshot")
 
     def _path(self, file: DataFile) -> str:
         """As seen from the folder."""

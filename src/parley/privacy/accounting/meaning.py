@@ -125,7 +125,7 @@ def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sens
     m = whole(people, "people", least=2)
     belief = _prior(belief)
     if not belief > 1 / m:
-        raise SettingError(f"belief = {belief:g}: expected more than 1/people = {1 / m:g}, which is blind guessing")
+        raise SettingError(f"belief = {belief:g}: expected more than 1/people = {1 / m:g}, the belief of a blind guess")
     ratio = positive(sensitivity, "sensitivity") / positive(difference, "difference")
     return ratio * math.log((m - 1) * belief / (1 - belief))
 

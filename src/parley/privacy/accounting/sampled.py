@@ -165,7 +165,7 @@ def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float
     parts = min(parts, FAR / math.sqrt(count))
     step = max(min(deviation / parts, LARGEST_STEP), _largest(*pair.curve(), count, delta) / MOST_POINTS, LEAST_STEP)
     if not step <= deviation or count > MOST_ROUNDS:
-        raise SettingError("pld: these releases are too many or too small for a grid; use rdp")
+        raise SettingError("pld: too many releases, or too small ones, for a loss grid; use rdp")
     return step
 
 

@@ -255,13 +255,13 @@ class StableSeries(Series):
         alpha: float | None = None,
     ) -> StableOnSums:
         if alpha is None:
-            raise SettingError("alpha: expected a number from 1 to 1.9999 beside stable noise")
+            raise SettingError("alpha: stable noise needs a number from 1 to 1.9999")
         ratio = stable_ratio(alpha, float(epsilon), float(delta), count)
         return StableOnSums(alpha, audible(ratio * sensitivity * (1 + 1e-12)), sensitivity)
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        raise SettingError("stable noise is for studies of each owner's own noise; hosts draw none")
+        raise SettingError("stable noise is for studies with each owner's own noise; hosts do not draw it")
 
     def partly_spent(self, answers: int) -> Fraction:
         copies = self.shared_records
@@ -294,7 +294,7 @@ def make_series(
     `alpha`: of stable noise, which alone has one."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), KINDS[mechanism]
     if (alpha is not None) is not (kind is StableSeries):
-        raise SettingError(f"alpha: expected beside stable noise, and there alone; the mechanism is {mechanism!r}")
+        raise SettingError(f"alpha: stable noise needs one and other noise takes none; the mechanism is {mechanism!r}")
     what = epsilon * share, delta * share, count, sensitivity, rate, coordinates
     noise = kind.calibrated(*what) if alpha is None else StableSeries.calibrated(*what, alpha)
     return kind(noise, epsilon, delta, count, shared_records, rate)
@@ -326,8 +326,8 @@ def in_pieces(
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
     raise SettingError(
-        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller "
-        f"records_per_person, or " + series.instead
+        f"noise: rounding in {pieces:,} batches of a person's rows costs too much; use a smaller records_per_person, "
+        "or " + series.instead
     )
 
 

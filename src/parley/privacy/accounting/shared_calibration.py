@@ -126,8 +126,8 @@ def shared_law(
     units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - SLACK), Fraction(0)))
     if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < ROOM):
         raise TermsError(
-            "privacy.noise: the sum of these answers and its noise do not fit 64 bits; use fewer rounds, fewer "
-            "numbers or a larger epsilon"
+            "privacy.noise: the sum of the answers and its noise do not fit into 64 bits; use fewer rounds, fewer "
+            "parameters or a larger epsilon"
         )
     moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + SLACK))
     return SharedLaw(recipe, units, moved, size, kind.norm, delta, draws)

@@ -87,7 +87,7 @@ def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = WIDE
     (64, 20, 16)
     """
     if batches * uses > MOST_STEPS:
-        raise SettingError(f"batches x epochs: expected at most {MOST_STEPS:,} beside correlated noise")
+        raise SettingError(f"batches x epochs: expected at most {MOST_STEPS:,} with correlated noise")
     widths = {min(2**power, batches, widest) for power in range(WIDEST.bit_length())}
     return min(
         (Band.root(width, momentum) for width in sorted(widths)),

@@ -101,7 +101,7 @@ def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
     steps = math.ceil(Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) / grid)
     if not -1000 < exponent < 900 or steps >= 2 ** (LAPLACE_BITS + 1):
         raise SettingError(
-            "noise: the scale is too extreme, or too small for this many coordinates; use fewer rounds or coordinates"
+            "noise: the scale is out of range for this many coordinates; use fewer rounds or coordinates"
         )
     return steps, exponent
 
@@ -190,7 +190,7 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
     flat = finite(value, "value").reshape(-1)
     exponent = max(math.frexp(positive(sigma, "sigma"))[1] - BITS, -1074)
     if exponent > 900:
-        raise SettingError("sigma: the noise is too large to stay finite; use fewer rounds or a larger epsilon")
+        raise SettingError("sigma: too large for finite noise; use fewer rounds or a larger epsilon")
     unit = math.ldexp(1.0, exponent)
     small = np.abs(flat) < 2.0**53 * unit  # larger floats are multiples of g already
     scaled = np.where(small, flat, 0.0) / unit

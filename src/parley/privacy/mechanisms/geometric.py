@@ -36,17 +36,17 @@ class Geometric:
         True
         """
         if not float(positive(sensitivity, "sensitivity")).is_integer():
-            raise SettingError(f"sensitivity = {sensitivity!r}: expected a whole number, as the values are")
+            raise SettingError(f"sensitivity = {sensitivity!r}: geometric noise needs an integer, as the values are")
         return cls(scale=rounded_up(Fraction(sensitivity) / epsilon), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Integers:
         """The whole numbers with noise."""
         value = require(bounded, self.norm, self.sensitivity).value
         if not np.abs(value).max(initial=0) <= 2**53 or not self.scale <= 2**53:
-            raise SettingError("value: expected whole numbers and a noise scale up to 2^53")
+            raise SettingError("value: geometric noise needs integers and a scale up to 2^53")
         whole = np.asarray(value).astype(np.int64)
         if not np.array_equal(whole, value):
-            raise SettingError("value: expected whole numbers; the Laplace mechanism takes any")
+            raise SettingError("value: geometric noise needs integers; the Laplace mechanism takes any number")
         return noise.geometric(whole, self.scale)
 
     @property
@@ -100,13 +100,11 @@ class GridGeometric:
         """(g, steps): the grid for values of so many coordinates, and the noise's scale in units of it."""
         exponent = math.frexp(self.sensitivity / coordinates)[1] - FINE - 1
         if not -1000 < exponent < 900:
-            raise SettingError("noise: the sensitivity is too extreme for a grid of whole numbers")
+            raise SettingError("noise: the sensitivity is out of range for the grid; use laplace noise")
         unit = Fraction(2) ** exponent
         steps = math.ceil(Fraction(self.scale) * (1 + coordinates * unit / Fraction(self.sensitivity)) / unit)
         if steps > LARGEST_STEPS:
-            raise SettingError(
-                "noise: its scale is too large for a grid of whole numbers; use fewer rounds, or laplace noise"
-            )
+            raise SettingError("noise: the scale is too large for the grid; use fewer rounds, or laplace noise")
         return math.ldexp(1.0, exponent), steps
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
@@ -181,7 +179,9 @@ class WholeGeometric:
         """The least noise that makes one release cost `epsilon`."""
         scale = rounded_up(Fraction(moved) / epsilon)
         if not max(scale, records) <= LARGEST:
-            raise SettingError(f"noise: expected at most {LARGEST:,} records, and as much noise on a count")
+            raise SettingError(
+                f"noise: expected at most {LARGEST:,} records, and at most that scale; use a larger epsilon"
+            )
         return cls(scale, sensitivity, moved, records)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
@@ -228,5 +228,5 @@ def whole_counts(shares: Floats, records: int) -> Integers:
     """The counts of so many records that these shares are of; refused where they are of none."""
     counts = np.rint(shares * records)
     if not np.all(np.abs(shares * records - counts) <= max(APART, records * 2.0**-50)):
-        raise GuaranteeError("value: expected shares of whole numbers of records; nothing was released")
+        raise GuaranteeError("value: expected shares of integer counts; nothing was released")
     return counts.astype(np.int64)

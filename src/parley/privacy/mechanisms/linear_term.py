@@ -39,9 +39,7 @@ class Perturbed:
         """The least noise for minima that are at most `away` from exact ones in L1."""
         room = 1 - numbers * 2.0**-44 / float(SHARE * epsilon)  # w is at most numbers 2^-45 scales
         if not room > 0.5:
-            raise SettingError(
-                "epsilon: too small for objective perturbation; its noise could not be told from infinite"
-            )
+            raise SettingError("epsilon: too small for objective perturbation; use a larger one, or fewer parameters")
         return cls(epsilon, Laplace.calibrate(SHARE * epsilon, 2 * positive(away, "distance") / room), variance)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:

@@ -41,16 +41,16 @@ def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
     """
     if bounded.norm != norm:
         raise GuaranteeError(
-            f"this mechanism needs a value bounded in {norm.upper()}, this one is bounded in {bounded.norm.upper()}"
+            f"the mechanism needs a value bounded in {norm.upper()}, and this one is bounded in {bounded.norm.upper()}"
         )
     if not bounded.sensitivity <= sensitivity:
         raise GuaranteeError(
-            "the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew"
+            "the value's sensitivity exceeds the one that the mechanism was calibrated for; calibrate it again"
         )
     if not 0 < bounded.sensitivity < math.inf:
-        raise GuaranteeError("a value's sensitivity must be a finite number above 0: without one no noise covers it")
+        raise GuaranteeError("the value's sensitivity is not a finite number above 0; nothing was released")
     if not np.abs(bounded.value).max(initial=0) <= LOUDEST:
-        raise GuaranteeError("the value is not finite, or too large to carry noise; nothing was released")
+        raise GuaranteeError("the value is not finite, or too large for noise; nothing was released")
     return bounded
 
 
@@ -140,7 +140,7 @@ class Extent:
         """
         if mechanism.norm != self.norm:
             raise GuaranteeError(
-                f"this extent is in {self.norm.upper()}, the noise is for values bounded in {mechanism.norm.upper()}"
+                f"the extent is in {self.norm.upper()}, and the noise is for values bounded in {mechanism.norm.upper()}"
             )
         worst = mechanism.tail(probability / 2, coordinates) * (1 + ROUNDING)
         size = (self.size + mechanism.norm_tail(probability / 2, coordinates)) * (1 + ROUNDING)

@@ -165,7 +165,9 @@ class SafeNoise:
         )
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
-        raise GuaranteeError("stable noise has no exact sampler, so it cannot be released; use laplace or gaussian")
+        raise GuaranteeError(
+            "stable noise has no exact sampler, so nothing is released with it; use laplace or gaussian"
+        )
 
     def seed(self) -> bytes:
         return os.urandom(32)

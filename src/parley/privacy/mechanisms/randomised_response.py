@@ -56,7 +56,7 @@ class RandomisedResponse:
         beyond = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
         truthful = min(math.floor(beyond / (beyond + cells) * WORDS), WORDS - 1)
         if truthful < 1:
-            raise SettingError("epsilon: too small for randomised response; no answer would be true")
+            raise SettingError("epsilon: too small for randomised response; use a larger one")
         return cls(truthful, cells, records, per_person, sensitivity)
 
     @property
@@ -76,7 +76,7 @@ class RandomisedResponse:
         if counts.shape[-1] == 1:
             counts = np.concatenate([counts, self.records - counts], axis=-1)
         if counts.shape[-1] != self.cells or counts.min() < 0 or not np.all(counts.sum(axis=-1) == self.records):
-            raise GuaranteeError("value: expected the shares of all records, each in one place; nothing was released")
+            raise GuaranteeError("value: expected shares in which every record counts once; nothing was released")
         draw: Draw = random_words if noise.safe else SeededWords(noise.seed())
         flat = [self._answers(each, draw) for each in counts.reshape(-1, self.cells)]
         shares = np.array(flat).reshape(counts.shape) / self.records
@@ -97,7 +97,7 @@ class RandomisedResponse:
             or truth.dtype.kind not in "iu"
             or (len(truth) and not 0 <= truth.min() <= truth.max() < self.cells)
         ):
-            raise SettingError(f"truth: expected whole numbers from 0 to {self.cells - 1}, one for every record")
+            raise SettingError(f"truth: expected an integer from 0 to {self.cells - 1} for every record")
         other = draw(len(truth)) >= np.uint64(self.truthful)
         answers = truth.copy()
         answers[other] = uniform(self.cells, int(np.count_nonzero(other)), draw)

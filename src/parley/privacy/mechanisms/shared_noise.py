@@ -89,7 +89,7 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
     """
     if not LEAST <= exponent <= MOST:
         raise SettingError(
-            f"noise: its size of 2^{exponent} grid units cannot be drawn in 64 bits; use fewer rounds or coordinates"
+            f"noise: a scale of 2^{exponent} grid units does not fit into 64 bits; use fewer rounds or coordinates"
         )
     return laplace_recipe(exponent) if law == Law.LAPLACE else gaussian_recipe(exponent)
 
@@ -307,7 +307,7 @@ class SharedNoise:
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """Refused: an owner alone has no noise here."""
         raise GuaranteeError(
-            "noise: these terms draw one noise for the sum of all answers; a single answer is shared, not released"
+            "noise: these terms add one noise to the sum of all answers; a single answer is never released"
         )
 
     def rounding(self, coordinates: int) -> float:

@@ -43,7 +43,7 @@ def check_alpha(alpha: float) -> float:
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 1 <= alpha <= 2:
         raise SettingError(f"alpha = {alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
     if 1.9999 < alpha < 2:
-        raise SettingError(f"alpha = {alpha!r}: expected at most 1.9999, or exactly 2")
+        raise SettingError(f"alpha = {alpha!r}: expected a number up to 1.9999, or 2")
     return float(alpha)
 
 

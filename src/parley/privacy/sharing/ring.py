@@ -39,9 +39,7 @@ class Keystream:
         """The next words of the stream."""
         size = int(np.prod(shape, dtype=object))
         if not self.given + size <= LIMIT:
-            raise GuaranteeError(
-                f"keystream: {LIMIT} words of one key are given and none is given twice; agree on fresh keys"
-            )
+            raise GuaranteeError(f"keystream: all {LIMIT} words of this key are used; agree on new keys")
         self.given += size
         return np.frombuffer(self._cipher.update(bytes(8 * size)), dtype="<u8").reshape(shape)
 
@@ -83,7 +81,7 @@ class Replicated:
         """Shares of the sum of both secrets, made without a message."""
         if self.first.shape != other.first.shape:
             raise SettingError(
-                f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of one size"
+                f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of equal size"
             )
         return Replicated(self.first + other.first, self.second + other.second)
 
@@ -117,9 +115,8 @@ class Shares:
         shares = cls._split(words, key, content, to_bytes(record)[:NONCE], hosts)
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
-                "the answer did not come out as it was when it was first shared, to the last digit: another machine "
-                "or another version of a library computed it, or the ledger's secret is another one; this round is "
-                "aborted, its debit stands"
+                "the recomputed answer differs from the one first shared: the machine, a library's version or the "
+                "ledger's secret has changed. This round is aborted and its debit stands; start a new round"
             )
         return shares
 
