@@ -131,7 +131,7 @@ def test_types_without_a_meaning_are_refused_by_the_schema_before_any_cell(kind)
             lambda t: codes(t, "a", ["1"], "t"),
             lambda t: require_columns(t, ["b", "a"], "t"),
         ):
-            with pytest.raises(DataError, match=r"t: column .a. is declared as .*; expected truth values"):
+            with pytest.raises(DataError, match=r"t: column .a. has the type .*; convert it to one of: truth values"):
                 read(table)
         require_columns(table, ["b"], "t")  # what nobody reads may be anything
 

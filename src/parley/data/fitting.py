@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 
 from parley.data.basis import degrees
-from parley.data.cells import TRUTH
+from parley.data.cells import TRUTH_VALUES
 from parley.data.design import Design
 from parley.data.preparation import Preparation
 from parley.data.public_numbers import Pins, PublicNumbers, pinned, read_pins, require_principal
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
-from parley.data.targets import HELP, dropped_words, listed_classes, with_target
+from parley.data.targets import TWO_CLASSES_HINT, dropped_words, listed_classes, with_target
 from parley.data.tree_growing import with_forest
 from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
@@ -28,8 +28,8 @@ from parley.terms import Model, Terms
 from parley.terms.columns import folded
 from parley.validate import LARGEST, SMALLEST, Floats
 
-PUBLIC = "public sample"
-MOST_PRODUCTS = 1000  # of a polynomial basis
+PUBLIC_SAMPLE = "public sample"
+MAX_PRODUCTS = 1000  # of a polynomial basis
 
 
 def fit_preparation(
@@ -44,24 +44,24 @@ def fit_preparation(
     list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
     forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Whitening by the
     curvature takes `curvatures`, which know the loss. Numbers that the terms pin are taken from their file, if they are
-    what is found here but for rounding (`public_numbers`).
+    what is found here up to rounding (`public_numbers`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
     public = None if model.public is None else read_public(model)
     features = chosen_features(terms, example, public)
     if public is not None:
-        require_columns(public, [*features, *model.outcome_columns], PUBLIC)
+        require_columns(public, [*features, *model.outcome_columns], PUBLIC_SAMPLE)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
         found = with_forest(_with_basis(plain, None), None, pins)
         return (found if pins is None else pinned(found, pins)), None
     fitted = _fit_on_public(plain, public, pins)
     if model.whitening is not None:
-        fitted = whitened(fitted, fitted.design(public, PUBLIC), redraw, curvatures)
+        fitted = whitened(fitted, fitted.design(public, PUBLIC_SAMPLE), redraw, curvatures)
     fitted = with_forest(_with_basis(fitted, public), public, pins)
     fitted = fitted if pins is None else pinned(fitted, pins)
-    return fitted, fitted.design(public, PUBLIC)
+    return fitted, fitted.design(public, PUBLIC_SAMPLE)
 
 
 def chosen_features(
@@ -107,9 +107,9 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         if is_target and model.predicts in ("count", "survival"):
             continue
         if is_target and model.positive is not None:
-            _require_familiar(model, names(public, column, PUBLIC))
+            _require_familiar(model, names(public, column, PUBLIC_SAMPLE))
         elif (is_target and model.predicts == "classes") or not _numeric(model, public, column):
-            spelled = names(public, column, PUBLIC, model.fills(column))
+            spelled = names(public, column, PUBLIC_SAMPLE, model.fills(column))
             categories[column] = tuple(sorted({*map(folded, spelled)}) if column in model.merged else spelled)
     if model.predicts == "classes":
         _require_classes(model, categories)
@@ -119,8 +119,8 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         and len(found := categories.get(model.target, ())) > 2
     ):
         raise DataError(
-            f"{PUBLIC}: column {model.target!r} has {len(found)} different values, but this model needs two classes: "
-            f"{HELP}"
+            f"{PUBLIC_SAMPLE}: column {model.target!r} has {len(found)} different values, but this model needs two "
+            f"classes: {TWO_CLASSES_HINT}"
         )
     for column in categories.keys() & model.bounds.keys() - {model.target}:
         if model.coding == "one-hot":
@@ -157,7 +157,7 @@ def _unscaled(
     fills, ends = {}, []
     for encoding in plain.encodings:
         declared = model.bounds.get(encoding.column)
-        known = None if public is None else encoding.known(public, PUBLIC)
+        known = None if public is None else encoding.known(public, PUBLIC_SAMPLE)
         encoding.require_domain(declared, known)
         fill = encoding.filled(known, declared)
         if fill is not None and encoding.column in model.centres:
@@ -206,7 +206,7 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
     """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
     are)."""
     model = plain.model
-    raw = np.ascontiguousarray(plain.coded(public, PUBLIC).T)
+    raw = np.ascontiguousarray(plain.coded(public, PUBLIC_SAMPLE).T)
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
     high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
     _require_bearable(plain.labels, np.array([low, high]))
@@ -216,7 +216,7 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
     centre, scale = np.where(centred, clipped.mean(axis=0), 0.0), np.where(scaled, _spread(clipped, plain.labels), 1.0)
     fitted = replace(plain, low=low, high=high, centre=centre, scale=scale)
     if model.predicts == "number":
-        fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC))
+        fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC_SAMPLE))
     elif model.predicts == "count" and model.has_intercept:
         fitted = replace(fitted, target_centre=_typical_rate(fitted, public))
     if model.components is None:
@@ -247,7 +247,7 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
             )
         rows = fitted.transform(np.array(points, dtype=np.float64))
     elif public is not None:
-        rows = fitted.matrix(public, PUBLIC)
+        rows = fitted.matrix(public, PUBLIC_SAMPLE)
         if len(rows) < points:
             raise DataError(
                 f"model.basis.points = {points}: expected at most {len(rows)}, the number of rows in the public sample"
@@ -271,9 +271,9 @@ def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
         raise DataError(
             "model.basis.kind: 'polynomial' needs bounds of every feature; declare model.bounds or give a public sample"
         )
-    if (many := math.comb(columns + degree, degree) - 1) > MOST_PRODUCTS:
+    if (many := math.comb(columns + degree, degree) - 1) > MAX_PRODUCTS:
         raise DataError(
-            f"model.basis.degree = {degree}: {columns} columns make {many:,} products, more than {MOST_PRODUCTS:,}; "
+            f"model.basis.degree = {degree}: {columns} columns make {many:,} products, more than {MAX_PRODUCTS:,}; "
             "use a lower degree or fewer features"
         )
     return degrees(columns, degree)
@@ -309,8 +309,8 @@ def _fit_target(plain: Preparation, y: Floats) -> Preparation:
 def _typical_rate(plain: Preparation, public: pd.DataFrame) -> float:
     """How much is counted in a unit of exposure, all rows together; with a constant among the features this only says
     where a search begins."""
-    counted = np.clip(plain.target_column(public, PUBLIC), *plain.target_bounds).sum()
-    return float(np.clip(counted / plain.exposure_weights(public, PUBLIC).sum(), 0.0, LARGEST))
+    counted = np.clip(plain.target_column(public, PUBLIC_SAMPLE), *plain.target_bounds).sum()
+    return float(np.clip(counted / plain.exposure_weights(public, PUBLIC_SAMPLE).sum(), 0.0, LARGEST))
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -325,7 +325,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     small = np.flatnonzero(~(spread >= SMALLEST))
     if small.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation {spread[small[0]]:g} is below "
+            f"{PUBLIC_SAMPLE}: column {columns[small[0]]!r}: its standard deviation {spread[small[0]]:g} is below "
             f"{SMALLEST:g}; give the column in other units"
         )
     return spread
@@ -338,7 +338,7 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values from {ends[0, wrong[0]]:g} to "
+            f"{PUBLIC_SAMPLE}: column {columns[wrong[0]]!r}: its values from {ends[0, wrong[0]]:g} to "
             f"{ends[1, wrong[0]]:g} are larger than {LARGEST:g} or closer than {SMALLEST:g}; use other units or "
             "declare model.bounds"
         )
@@ -352,7 +352,7 @@ def read_public(model: Model) -> pd.DataFrame:
         raise DataError(
             f"{path}: its SHA-256 differs from model.public_sha256; use the public sample that all parties agreed on"
         )
-    frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC)
+    frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
     if len(frame) < 2:
         raise DataError(f"{path}: the public sample needs at least two rows with a target")
     return frame
@@ -372,7 +372,7 @@ def dropped_rows(model: Model) -> str | None:
     sample."""
     if model.public is None:
         return None
-    return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC)
+    return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
@@ -399,7 +399,7 @@ def _numeric(model: Model, public: pd.DataFrame, column: str) -> bool:
         return True
     gaps = model.fills(column)
     try:
-        numbers(public, column, PUBLIC, gaps)
+        numbers(public, column, PUBLIC_SAMPLE, gaps)
     except DataError:
         return False
-    return not TRUTH.keys() & {*names(public, column, PUBLIC, gaps)}
+    return not TRUTH_VALUES.keys() & {*names(public, column, PUBLIC_SAMPLE, gaps)}

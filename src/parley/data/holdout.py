@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from parley.data.cells import plain_name
 from parley.data.sources import Rows, TableSource
 from parley.data.sources.source import chosen_rows
-from parley.data.table import PERSON, first_rows, names_of, require_columns
+from parley.data.table import PERSON_NAME, first_rows, names_of, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Privacy, Terms, held_out_records, training_records
 
-STRATUM = 4096  # neighbouring places among which some are chosen
-_NAME = b"parley holdout"
-_PEOPLE = b"parley holdout by person"
+STRATUM_ROWS = 4096  # neighbouring places among which some are chosen
+_ROWS_DOMAIN = b"parley holdout"
+_PEOPLE_DOMAIN = b"parley holdout by person"
 
 Marks = NDArray[np.bool_]
 
@@ -61,7 +61,7 @@ class Marked(Choice):
     first: int = 0
 
     @classmethod
-    def of(cls, marks: Marks, first: int = 0) -> "Marked":
+    def from_marks(cls, marks: Marks, first: int = 0) -> "Marked":
         return cls(np.packbits(marks), first)
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Marked(Choice):
         return int(np.count_nonzero(self.marks(start, stop)))
 
     def within(self, start: int, stop: int) -> "Marked":
-        return self.of(self.marks(start, stop), start)
+        return self.from_marks(self.marks(start, stop), start)
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class ByPlace(Choice):
         return self.rows - self.held if self.others else self.held
 
     def marks(self, start: int, stop: int) -> Marks:
-        first, last = start // STRATUM, -(-stop // STRATUM)
+        first, last = start // STRATUM_ROWS, -(-stop // STRATUM_ROWS)
         found = [np.empty(0, dtype=bool), *(self._stratum(number) for number in range(first, last))]
-        return np.concatenate(found)[start - first * STRATUM : stop - first * STRATUM]
+        return np.concatenate(found)[start - first * STRATUM_ROWS : stop - first * STRATUM_ROWS]
 
     def count(self, start: int, stop: int) -> int:
         return self._before(stop) - self._before(start)
@@ -114,19 +114,19 @@ class ByPlace(Choice):
 
     def _before(self, place: int) -> int:
         """How many places before this one are chosen."""
-        whole = place // STRATUM * STRATUM
+        whole = place // STRATUM_ROWS * STRATUM_ROWS
         held = whole * self.held // self.rows if whole < self.rows else self.held
         chosen = whole - held if self.others else held
         return chosen + (int(np.count_nonzero(self.marks(whole, place))) if place > whole else 0)
 
     def _stratum(self, number: int) -> Marks:
-        start, stop = number * STRATUM, min((number + 1) * STRATUM, self.rows)
+        start, stop = number * STRATUM_ROWS, min((number + 1) * STRATUM_ROWS, self.rows)
         size, chosen = stop - start, stop * self.held // self.rows - start * self.held // self.rows
         if chosen in (0, size):
             return np.full(size, (chosen == size) is not self.others)
-        key = _NAME + self.seed.to_bytes(8, "little") + number.to_bytes(8, "little")
+        key = _ROWS_DOMAIN + self.seed.to_bytes(8, "little") + number.to_bytes(8, "little")
         words = np.frombuffer(hashlib.shake_256(key).digest(4 * size), dtype="<u4").astype(np.uint64)
-        ranked = words * STRATUM + np.arange(size, dtype=np.uint64)  # no two alike
+        ranked = words * STRATUM_ROWS + np.arange(size, dtype=np.uint64)  # no two alike
         return np.asarray((ranked <= np.partition(ranked, chosen - 1)[chosen - 1]) ^ self.others)
 
 
@@ -138,7 +138,7 @@ def divided(model: Model, rows: int) -> tuple[Choice | None, Choice]:
     if model.holdout_seed is not None:
         return ByPlace(rows, held, model.holdout_seed, others=True), ByPlace(rows, held, model.holdout_seed)
     train = _permuted(rows, training_records(rows, model.holdout))
-    return Marked.of(train), Marked.of(~train)
+    return Marked.from_marks(train), Marked.from_marks(~train)
 
 
 def trained_places(model: Model, rows: int) -> Marks:
@@ -151,7 +151,11 @@ def trained_places(model: Model, rows: int) -> Marks:
 def is_held_out(model: Model, person: str) -> bool:
     """Whether a person of this name is held out: where the first word of SHAKE-256, of the seed and the name, is below
     the share. A whole number that is written with decimals is that number, as tools write ids."""
-    key = _PEOPLE + (model.holdout_seed or 0).to_bytes(8, "little") + plain_name(person).encode(errors="surrogatepass")
+    key = (
+        _PEOPLE_DOMAIN
+        + (model.holdout_seed or 0).to_bytes(8, "little")
+        + plain_name(person).encode(errors="surrogatepass")
+    )
     word = int.from_bytes(hashlib.shake_256(key).digest(8), "little")
     return word < Fraction(model.holdout) * 2**64
 
@@ -180,13 +184,13 @@ def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> I
     for rows in table.batches(columns):
         here = None if kept is None else kept[place : place + len(rows)]
         place += len(rows)
-        _require(place <= len(table), table)
+        _require_same_size(place <= len(table), table)
         if here is not None and not here.all():
             rows = chosen_rows(rows, here)
         yield counted, rows
         counted += len(rows)
     table.require_unchanged()
-    _require(place == len(table), table)
+    _require_same_size(place == len(table), table)
 
 
 def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[int, Rows]]:
@@ -200,7 +204,7 @@ def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[
             yield start + piece * most, chosen_rows(rows, place == piece)
 
 
-def _require(whole: bool, table: TableSource) -> None:
+def _require_same_size(whole: bool, table: TableSource) -> None:
     if not whole:
         raise DataError(f"{table.where}: its number of rows changed since the table was opened; open it again")
 
@@ -225,7 +229,7 @@ def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> 
     Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
     """
     person = str(terms.privacy.person)
-    place, called = names_of(table.frame([person]), person, name, PERSON)
+    place, called = names_of(table.frame([person]), person, name, PERSON_NAME)
     marks = np.array([is_held_out(terms.model, text) for text in called], dtype=bool)[place]
     return marks if kept is None else marks[kept]
 

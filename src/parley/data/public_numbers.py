@@ -1,4 +1,4 @@
-"""The numbers that terms and public knowledge fix before anything is asked: the same at every party, but for rounding.
+"""The numbers that terms and public knowledge fix before anything is asked: the same at every party, up to rounding.
 
 Machines round differently (other BLAS kernels, other processors), so equal to the last bit they are not; and where a
 public sample spreads equally in several directions, any turn among these is as good as another: machines then choose
@@ -7,7 +7,7 @@ compare the numbers themselves, before anything is spent. Not hashes of rounded 
 a rounding edge would be refused.
 
 Terms may pin them in a file, by its SHA-256. No rule makes directions of equal spread stable: which of them linear
-algebra finds hangs on the processor. So whoever writes the terms finds them once, and everybody takes them from the
+algebra finds depends on the processor. So whoever writes the terms finds them once, and everybody takes them from the
 file instead, having checked that they are some that the public sample has.
 
 Formal guarantee: what a file can change is within `TOLERANCE` of what the public sample gives; directions are any
@@ -27,26 +27,26 @@ from typing import Any
 
 import numpy as np
 
-from parley.data.forest import LINES
+from parley.data.forest import LINES_ARRAY
 from parley.data.preparation import Preparation
 from parley.errors import DataError, StalePinsError
 from parley.terms import Model
 from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
-LARGEST_FILE = 1 << 28  # bytes
+MAX_FILE_BYTES = 1 << 28  # bytes
 PIN_AGAIN = "The author of the terms can pin them again: parley plan TERMS --write TERMS2"
 
 Pins = Mapping[str, Floats]
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
 # of a step that is rounded to six digits: at an edge two machines take neighbouring ones; of what is calibrated
-ROUNDED = 2e-5
-SEARCHED = 1e-3  # of what a search ends at
-FLOATS = 1e-12  # of a number itself: what rounding does to one that is large beside its unit
+STEP_TOLERANCE = 2e-5
+SEARCH_TOLERANCE = 1e-3  # of what a search ends at
+FLOAT_TOLERANCE = 1e-12  # of a number itself: what rounding does to one that is large beside its unit
 
-BORNE = {"step": ROUNDED, "grid": ROUNDED, "score grid": ROUNDED, "start": SEARCHED}
-COLUMNS = ("low", "high", "centre", "scale")  # one number for each column that features become
-WHOLE = ("rotation", "basis", "start")  # entries are measured by the largest one
+TOLERANCES = {"step": STEP_TOLERANCE, "grid": STEP_TOLERANCE, "score grid": STEP_TOLERANCE, "start": SEARCH_TOLERANCE}
+COLUMN_ARRAYS = ("low", "high", "centre", "scale")  # one number for each column that features become
+MATRIX_ARRAYS = ("rotation", "basis", "start")  # entries are measured by the largest one
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class PublicNumbers:
         """What of another party's lies further off than rounding explains, in words; None: nothing does.
 
         Formal guarantee: None means that the names are these and every number is within `TOLERANCE` of its unit
-        (`ROUNDED` of a step, `SEARCHED` of a start).
+        (`STEP_TOLERANCE` of a step, `SEARCH_TOLERANCE` of a start).
         """
         found = self.misfit(other.names, other.shapes)
         if found is not None:
@@ -118,7 +118,7 @@ class PublicNumbers:
 def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
     """The numbers by which raw columns become features."""
     p = preparation
-    found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMNS}
+    found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMN_ARRAYS}
     found |= {"target_bounds": np.array(p.target_bounds), "target_centre": np.array([p.target_centre])}
     found |= {
         "target_scale": np.array([p.target_scale]),
@@ -167,9 +167,9 @@ def read_pins(model: Model) -> Pins | None:
         )
     path = Path(model.preparation)
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(
-                f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of public numbers; check the name"
+                f"{path}: larger than {MAX_FILE_BYTES:,} bytes, so it is not a file of public numbers; check the name"
             )
         content = path.read_bytes()
     except OSError as error:
@@ -235,11 +235,11 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
     found = {}
     for name, array in arrays.items():
         size = np.abs(np.where(np.isfinite(array), array, 0.0))
-        if name in WHOLE:
+        if name in MATRIX_ARRAYS:
             size = np.full(array.shape, size.max(initial=0.0))
-        elif name in COLUMNS and array.shape == arrays["scale"].shape:
+        elif name in COLUMN_ARRAYS and array.shape == arrays["scale"].shape:
             size = np.abs(arrays["scale"])
-        elif name == LINES and array.shape[:1] == (3,):
+        elif name == LINES_ARRAY and array.shape[:1] == (3,):
             size = np.stack([size[1], size[1], np.maximum(size[2], 1.0)])
         elif name in ("target_bounds", "target_centre"):
             size = np.full(array.shape, abs(float(arrays["target_scale"][0])))
@@ -255,9 +255,11 @@ def _furthest(name: str, here: Floats, there: Floats, unit: Floats) -> Differenc
     """The entry that lies furthest off; what is not a number lies infinitely far."""
     if not here.size:
         return Difference(name, 0.0, 0.0, 0.0)
-    borne = BORNE.get(name, TOLERANCE) * unit + FLOATS * np.abs(np.where(np.isfinite(here), here, 0.0))
+    tolerance = TOLERANCES.get(name, TOLERANCE) * unit + FLOAT_TOLERANCE * np.abs(
+        np.where(np.isfinite(here), here, 0.0)
+    )
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        off = np.where(here == there, 0.0, np.abs(there - here) / borne)
+        off = np.where(here == there, 0.0, np.abs(there - here) / tolerance)
     off = np.where(np.isnan(off), np.inf, off)
     place = np.unravel_index(int(off.argmax()), off.shape)
     where = name if here.size == 1 else f"{name}[{', '.join(str(int(i) + 1) for i in place)}]"

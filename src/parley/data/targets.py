@@ -76,7 +76,7 @@ def _gaps(rows: Rows, columns: Sequence[str], listed: Set[str], name: str) -> ND
 
 
 Categories = Mapping[str, tuple[str, ...]]
-HELP = "name the class that counts as 1 in model.positive, or learn all classes with softmax-regression"
+TWO_CLASSES_HINT = "name the class that counts as 1 in model.positive, or learn all classes with softmax-regression"
 
 
 def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
@@ -91,7 +91,7 @@ def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> 
             f"({few_names(categories[model.target])}). Names are case-sensitive; fix the file or model.categories"
         )
     values = np.unique(y).size
-    more = f" (the column has {values} different values: {HELP})" if values > 2 else ""
+    more = f" (the column has {values} different values: {TWO_CLASSES_HINT})" if values > 2 else ""
     raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: not a class; expected 1 or 0 (or -1){more}")
 
 
@@ -186,7 +186,7 @@ def _weights(typical: float, exposure: Floats) -> Floats:
 
 def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
     """2 s + e of each subject [n]. A cell that does not say whether it happened is refused with its row, and never
-    shown. A time below 0 counts as one in the first period: whether a table is refused must not hang on it."""
+    shown. A time below 0 counts as one in the first period: whether a table is refused must not depend on it."""
     column, ends = str(model.event), np.array(model.periods or ())
     time = numbers(rows, model.target, name, hint="a time is a number")
     event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
-from parley.data.blocks import Remembered, named_by
+from parley.data.blocks import Remembered, content_key
 from parley.data.cut_points import cut
 from parley.data.forest import Forest, Integers, MarginForest, MarginLines, name_orders
 from parley.data.preparation import Preparation
@@ -17,14 +17,16 @@ from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
-COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
+COLUMN_SHARE = (
+    0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
+)
 # all, where the later of many trees are a margin
-PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
-FLATTEST = 1e-9  # curvature of a row that is as good as sure
-PUBLIC = "public sample"
-FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
+LEAF_PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
+MIN_CURVATURE = 1e-9  # curvature of a row that is as good as sure
+PUBLIC_SAMPLE = "public sample"
+MAX_FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
 
-_known = Remembered["_Grown"](most=64)  # those of the last few samples, and of their folds
+_known = Remembered["_Grown"](max_entries=64)  # those of the last few samples, and of their folds
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
@@ -36,7 +38,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
     model, outcomes = fitted.model, fitted.outcomes
     if model.columns is None:
         return fitted
-    known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC))
+    known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC_SAMPLE))
     if model.bins is not None:
         ends, lines = (fitted.low, fitted.high), model.columns == "hinges"
         bins = cut(fitted.encodings, model.bins, ends, known, outcomes, joined=lines, crossed=model.crossed or ())
@@ -46,12 +48,12 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
     if (why := model.trees.too_many(outcomes)) is not None:  # where the public sample says which classes there are
         raise DataError(f"model.trees: {why}")
     if pins is None:
-        y = fitted.target(public, PUBLIC)
+        y = fitted.target(public, PUBLIC_SAMPLE)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies, fitted.named)
     else:
         kinds: Mapping[int | None, type[Forest]] = {None: Forest, 0: MarginLines}
         try:
-            made = kinds.get(model.trees.refitted, MarginForest).of_arrays(pins, len(fitted.labels), outcomes)
+            made = kinds.get(model.trees.refitted, MarginForest).from_arrays(pins, len(fitted.labels), outcomes)
         except DataError as error:
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
@@ -94,8 +96,8 @@ def grow(
     """
     wanted = _wanted(y, outcomes, classifies)
     setting = size.model_dump(exclude={"refitted"}), bool(size.refitted), outcomes, classifies
-    key = named_by(setting, columns, y, weight, *named)
-    grown = _known.of(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
+    key = content_key(setting, columns, y, weight, *named)
+    grown = _known.get(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
     if size.refitted is None:
         return _kept(grown.trees, grown.begin)
     first = size.refitted * outcomes
@@ -124,13 +126,13 @@ def _grown(
     (outcomes, rows), rng, seeded = wanted.shape, np.random.default_rng(size.seed), np.random.RandomState(0)
     orders = name_orders(columns, wanted, weight, named if size.refitted else ())
     cells = np.concatenate([columns, orders @ columns])
-    cells = np.ascontiguousarray(np.clip(cells, -FLOAT32, FLOAT32).T, dtype=np.float32)
+    cells = np.ascontiguousarray(np.clip(cells, -MAX_FLOAT32, MAX_FLOAT32).T, dtype=np.float32)
     raw = np.repeat(_begin(wanted, weight, classifies)[:, None], rows, axis=1)
     begin, grown = raw[:, 0].copy(), list[tuple[Any, Floats]]()
     tree = DecisionTreeRegressor(
         max_leaf_nodes=size.leaves,
         min_samples_leaf=size.smallest,
-        max_features=1.0 if size.refitted else COLUMNS,
+        max_features=1.0 if size.refitted else COLUMN_SHARE,
         random_state=seeded,
     )
     with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
@@ -138,14 +140,16 @@ def _grown(
             said = _expected(raw, classifies)
             for outcome in range(outcomes):
                 slope = weight * (said[outcome] - wanted[outcome])
-                curve = weight * np.maximum(said[outcome] * (1 - said[outcome]), FLATTEST) if classifies else weight
+                curve = (
+                    weight * np.maximum(said[outcome] * (1 - said[outcome]), MIN_CURVATURE) if classifies else weight
+                )
                 some = rng.permutation(rows)[: max(round(size.rows * rows), 1)]
                 seeded.seed(int(rng.integers(2**31)))  # as a generator of its own, which takes longer to make
                 slopes, curves = slope[some], curve[some]
                 tree.fit(cells[some], (-slopes / curves).reshape(-1, 1), sample_weight=curves, check_input=False)
                 leaf, nodes = tree.tree_.apply(cells), tree.tree_.node_count
                 total, bend = (np.bincount(leaf[some], each, nodes) for each in (slopes, curves))
-                value = -size.rate * total / (bend + PENALTY * weight.mean())
+                value = -size.rate * total / (bend + LEAF_PENALTY * weight.mean())
                 raw[outcome] += value[leaf]
                 grown.append((tree.tree_, value))
     return _Grown(grown, begin, orders)

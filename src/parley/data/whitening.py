@@ -58,7 +58,7 @@ def _weights(curvatures: Floats) -> Floats:
     """What rows count by where their moments stand for the curvature of their cost: 1 on average.
 
     That cost has the Hessian h sum w z z'/n, h the mean curvature. Centred at their mean by these weights, the features
-    are apart from the constant, whose part is h; turned by `whitening` theirs is h times the identity, but for r.
+    are apart from the constant, whose part is h; turned by `whitening` theirs is h times the identity, up to r.
     """
     mean = float(curvatures.mean())
     if not mean > 0:

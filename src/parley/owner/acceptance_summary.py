@@ -11,7 +11,7 @@ from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
 from parley.owner.record_leakage import covering_epsilon, leakage_words, record_leakage
 from parley.owner.warnings import sentences
-from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
+from parley.privacy.accounting.meaning import WIDER_NOTE, approximate_posterior, posterior_bounds
 from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
@@ -42,7 +42,7 @@ def acceptance_summary(
     covered = upper(covering_epsilon(terms, owner.name))
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(covered, terms.privacy.delta, 0.5)
-        unless = f", except with probability {number(failure, side='above')} ({WIDER})"
+        unless = f", except with probability {number(failure, side='above')} ({WIDER_NOTE})"
     else:
         (low, high), unless = posterior_bounds(covered, 0.5), ""
     callers = f"certificate of {learner!r}" + (
@@ -65,7 +65,7 @@ def acceptance_summary(
         *_arrivals(agreement),
         *_liars(terms),
         *sentences(agreement),
-        f"What it promises {_to_whom(agreement)} ({Adjacency.of_unit(terms.privacy.unit)}): ε = "
+        f"What it promises {_to_whom(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = "
         f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}{_copied(terms, covered)}. "
         f"Who believed something about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% "

@@ -29,7 +29,7 @@ class Adjacency(StrEnum):
     ADD_OR_REMOVE_ONE = "add-or-remove-one"
 
     @classmethod
-    def of_unit(cls, unit: str) -> "Adjacency":
+    def from_unit(cls, unit: str) -> "Adjacency":
         """That of terms whose `privacy.unit` this is."""
         return cls.REPLACE_OWNER if unit == "owner" else cls.REPLACE_ONE
 

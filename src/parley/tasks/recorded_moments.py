@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design
-from parley.data.design import UNIT, summation_slack
+from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.data.sources import Rows
 from parley.data.table import groups
 from parley.losses import RecordBound
@@ -62,7 +62,7 @@ class RecordedMomentsQuestion(Question):
             records=records,
             size=size,
             norm=context.norm,
-            sensitivity=moments_sensitivity(bound, records, slack) * (1 + 2 * width * (rows + 8) * UNIT),
+            sensitivity=moments_sensitivity(bound, records, slack) * (1 + 2 * width * (rows + 8) * UNIT_ROUNDOFF),
             extent=bound.extent(slack),
             bound=bound,
             off_diagonal=scale_of(context.norm),
@@ -72,7 +72,7 @@ class RecordedMomentsQuestion(Question):
         def part(block: Design) -> Floats:
             packed = self._packed(block)
             limit = self.bound.value / np.maximum(self._norms(packed), SMALLEST**2)
-            share = np.minimum(1.0, limit * (1 - (4 * packed.shape[1] + 16) * UNIT))
+            share = np.minimum(1.0, limit * (1 - (4 * packed.shape[1] + 16) * UNIT_ROUNDOFF))
             return np.asarray(share @ packed)
 
         return tables.train.sum(part) / len(tables.train)

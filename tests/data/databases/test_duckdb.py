@@ -125,7 +125,7 @@ MANY = "CREATE TABLE t AS SELECT (i * 7919) % 400009 AS id, repeat(md5(i::VARCHA
 
 
 def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_with_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(duckdb_file, "MEMORY", (48,))
+    monkeypatch.setattr(duckdb_file, "MEMORY_LIMITS_MB", (48,))
     uri = write_duckdb(tmp_path / "t.duckdb", MANY)
     (tmp_path / "t.duckdb").chmod(0o600)
     request = Request("SELECT * FROM t", ("id",))
@@ -152,7 +152,7 @@ def test_rows_that_are_too_long_for_little_memory_get_more_and_at_last_a_sentenc
     uri = write_duckdb(tmp_path / "t.duckdb", f"CREATE TABLE t AS {long}")
     (tmp_path / "taken").mkdir()
     for limits in ((16,), (16, 512)):
-        monkeypatch.setattr(duckdb_file, "MEMORY", limits)
+        monkeypatch.setattr(duckdb_file, "MEMORY_LIMITS_MB", limits)
         with open_database(uri, beside=tmp_path / "taken" / "table") as database:
             assert all(each.name.endswith(".parley-unfinished") for each in (tmp_path / "taken").iterdir())
             if limits[-1] == 512:

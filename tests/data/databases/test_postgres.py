@@ -134,7 +134,7 @@ def test_only_an_order_that_everybody_finds_is_taken(people, tmp_path):
     assert take(people.uri, words, tmp_path / "words", "word")["word"].to_pylist() == ["", "b"]
     moods = f"SELECT id, mood, any_number FROM {source} WHERE id > 1"
     (tmp_path / "other").mkdir()
-    assert "in the order of mood" in refused(people.uri, moods, tmp_path / "other" / "table", "mood")
+    assert "by the collation of mood" in refused(people.uri, moods, tmp_path / "other" / "table", "mood")
     said = refused(people.uri, moods, tmp_path / "other" / "table", "any_number")
     assert "numeric without a precision" in said
     assert "any_number::bigint AS any_number" in said
@@ -258,5 +258,5 @@ def test_what_an_account_may_not_read_is_said(people, tmp_path, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "open sesame &/?")
     with pytest.raises(DatabaseError, match="42501: this account may not read"):
         take(people.network_uri, "SELECT id FROM amounts", tmp_path / "table")
-    with pytest.raises(DataError, match="42P01: the query names a table that is not there"):
+    with pytest.raises(DataError, match="42P01: the query names a table that does not exist"):
         take(people.uri, "SELECT id FROM nowhere", tmp_path / "table")

@@ -81,7 +81,7 @@ def test_an_order_that_is_not_total_is_refused(loans, tmp_path):
 
 
 def test_ties_between_batches_are_found_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 2)
+    monkeypatch.setattr("parley.data.databases.sqlite_file.BATCH_ROWS", 2)
     rows = ", ".join(f"({k})" for k in (1, 2, 2, 3))
     uri = write_sqlite(tmp_path / "t.db", f"CREATE TABLE t (id INT); INSERT INTO t VALUES {rows}")
     assert "several rows have the same" in refused(uri, "SELECT id FROM t", tmp_path / "table")
@@ -124,7 +124,7 @@ def test_columns_without_a_declared_type_or_name_are_refused(loans, tmp_path, co
 )
 def test_a_cell_that_is_not_what_its_column_is_declared_as_is_refused_however_late(tmp_path, monkeypatch, kind, cell):
     """SQLite lets any cell into any column; types are what was declared, so no row decides how others are read."""
-    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 16)
+    monkeypatch.setattr("parley.data.databases.sqlite_file.BATCH_ROWS", 16)
     rows = ", ".join(f"({k}, NULL)" for k in range(100))
     script = f"CREATE TABLE t (id INTEGER PRIMARY KEY, c {kind}); INSERT INTO t VALUES {rows}, (100, {cell})"
     uri = write_sqlite(tmp_path / "t.db", script)
@@ -169,15 +169,19 @@ def test_one_person_replaced_changes_one_row_and_nothing_else(tmp_path, monkeypa
 
 def test_rows_in_a_row_group_hang_on_the_declared_columns_alone():
     few = [Column("a", "int", pa.int64())]
-    assert snapshot.group_rows(few) == snapshot.MOST_ROWS
+    assert snapshot.group_rows(few) == snapshot.MAX_GROUP_ROWS
     assert snapshot.group_rows([Column(str(k), "text", pa.string()) for k in range(100)]) == 10485
     assert snapshot.group_rows(few * 10**5) == 1024
-    assert snapshot.group_rows([*few, Column("document", "text", pa.string())]) == snapshot.MOST_WITH_TEXT < 20_000
+    assert (
+        snapshot.group_rows([*few, Column("document", "text", pa.string())])
+        == snapshot.MAX_GROUP_ROWS_WITH_TEXT
+        < 20_000
+    )
 
 
 def test_a_row_group_is_held_while_it_is_written_and_no_longer(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)  # row groups of 1024
-    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 512)
+    monkeypatch.setattr("parley.data.databases.sqlite_file.BATCH_ROWS", 512)
     numbers = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 6000)"
     script = f"CREATE TABLE t (id INTEGER, s TEXT); {numbers} INSERT INTO t SELECT i, hex(zeroblob(2000)) FROM c"
     uri, before, held = write_sqlite(tmp_path / "t.db", script), pa.total_allocated_bytes(), []
@@ -190,7 +194,7 @@ def test_a_row_group_is_held_while_it_is_written_and_no_longer(tmp_path, monkeyp
 
 def test_many_files_hold_every_row_once(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)
-    monkeypatch.setattr(snapshot, "GROUPS", 2)
+    monkeypatch.setattr(snapshot, "GROUPS_PER_FILE", 2)
     rows = ", ".join(f"({k})" for k in range(5000))
     uri = write_sqlite(tmp_path / "t.db", f"CREATE TABLE t (id INTEGER); INSERT INTO t VALUES {rows}")
     seen = []

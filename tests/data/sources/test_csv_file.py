@@ -29,7 +29,7 @@ def test_no_cell_changes_how_another_one_is_read(tmp_path):
 def test_rows_longer_than_the_line_of_names_are_refused_in_one_sentence(tmp_path):
     """pandas drops the cells and warns with a path of its own source; nobody learns which cells were lost."""
     (tmp_path / "long.csv").write_text("a,b\n1,2,3\n4,5,6\n")
-    with pytest.raises(DataError, match=r"long\.csv: some row has more cells than the line of names"):
+    with pytest.raises(DataError, match=r"long\.csv: a row has more cells than the header"):
         read_table(tmp_path / "long.csv")
 
 

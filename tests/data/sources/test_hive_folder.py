@@ -111,8 +111,8 @@ def test_the_digest_knows_what_folders_are_called(hive):
         (["year=2023/0.parquet", "area=s/0.parquet"], "its columns or their types differ"),
         (["year=2023/0.parquet", "0/0.parquet"], "its columns or their types differ"),
         (["year=2023/area=s/0.parquet", "area=s/year=2023/0.parquet"], "its columns or their types differ"),
-        (["x=1/0.parquet"], "column 'x' is named more than once"),
-        (["year=1/year=2/0.parquet"], "column 'year' is named more than once"),
+        (["x=1/0.parquet"], "column 'x' appears more than once"),
+        (["year=1/year=2/0.parquet"], "column 'year' appears more than once"),
     ],
 )
 def test_folders_that_mix_schemas_are_refused_in_one_sentence(tmp_path, paths, said):

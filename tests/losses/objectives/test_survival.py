@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 import parley
 from parley.audit.exact.pair_search import hill_climbs
 from parley.data import Design
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.errors import DataError, TermsError
 from parley.losses import RecordBound, Survival
 from parley.losses.class_loss import Hazards, periods
@@ -88,7 +88,7 @@ def test_the_optimum_equals_scikit_learns_on_the_expanded_table(penalty):
 
 
 def test_a_table_in_blocks_has_the_gradient_and_the_curvature_of_its_cost():
-    setup, design = prepared(patients(BLOCK + 50), model__regularisation=0.1)
+    setup, design = prepared(patients(BLOCK_ROWS + 50), model__regularisation=0.1)
     theta, h = np.random.default_rng(1).normal(size=(2, 6)), 1e-6
     for t in theta:
         gradient = setup.risk.mean_gradient(design, t) + setup.risk.penalty_gradient(t)

@@ -20,7 +20,7 @@ from parley.privacy.mechanisms.exact_samplers import (
     _RATIO,
     _STRIP_OF,
     _WEIGHTS,
-    BITS,
+    GRID_BITS,
     HEIGHT,
     STRIPS,
     SeededWords,
@@ -90,10 +90,10 @@ def test_fine_grids_tails_and_independence(seeded):
         for beyond in (3, 4, 4.5, 5):
             assert stats.binomtest(int((tail > beyond).sum()), n, stats.norm.sf(beyond)).pvalue > 1e-6
     assert stats.binomtest(int((1.05 * z > 3).sum()), n, stats.norm.sf(3)).pvalue < 1e-12
-    for lag in (1, 2, exact_samplers.BLOCK):
+    for lag in (1, 2, exact_samplers.BATCH_NUMBERS):
         assert abs(z[:-lag] @ z[lag:]) < 5 * math.sqrt(n)
         assert abs((z[:-lag] ** 2 - 1) @ (z[lag:] ** 2 - 1)) < 5 * 2 * math.sqrt(n)
-    units = np.rint(noisy * 2.0 ** (BITS - 2)).astype(np.int64)
+    units = np.rint(noisy * 2.0 ** (GRID_BITS - 2)).astype(np.int64)
     assert stats.chisquare(np.bincount(units & 15, minlength=16)).pvalue > 1e-6
 
 
@@ -212,7 +212,7 @@ def test_bounds_of_the_exponential_hold(x, bits):
 def test_the_result_is_a_function_of_the_sum(seeded):
     """The same noise on values of the grid gives the same steps from them; between, the nearest multiple of g to the
     exact sum."""
-    sigma, unit = 2.0, 2.0 ** (2 - BITS)
+    sigma, unit = 2.0, 2.0 ** (2 - GRID_BITS)
 
     def noisy(value):
         seeded(5)
@@ -243,7 +243,7 @@ def test_any_value_with_any_sigma_is_finite_on_the_grid_and_near(sigma, values):
     noisy = add_gaussian(value, sigma)
     assert noisy.shape == value.shape
     assert np.isfinite(noisy).all()
-    grid = Fraction(2) ** max(math.frexp(sigma)[1] - BITS, -1074)
+    grid = Fraction(2) ** max(math.frexp(sigma)[1] - GRID_BITS, -1074)
     for before, after in zip(value[0], noisy[0], strict=True):
         moved = abs(Fraction(float(after)) - Fraction(float(before)))
         assert moved <= 12 * Fraction(sigma) + 12 * grid + abs(Fraction(float(before))) / 2**52
@@ -263,7 +263,7 @@ def test_extremes_are_refused_in_one_sentence():
 @pytest.mark.parametrize("size", [1, 10, 1000])
 def test_released_noise_of_every_length_is_this_one(size):
     noisy = SafeNoise().gaussian(np.linspace(-1, 1, size), 3.0)
-    units = noisy * 2.0 ** (BITS - 2)
+    units = noisy * 2.0 ** (GRID_BITS - 2)
     assert (units == np.rint(units)).all()
 
 

@@ -13,7 +13,7 @@ from parley.audit.planted import Guesses
 from parley.audit.served import noise_law
 from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
-from parley.privacy.mechanisms.exact_samplers import BITS
+from parley.privacy.mechanisms.exact_samplers import GRID_BITS
 from parley.validate import Floats
 
 ROUNDING = 2.0**-40  # of the noise's scale and the exact answers: by how much two computations of one answer differ
@@ -192,7 +192,7 @@ def _grid(mechanism: Mechanism, size: int) -> float:
     """How fine released noise is; Laplace noise is finer than any rounding here."""
     if isinstance(mechanism, GridGeometric):
         return mechanism.grid(size)[0]
-    return math.ldexp(mechanism.sigma, 1 - BITS) if isinstance(mechanism, Gaussian) else 0.0
+    return math.ldexp(mechanism.sigma, 1 - GRID_BITS) if isinstance(mechanism, Gaussian) else 0.0
 
 
 @dataclass(frozen=True)

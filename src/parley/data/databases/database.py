@@ -35,7 +35,7 @@ _POSTGRES = """host hostaddr port dbname user passfile service servicefile optio
     gssdelegation target_session_attrs load_balance_hosts replication"""
 _ELSEWHERE = "account database schema warehouse role region protocol host port user authenticator datasetid"
 # What may stand behind ? in a URI, by its beginning; a file has no such things.
-PARAMETERS = {
+URI_PARAMETERS = {
     **dict.fromkeys(("postgresql", "postgres"), frozenset(_POSTGRES.split())),
     **dict.fromkeys(("snowflake", "bigquery", "grpc", "grpc+tls"), frozenset(_ELSEWHERE.split())),
 }
@@ -100,7 +100,7 @@ def require_no_password(uri: str) -> None:
             "--uri: holds a password, which other accounts can see in the process list. Change it, and pass the new "
             "one by PGPASSFILE, PGPASSWORD or --ask-password"
         )
-    allowed = PARAMETERS.get(place.partition(":")[0].lower())
+    allowed = URI_PARAMETERS.get(place.partition(":")[0].lower())
     if allowed is not None and not allowed.issuperset(names):
         raise SettingError(
             "--uri: a parameter after ? is not known here and might be a password; remove it. Known: "
@@ -142,7 +142,7 @@ _UNSTABLE = re.compile(
     re.IGNORECASE,
 )
 
-UNREAD = "not all rows of the query can be read; run the query in the database's own shell to see why"
+UNREADABLE_ROWS = "not all rows of the query can be read; run the query in the database's own shell to see why"
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def ordered(
     return f"SELECT {', '.join(map(selected, columns))} FROM {request.source} AS source ORDER BY {order}"
 
 
-MOST_DIGITS = 76  # of decimals that Arrow and Parquet hold
+MAX_DECIMAL_DIGITS = 76  # of decimals that Arrow and Parquet hold
 FIRST_DAY, LAST_DAY = -719162, 2932896  # of the years 1 to 9999, counted from 1970
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -270,7 +270,7 @@ def decimal_type(digits: int, scale: int) -> pa.DataType:
     >>> decimal_type(12, 2), decimal_type(50, 0), decimal_type(80, 2)
     (Decimal128Type(decimal128(12, 2)), Decimal256Type(decimal256(50, 0)), DataType(string))
     """
-    if not 0 <= scale <= digits or not 1 <= digits <= MOST_DIGITS:
+    if not 0 <= scale <= digits or not 1 <= digits <= MAX_DECIMAL_DIGITS:
         return pa.string()
     return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
 

@@ -19,7 +19,7 @@ from parley.data.databases.database import (
 )
 from parley.errors import DatabaseError, SettingError
 
-COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
+WITHOUT_COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
 SETTINGS = {  # what cells are printed and computed by, whatever this account and machine would have
     "client_encoding": "'UTF8'",
     "TimeZone": "'UTC'",
@@ -30,13 +30,13 @@ SETTINGS = {  # what cells are printed and computed by, whatever this account an
 }
 _TEXT = {"text", "varchar", "bpchar", "name", "char"}
 _BYTES_ORDER = {'"C"', '"POSIX"', "ucs_basic"}
-_AMOUNT = "money"  # whole numbers of a unit that hangs on the server's language
+_MONEY_TYPE = "money"  # whole numbers of a unit that depends on the server's language
 
 # Steps of a plan that take every row of a table for itself; words for some that do not, the name for all others.
-_APART = {"Sort", "Incremental Sort", "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan"} | {
+_ROW_BY_ROW_STEPS = {"Sort", "Incremental Sort", "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan"} | {
     "Bitmap Index Scan", "Gather", "Gather Merge", "Result", "Subquery Scan", "Tid Scan", "Hash", "Materialize",
 }  # fmt: skip
-_WORDS = {
+_STEP_WORDS = {
     "Hash Join": "a join",
     "Merge Join": "a join",
     "Nested Loop": "a join",
@@ -98,7 +98,7 @@ class Postgres(AdbcDatabase):
         if declared == "numeric":
             kind = _numeric(int(about.get(b"POSTGRESQL:typmod", b"-1")))
             return Column(field.name, declared, kind)
-        if declared == _AMOUNT:
+        if declared == _MONEY_TYPE:
             return Column(field.name, declared, pa.null())
         # enums, networks, ranges: nothing that Arrow has a type for; an oid would be cut to 31 bits
         opaque = isinstance(field.type, pa.OpaqueType) or declared == "oid"
@@ -126,10 +126,10 @@ class Postgres(AdbcDatabase):
         return None if name in _BYTES_ORDER else str(name)
 
     def plan(self, request: Request) -> Plan:
-        ((text,),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source", **COPY)
+        ((text,),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source", **WITHOUT_COPY)
         top = json.loads(text)[0]["Plan"]
         steps = list(_steps(top))
-        found = {_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _APART
+        found = {_STEP_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _ROW_BY_ROW_STEPS
         if any(step.get("Parent Relationship") in ("SubPlan", "InitPlan") for step in steps):
             found.add("a query within the query")
         return Plan(int(top["Plan Rows"]), tuple(sorted(found)))

@@ -22,19 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from parley.data.cells import READABLE, readable
+from parley.data.cells import READABLE_TYPES, readable
 from parley.data.databases.database import Column, Database, Request, plain_batch, plain_schema
 from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest
 from parley.data.sources.parquet import ParquetFolder
-from parley.durable import PRIVATE, create, explained, sync_folder, unfinished_folder
+from parley.durable import PRIVATE_MODE, create, explained, sync_folder, unfinished_folder
 from parley.errors import DataError, SettingError
 
 GROUP_BYTES = 32 << 20  # of a row group, about
-MOST_ROWS = 1 << 17  # of a row group
-MOST_WITH_TEXT = 1 << 14  # where a cell may be of any length
-GROUPS = 16  # row groups in a file
-_NUMBER, _TEXT = 8, 32  # bytes that a cell is taken to have
+MAX_GROUP_ROWS = 1 << 17  # of a row group
+MAX_GROUP_ROWS_WITH_TEXT = 1 << 14  # where a cell may be of any length
+GROUPS_PER_FILE = 16  # row groups in a file
+_NUMBER_BYTES, _TEXT_BYTES = 8, 32  # bytes that a cell is taken to have
 
 Progress = Callable[[int, int], None]
 
@@ -94,7 +94,7 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
             declared = f"has the type {column.declared}" if column.declared else "has no declared type"
             raise DataError(
                 f"{server}: column {column.name!r} {declared}; cast it in the query, as in "
-                f"CAST(income AS REAL) AS income, to one of: {READABLE}"
+                f"CAST(income AS REAL) AS income, to one of: {READABLE_TYPES}"
             )
     if not request.keys or len({*request.keys}) < len(request.keys):
         raise SettingError("--order-by: name columns of the query, each once")
@@ -112,9 +112,9 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
 
 
 def group_rows(columns: Sequence[Column]) -> int:
-    """Rows of a row group, by the declared types alone: where it ends must not hang on what rows hold."""
-    width = sum(_NUMBER if pa.types.is_primitive(column.kind) else _TEXT for column in columns)
-    most = MOST_ROWS if all(_bounded(column.kind) for column in columns) else MOST_WITH_TEXT
+    """Rows of a row group, by the declared types alone: where it ends must not depend on what rows hold."""
+    width = sum(_NUMBER_BYTES if pa.types.is_primitive(column.kind) else _TEXT_BYTES for column in columns)
+    most = MAX_GROUP_ROWS if all(_bounded(column.kind) for column in columns) else MAX_GROUP_ROWS_WITH_TEXT
     return max(min(GROUP_BYTES // width, most), 1024)
 
 
@@ -173,10 +173,10 @@ def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple
         files.append(folder / f"part-{len(files):06}.parquet.unfinished")
         with (
             explained(files[-1]),
-            os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file,
+            os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE), "wb") as file,
         ):
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                groups = chain(iter([first]), islice(tables, GROUPS - 1))
+                groups = chain(iter([first]), islice(tables, GROUPS_PER_FILE - 1))
                 del first  # a group is held while it is written, and no longer
                 for table in groups:
                     writer.write_table(table, row_group_size=len(table))

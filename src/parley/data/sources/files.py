@@ -25,7 +25,7 @@ from parley.errors import DataError
 
 Stamp = tuple[Hashable, ...]
 
-PIECE = 1 << 20  # bytes that are read at a time
+READ_BYTES = 1 << 20  # bytes that are read at a time
 
 
 class DataFile(ABC):
@@ -70,7 +70,7 @@ class DataFile(ABC):
         """The SHA-256 of its bytes."""
         found = hashlib.sha256()
         with discreet(self.where), self.opened() as file:
-            while piece := file.read(PIECE):
+            while piece := file.read(READ_BYTES):
                 found.update(piece)
         return found.digest()
 
@@ -127,8 +127,8 @@ def discreet(where: Path | str, form: str = "") -> Iterator[None]:
         raise DataError(f"{where}: cannot be read{form and f' as {form}'} ({type(error).__name__})") from None
 
 
-UNTRIED = "Parley is tested with S3 only: check the result"
-PATIENCE = timedelta(seconds=20)  # for a store that does not answer
+UNTRIED_NOTE = "Parley is tested with S3 only: check the result"
+STORE_TIMEOUT = timedelta(seconds=20)  # for a store that does not answer
 _ADDRESS = re.compile(r"(s3|gs|abfss?)://([^/]+)(/.*)?", re.DOTALL)
 
 
@@ -155,7 +155,7 @@ class StoredFile(DataFile):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return () if self.address.startswith("s3:") else (f"The table is at {self.address}; {UNTRIED}.",)
+        return () if self.address.startswith("s3:") else (f"The table is at {self.address}; {UNTRIED_NOTE}.",)
 
     @contextmanager
     def _discreet(self) -> Iterator[None]:
@@ -164,7 +164,7 @@ class StoredFile(DataFile):
             with discreet(self.where):
                 yield
         except DataError as error:
-            raise (DataError(f"{error}; {UNTRIED}") if self.remarks else error) from None
+            raise (DataError(f"{error}; {UNTRIED_NOTE}") if self.remarks else error) from None
 
     def stamp(self) -> Stamp:
         """Address, size and ETag: whoever writes an object gives it a new one."""
@@ -213,7 +213,7 @@ def _store(address: str) -> tuple[arrow_fs.FileSystem, str]:
     if scheme == "s3":
         return _s3(path.partition("/")[0], _endpoint()), path
     if scheme == "gs":
-        return arrow_fs.GcsFileSystem(retry_time_limit=PATIENCE), path
+        return arrow_fs.GcsFileSystem(retry_time_limit=STORE_TIMEOUT), path
     store, found = arrow_fs.FileSystem.from_uri(address)
     return store, found.rstrip("/")
 

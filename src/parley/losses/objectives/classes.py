@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import NoOptimumError
 from parley.losses.class_loss import ClassLoss, over_classes
 from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk, batched
@@ -69,7 +69,7 @@ class ClassesObjective(EmpiricalRisk):
             residual = self.residuals(block, flat)
             if bound is not None and bound.clips:
                 # A hair below Xi/|x| again: the norm over the classes is rounded too.
-                limit = derivative_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT)
+                limit = derivative_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT_ROUNDOFF)
                 residual *= np.minimum(1.0, limit / np.maximum(_norms(residual, bound.norm), SMALLEST))[:, None]
             return (residual @ block.X).reshape(len(flat), -1)
 
@@ -88,7 +88,9 @@ class ClassesObjective(EmpiricalRisk):
             total, size = float(features.sum()), bound_norm(features, norm)
             reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
             largest = self.loss.largest_derivative(norm, classes, reach)
-            implied = largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT) if size > 0 else 0.0
+            implied = (
+                largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT_ROUNDOFF) if size > 0 else 0.0
+            )
         return tightest(limits.clip, implied, norm)
 
     def record_curvatures(self, design: Design, theta: Floats) -> Floats:

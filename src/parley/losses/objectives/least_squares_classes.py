@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.losses.class_loss import EachClass
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.loss import Squared
@@ -47,7 +47,10 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
             derivative = self.residuals(block, flat)
             if bound.clips:
                 classes = derivative.shape[1]
-                clip(derivative, derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT))
+                clip(
+                    derivative,
+                    derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT_ROUNDOFF),
+                )
             return np.asarray(derivative.reshape(-1, len(block)) @ block.X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / design.divisor
@@ -59,7 +62,7 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
         margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(
             len(preparation.classes)
         )
-        return 32 * UNIT * bound.value + margins
+        return 32 * UNIT_ROUNDOFF * bound.value + margins
 
     def hessian(self, design: Summable, theta: Floats) -> Floats | None:
         if len(theta) > LARGEST_HESSIAN:

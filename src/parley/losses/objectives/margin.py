@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.loss import Loss
 from parley.losses.objective import EmpiricalRisk, batched
@@ -62,7 +62,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         """A derivative given its margin: a few roundings and scipy's expit, together within 16 u of it; where that
         lifts it over the clip both are clipped, so at most 32 u Xi. A margin: p products, at most 2 (p + 8) u times sum
         |theta_j| |x_j|, and a derivative moves by the largest curvature times that."""
-        return 32 * UNIT * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
+        return 32 * UNIT_ROUNDOFF * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
         derivative = self.loss.gradient(design.X @ theta, design.y) * design.weight

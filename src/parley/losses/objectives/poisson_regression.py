@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
-from parley.data.rowwise import GRID
+from parley.data.design import UNIT_ROUNDOFF
+from parley.data.rowwise import SETTLE_GRID
 from parley.losses.loss import Poisson
 from parley.losses.objectives.margin import MarginObjective
 from parley.losses.record_bound import Limits, RecordBound
@@ -60,10 +60,10 @@ class PoissonRegression(MarginObjective):
         if features is None or radius is None:
             return np.inf
         count = _largest_count(preparation, limits) * float(np.sqrt(np.sum(features**2)))
-        margin = 2 * (preparation.width + 8) * UNIT * radius * float(features.sum())
-        return 32 * UNIT * (bound.value + 2 * count) + margin * (bound.value + count)
+        margin = 2 * (preparation.width + 8) * UNIT_ROUNDOFF * radius * float(features.sum())
+        return 32 * UNIT_ROUNDOFF * (bound.value + 2 * count) + margin * (bound.value + count)
 
 
 def _largest_count(preparation: Preparation, limits: Limits) -> float:
     """What w y is at most: y was rounded to a grid after the count was divided by w."""
-    return preparation.target_bounds[1] * (1 + 1e-12) + limits.largest_weight * GRID
+    return preparation.target_bounds[1] * (1 + 1e-12) + limits.largest_weight * SETTLE_GRID

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.losses.class_loss import FARTHEST, Multinomial
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.objective import batched
@@ -51,7 +51,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
             X = block.X
             if bound.clips:
                 room = derivative_limit(block, bound) / (FARTHEST["l2"] * np.maximum(block.weight, SMALLEST))
-                X = X * np.minimum(1.0, room * (1 - 16 * UNIT))[:, None]
+                X = X * np.minimum(1.0, room * (1 - 16 * UNIT_ROUNDOFF))[:, None]
             return (self.residuals(replace(block, X=X), flat) @ X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / design.divisor
@@ -62,7 +62,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
         |theta_j| |x_j|, over C classes sqrt C times as much in L2, and p moves by half of it."""
         classes = len(preparation.classes)
         margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(classes)
-        return (classes + 32) * UNIT * bound.value + margins
+        return (classes + 32) * UNIT_ROUNDOFF * bound.value + margins
 
     def perturbation(self, preparation: Preparation) -> tuple[LinearTermLaw, Floats]:
         classes = len(preparation.classes)

@@ -8,9 +8,9 @@ caller stores it before it asks the next round.
 
 Every word is held against the terms and against what the same owner said before (`answer_checks.Scrutiny`); an owner
 that contradicts them is named and ends the run under any of the three rules. So does a ledger that was rolled back:
-where the end of its chain does not plainly follow from the one last seen, the owner is asked for the hash at that length.
-Numbers that are merely too large do not where the terms say that owners may lie (`[aggregation]`): the rule brings them
-within what explains an answer.
+where the end of its chain does not plainly follow from the one last seen, the owner is asked for the hash at that
+length. Numbers that are merely too large do not where the terms say that owners may lie (`[aggregation]`): the rule
+brings them within what explains an answer.
 
 Owners over real networks whose answers are used as they come: nobody is held up by a slower one.
 

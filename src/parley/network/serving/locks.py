@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from parley.durable import PRIVATE, explained
+from parley.durable import PRIVATE_MODE, explained
 from parley.errors import DiskError, ExchangeError, LedgerError, SettingError
 
 AGAIN = 0.01  # seconds until the next try
@@ -21,7 +21,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
     kernel frees it when the process ends."""
     until = time.monotonic() + seconds
     with explained(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
     try:
         while True:
             try:
@@ -51,7 +51,7 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
         raise LedgerError(f"{ledger}: no such {kind}; is the path right? ({maker} makes one)")
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -243,7 +243,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "terms_hash": account.terms_hash,
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
-        "adjacency": None if acceptance is None else Adjacency.of_unit(acceptance.terms.privacy.unit),
+        "adjacency": None if acceptance is None else Adjacency.from_unit(acceptance.terms.privacy.unit),
         "key": None if acceptance is None else acceptance.fingerprint,
         "accepted": time,
         "epsilon": upper(account.epsilon),

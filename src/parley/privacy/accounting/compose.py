@@ -165,7 +165,7 @@ def _advanced(events: Sequence[Event], delta: float) -> Bound:
 def _zcdp(events: Sequence[Event], delta: float) -> Bound:
     """rho adds up; it is converted order by order."""
     if any(event.sampling < 1 for event in events):
-        raise SettingError("zcdp: does not cover sampled releases; use rdp or pld")
+        raise SettingError("zcdp: has no amplification by sampling; use rdp or pld")
     rho = math.fsum(event.count * zcdp_rho(event) for event in events)
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
 

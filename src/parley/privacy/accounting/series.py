@@ -22,7 +22,7 @@ from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Event, Norm
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
-from parley.privacy.mechanisms.mechanism import audible
+from parley.privacy.mechanisms.mechanism import checked_scale
 from parley.privacy.mechanisms.shared_noise import Law
 from parley.privacy.mechanisms.stable import StableOnSums
 from parley.validate import exact, upper, whole
@@ -205,7 +205,9 @@ class GaussianSeries(Series):
     ) -> Gaussian:
         if rate == 1:
             return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
-        return Gaussian(audible(sampled_ratio(float(epsilon), float(delta), count, rate) * sensitivity), sensitivity)
+        return Gaussian(
+            checked_scale(sampled_ratio(float(epsilon), float(delta), count, rate) * sensitivity), sensitivity
+        )
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
@@ -257,7 +259,7 @@ class StableSeries(Series):
         if alpha is None:
             raise SettingError("alpha: stable noise needs a number from 1 to 1.9999")
         ratio = stable_ratio(alpha, float(epsilon), float(delta), count)
-        return StableOnSums(alpha, audible(ratio * sensitivity * (1 + 1e-12)), sensitivity)
+        return StableOnSums(alpha, checked_scale(ratio * sensitivity * (1 + 1e-12)), sensitivity)
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
@@ -371,7 +373,7 @@ class JointSeries(GaussianSeries):
     joint: ClassVar[bool] = True
 
     @classmethod
-    def of(
+    def from_budget(
         cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, shared_records: int = 1
     ) -> "JointSeries":
         """The least noise for a record that moves all releases together by so much; with records shared by kappa

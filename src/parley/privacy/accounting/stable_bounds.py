@@ -160,19 +160,24 @@ class Panel:
     sampling: tuple[float, ...] = (1.0,)
 
 
-ALL, TWO = (2.0, 1.999, 1.95, 1.9), (2.0, 1.999)
+ALL_ALPHAS, TWO_ALPHAS = (2.0, 1.999, 1.95, 1.9), (2.0, 1.999)
 FIGURES: dict[str, tuple[Panel, ...]] = {
-    "4.1": (Panel("scale 1", ALL),),
-    "4.6": (Panel("200 compositions, sampling 0.001, δ = 1e-5", ALL, "scale", compositions=(200,), sampling=(0.001,)),),
-    "4.7": tuple(Panel(f"δ = {d:g}", TWO, "scale", delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)),
+    "4.1": (Panel("scale 1", ALL_ALPHAS),),
+    "4.6": (
+        Panel(
+            "200 compositions, sampling 0.001, δ = 1e-5", ALL_ALPHAS, "scale", compositions=(200,), sampling=(0.001,)
+        ),
+    ),
+    "4.7": tuple(Panel(f"δ = {d:g}", TWO_ALPHAS, "scale", delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)),
     "4.8": tuple(
-        Panel(f"{n} composition" + "s" * (n > 1), TWO, "scale", delta=1e-4, compositions=(n,)) for n in (1, 2, 4, 8, 16)
+        Panel(f"{n} composition" + "s" * (n > 1), TWO_ALPHAS, "scale", delta=1e-4, compositions=(n,))
+        for n in (1, 2, 4, 8, 16)
     ),
-    "4.9": (Panel("once and composed with itself", TWO, compositions=(1, 2)),),
+    "4.9": (Panel("once and composed with itself", TWO_ALPHAS, compositions=(1, 2)),),
     "4.10": tuple(
-        Panel(f"sampling {q:g}", TWO, "scale", delta=1e-4, sampling=(q,)) for q in (1.0, 0.5, 0.1, 0.05, 0.01)
+        Panel(f"sampling {q:g}", TWO_ALPHAS, "scale", delta=1e-4, sampling=(q,)) for q in (1.0, 0.5, 0.1, 0.05, 0.01)
     ),
-    "4.11": (Panel("sampling 1 and 0.1", TWO, sampling=(1.0, 0.1)),),
+    "4.11": (Panel("sampling 1 and 0.1", TWO_ALPHAS, sampling=(1.0, 0.1)),),
 }
 
 

@@ -168,11 +168,11 @@ def _below(limit: int, size: int) -> Words:
     return words % np.uint64(limit)
 
 
-BITS = 32  # of sigma in grid units
+GRID_BITS = 32  # of sigma in grid units
 STRIPS = 36  # of an eighth of sigma each; beyond lies the tail
 HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
 DOUBT_KEPT, DOUBT_PLACE = 2.0**-40, 2.0**-16  # twice the bounds of the filter's errors
-BLOCK = 2**15  # numbers at a time: what fits a processor's cache
+BATCH_NUMBERS = 2**15  # numbers at a time: what fits a processor's cache
 
 Mask = NDArray[np.bool_]
 
@@ -188,7 +188,7 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
     protected: it depends on the noise drawn.
     """
     flat = finite(value, "value").reshape(-1)
-    exponent = max(math.frexp(positive(sigma, "sigma"))[1] - BITS, -1074)
+    exponent = max(math.frexp(positive(sigma, "sigma"))[1] - GRID_BITS, -1074)
     if exponent > 900:
         raise SettingError("sigma: too large for finite noise; use fewer rounds or a larger epsilon")
     unit = math.ldexp(1.0, exponent)
@@ -212,8 +212,8 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
     `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60.
     """
     drawn = np.empty(offsets.size, dtype=np.int64)
-    for start in range(0, offsets.size, BLOCK):
-        missing = np.arange(start, min(start + BLOCK, offsets.size))
+    for start in range(0, offsets.size, BATCH_NUMBERS):
+        missing = np.arange(start, min(start + BATCH_NUMBERS, offsets.size))
         while missing.size:
             first, second = random_words(2 * missing.size).reshape(2, -1)
             nearest, kept, doubtful = _filter(first, second, steps, offsets[missing])

@@ -18,7 +18,7 @@ import numpy as np
 
 from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
 from parley.privacy.mechanisms.exact_samplers import Words
-from parley.privacy.sharing.ring import KEY, Keystream, Replicated, digest
+from parley.privacy.sharing.ring import KEY_BYTES, Keystream, Replicated, digest
 
 HOSTS = 3
 
@@ -212,12 +212,13 @@ class Party:
 
 def agree_keys(channel: Channel) -> Party:
     """Fresh keys for a run: host i makes key i and sends it to host i - 1, over a channel that nobody else reads."""
-    key = os.urandom(KEY)
+    key = os.urandom(KEY_BYTES)
     channel.send((channel.index + 2) % HOSTS, key)
     other = channel.receive((channel.index + 1) % HOSTS)
-    if len(other) != KEY:
+    if len(other) != KEY_BYTES:
         raise ExchangeError(
-            f"host {(channel.index + 1) % HOSTS}: sent a key of {len(other)} bytes, expected {KEY}; start the run again"
+            f"host {(channel.index + 1) % HOSTS}: sent a key of {len(other)} bytes, expected {KEY_BYTES}; start the "
+            "run again"
         )
     return Party(channel, (key, other))
 

@@ -11,7 +11,7 @@ from parley.errors import GuaranteeError
 from parley.losses import RecordBound
 from parley.losses.objective_perturbation import PerturbedCost
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.linear_term import SHARE, Perturbed
+from parley.privacy.mechanisms.linear_term import ROUNDING_SHARE, Perturbed
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, limited
 from parley.validate import Floats
@@ -44,7 +44,7 @@ class MinimumQuestion(Question):
         terms, objective, limits = context.terms, context.risk, context.limits
         bound = limited(objective.record_bound(context.preparation, limits, "l2"))
         rows, epsilon, k = terms.train_rows(owner), terms.training_epsilon(owner), terms.privacy.records_per_person
-        inside = (1 - SHARE) * epsilon
+        inside = (1 - ROUNDING_SHARE) * epsilon
         cost = PerturbedCost.make(
             objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, inside
         )

@@ -78,7 +78,7 @@ def verdict_lines(result: Forecast) -> list[str]:
 
 def owner_title(result: Forecast) -> str:
     """The title of the table of owners."""
-    adjacency = Adjacency.of_unit(result.terms.privacy.unit)
+    adjacency = Adjacency.from_unit(result.terms.privacy.unit)
     return f"Together or alone: expected test costs for each owner's own rows (ε: {adjacency})"
 
 
