@@ -26,8 +26,7 @@ from common.ports import free_port
 
 import parley
 from parley.network.exchange.federation import Federation
-from parley.network.exchange.host_connections import RemoteHost
-from parley.network.exchange.host_messages import write_opening, write_share_bundle
+from parley.network.exchange.host_connections import RemoteHost, write_opening, write_share_bundle
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack, shape_of
 from parley.network.hosting import daemon as host_daemon

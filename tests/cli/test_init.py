@@ -13,13 +13,15 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.init import _drafted, _pinned
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
 from parley.protocol.setup import resolve
+from parley.report.terminal import Terminal
 from parley.terms import write_terms
 from parley.terms.catalogue import MODELS, kinds_from_files
+from parley.workflows.draft import draft_to_learn_by, pinned_beside
+from parley.workflows.person import Nobody
 
 # planted in private rows alone: a name, a range's ends, a person
 SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")
@@ -146,13 +148,13 @@ def test_numbers_that_hang_on_the_machine_are_pinned_beside_the_terms(files, wri
     assert (files / "terms.preparation.json").exists() is (terms.model.whitening is not None)
     assert (terms.model.preparation_sha256 is not None) is (terms.model.whitening is not None)
     plain = terms.changed(model={"whitening": "public", "preparation": None, "preparation_sha256": None})
-    made, path = _pinned(Draft(plain, ()), files / "turned.toml")
+    made, path = pinned_beside(Draft(plain, ()), files / "turned.toml")
     assert path == files / "turned.preparation.json"
     write_terms(made.terms, files / "turned.toml")
     again = parley.load_terms(files / "turned.toml")
     assert again.hash == made.terms.hash != plain.hash
     np.testing.assert_array_equal(resolve(again).preparation.rotation, resolve(plain).preparation.rotation)
-    assert _pinned(Draft(terms.changed(model={"whitening": None}), ()), files / "none.toml")[1] is None
+    assert pinned_beside(Draft(terms.changed(model={"whitening": None}), ()), files / "none.toml")[1] is None
 
 
 def test_pin_writes_terms_that_pin(files, written):
@@ -294,17 +296,17 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
     for answer in ("", "0,2e5"):
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
         if answer:
-            model = _drafted(tables(files), wishes, quiet=False, anyway=False).terms.model
+            model = draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False).terms.model
             assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
             continue
-        with pytest.raises(SettingError, match=r"these hold: income\. Say it .* No terms were written"):
-            _drafted(tables(files), wishes, quiet=False, anyway=False)
+        with pytest.raises(SettingError, match=r"these hold: income\. Declare .* No terms were written"):
+            draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):
         with pytest.raises(SettingError, match="No terms were written") as refused:
-            _drafted(tables(files), replace(wishes, epsilon=epsilon), quiet=True, anyway=False)
+            draft_to_learn_by(tables(files), replace(wishes, epsilon=epsilon), Nobody(), asks=False, anyway=False)
         assert ("--anyway writes them" in str(refused.value)) == helps
     with pytest.raises(SettingError, match=r"written$"):
-        _drafted(tables(files), replace(wishes, epsilon=0.005), quiet=True, anyway=True)
+        draft_to_learn_by(tables(files), replace(wishes, epsilon=0.005), Nobody(), asks=False, anyway=True)
 
 
 @pytest.mark.parametrize("names", ["diseased", "healthy,diseased,other", "diseased,diseased"])

@@ -57,7 +57,7 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
     lines = begun.err[begun.err.index("Next:") :].splitlines()[1:]
     commands = [shlex.split(line, comments=True) for line in lines]
     assert [words[:2] for words in commands] == [
-        ["parley", name] for name in ("scales", "plan", "train", "train", "score")
+        ["parley", name] for name in ("scales", "plan", "forecast", "forecast", "train", "train", "score")
     ]
     said = []
     for _, *words in commands:

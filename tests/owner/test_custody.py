@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.owner.acceptance_summary import acceptance_summary
-from parley.owner.custody import key_warnings, role_warnings
+from parley.owner.disclosure import key_warnings, role_warnings
 
 SHARED = {"noise": "shared", "delta": 1e-6}
 

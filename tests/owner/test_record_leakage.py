@@ -13,8 +13,8 @@ from parley.cli.budget_terms import promises
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.disclosure import leakage_words, record_leakage
 from parley.owner.owner import reservation
-from parley.owner.record_leakage import leakage_words, record_leakage
 from parley.privacy.accounting import shared_record_epsilon
 from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits, pure_leakage
 from parley.protocol.setup import resolve

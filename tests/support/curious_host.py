@@ -5,7 +5,7 @@ import io
 import numpy as np
 from bundles_of_owners import CONTENT, Forger
 
-from parley.network.exchange import host_messages as messages
+from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.share_bundle import ShareBundle
 from parley.network.hosting.host import Host

@@ -22,6 +22,7 @@ from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.terms.columns import is_defined
+from parley.terms.outcomes import SurvivalModel
 from parley.terms.sections import OWNER
 from parley.validate import Floats
 
@@ -310,7 +311,7 @@ def target_values(preparation: Preparation) -> Sequence[object]:
     if model.predicts == "two classes":
         return (0.0, 1.0) if model.positive is None else (model.positive, f"not {model.positive}")
     if model.predicts == "survival":
-        return 0.0, float((model.periods or (1.0,))[-1]) * 2
+        return 0.0, SurvivalModel.expect(model).periods[-1] * 2
     return ends(*preparation.target_bounds)
 
 
@@ -324,12 +325,8 @@ def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
     """Every extreme of what is learned of a record: the target, and what belongs to it."""
     model = preparation.model
     found: list[dict[str, object]] = [{model.target: value} for value in target_values(preparation)]
-    beside: dict[str, Sequence[object]] = {}
-    if model.exposure is not None:
-        beside[model.exposure] = ends(*model.bounds[model.exposure])
-    if model.event is not None:
-        beside[model.event] = (0.0, 1.0)
-    for column, values in beside.items():
+    for column in model.outcome_columns[1:]:  # an exposure has bounds; an event is 1 or 0
+        values = ends(*model.bounds[column]) if column in model.bounds else (0.0, 1.0)
         found = [{**each, column: value} for each in found for value in values]
     return found
 

@@ -99,7 +99,7 @@ PARTS = {
         reads_terms=True,
     ),
     "pin": Part(
-        "cli.pin",
+        "cli.plan",
         "pin_command",
         "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their "
         "machines are.",

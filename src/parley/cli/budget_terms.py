@@ -60,7 +60,7 @@ def caption(terms: Terms) -> str:
 
 def promises(terms: Terms) -> list[dict[str, Any]]:
     """What the terms promise of each owner's people; no private record is looked at."""
-    from parley.owner.record_leakage import covering_epsilon, record_leakage
+    from parley.owner.disclosure import covering_epsilon, record_leakage
     from parley.privacy.accounting.meaning import approximate_posterior, posterior_bounds
     from parley.protocol.setup import resolve
 

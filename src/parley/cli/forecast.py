@@ -1,24 +1,19 @@
 """`parley forecast`: what training by a terms file would give, before any data moves."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, Speeds, read_differences, read_paces
+from parley.cli.assumptions import Differences, Speeds
+from parley.cli.plan import show_plan
 from parley.cli.track import Track, require_store
-from parley.durable import write_file
 from parley.errors import SettingError
-from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
-from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import NOTES
+from parley.report.terminal import Terminal, console, print_json, terminal_table, warn
+from parley.terms import load_terms
 
 if TYPE_CHECKING:
-    from parley.decisions.knowledge.heterogeneity import Heterogeneity
-    from parley.decisions.knowledge.sources import Source
-    from parley.decisions.outlook.forecast import Forecast
-    from parley.decisions.planning.planner import Proposal
+    from parley.workflows.forecast import ForecastReport, InsideReport
 
 
 def forecast_command(
@@ -92,161 +87,77 @@ def forecast_command(
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
-    from parley.decisions.outlook.forecast import forecast
-    from parley.decisions.outlook.remedies import compare_noise, remedies
-    from parley.decisions.planning.noise_terms import kind_of
-    from parley.decisions.planning.planner import plan as make_plan
-    from parley.decisions.planning.planner import require_rounds
-    from parley.report.words import noise as kinds
-    from parley.report.words.forecast import remedy_line
-    from parley.report.words.outlook import verdict_sentence
+    from parley.protocol.task import task_of
+    from parley.workflows.assumptions import Assumed
+    from parley.workflows.forecast import forecast_terms, look_inside
 
-    terms = load_terms(terms_file)
-    paces = read_paces(terms, speeds)
-    require_store(track)
     kept = {"--track": track, "--report": report, "--plot": plot}
+    require_store(track)
     for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items() if inside else ():
         if given:
             why = "what an owner sees of its rows is not kept" if option in kept else "it is of the view from outside"
             raise SettingError(f"{option}: expected no --inside beside it: {why}")
-    if plot is not None:
-        from parley.report.figures import picture  # a library that takes its time
-
-        picture.require_figure_name(plot)
-    if (delta is not None or write is not None) and not plan:
-        raise SettingError("--delta, --write: expected --plan beside them")
-    if plan:
-        require_rounds(terms)
-    from parley.protocol.task import task_of
-
+    terms = load_terms(terms_file)
     if (own := task_of(terms).command("forecast")) is not None:
         for option, given in {**kept, "--inside": inside}.items():
             if given is not None:
                 raise SettingError(f"{option}: expected none for {terms.task}, whose figures --json has")
         own(terms, pilot, as_json)
         return
-    known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
     if worth is not None and inside is None:
         raise SettingError("--worth: expected --inside beside it")
-    heterogeneity = read_differences(differences)
+    known = Assumed(pilot, moments, assume, differences)
     if inside is not None and owner is not None:
-        _show_inside(terms, owner, inside, known, seed, worth, heterogeneity, as_json)
+        view = look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth)
+        if as_json:
+            print_json(view.to_json(), inside=True)
+        else:
+            show_inside(view)
         return
-    with progress_bar("reading the pilot") as progress:
-        result = forecast(
-            terms, known, seed, differences=heterogeneity, progress=progress, doing=progress.says, speeds=paces
-        )
-        progress.says("weighing coalitions, looking for break-even budgets")
-        content = result.to_json()
-        progress.says("comparing kinds of noise")
-        compared = compare_noise(result)
-        noise = compared.to_json()
-        progress.says("looking for terms that would be worth it")
-        settled = result.verdict.verdict == "join" or len(terms.owners) < 2
-        better = None if settled else remedies(result, compared)
-        verdict = [verdict_sentence(result.outlook, str(terms_file))]
-        some = "join" in result.outlook.verdicts
-        verdict += [] if better is None else [remedy_line(better, some, len(terms.owners))]
-        content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}
-    proposal = planned = None
-    if plan:
-        with progress_bar("planning") as progress:
-            proposal = make_plan(terms, known, delta, seed, progress=progress)
-            planned = proposal.to_json()
-        if write is not None and proposal.best is not None:
-            write_terms(proposal.terms, write, notes=NOTES)
-    if plot is not None:
-        from parley.report.pages.forecast_page import fitness_figure
-
-        picture.save(fitness_figure(result), plot)
-    if report is not None:
-        from parley.report.pages.forecast_page import forecast_page
-
-        write_file(report, forecast_page(result, noise, verdict, proposal, planned))
-    if track is not None:
-        from parley.report.tracking import tracked_forecast, write_run
-
-        write_run(tracked_forecast(result, "parley forecast", seed), track)
+    found = forecast_terms(
+        terms_file,
+        Terminal(),
+        known,
+        speeds=speeds,
+        seed=seed,
+        planned=plan,
+        delta=delta,
+        write=write,
+        plot=plot,
+        report=report,
+        track=track,
+    )
     if as_json:
-        print_json(content | {"noise": noise, "plan": planned}, inside=False)
-        if proposal is not None:
-            proposal.require_choice()
-        return
-    show(result, verdict)
-    if details:
-        show_details(result)
-        console.print()
-        console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
-        console.print(f"\n{kinds.decision(noise, kind_of(terms))}", markup=False)
-        if kind_of(terms) == "two_hosts":
-            console.print(kinds.two_hosts(len(terms.owners)))
-    if proposal is not None and planned is not None:
-        show_plan(proposal)
-        for sentence in kinds.plan_beside(planned):
-            console.print(sentence)
-    if proposal is not None:
-        proposal.require_choice()  # where there is none the job was not done
+        print_json(found.to_json(), inside=False)
+    else:
+        show(found, details)
+    found.require_choice()  # where a plan has none the job was not done
 
 
-def _show_inside(
-    terms: Terms,
-    owner: str,
-    table: Path,
-    known: "str | Source | None",
-    seed: int,
-    worth: float | None,
-    differences: "Heterogeneity | None",
-    as_json: bool,
-) -> None:
-    """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
-    from parley.data.sources import held_table
-    from parley.decisions.knowledge.privacy_cost import price_note
-    from parley.decisions.outlook.inside_view import inside_view
+def show_inside(report: "InsideReport") -> None:
+    """An owner's own view, for its own eyes."""
     from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.outcome.verdict import LEAST_GAIN
-    from parley.owner.owner import Owner
     from parley.report.words import outlook as said
 
-    note = price_note(terms, owner)
-    if note is not None:
-        warn(f"Note: {note}.")
-    with progress_bar("own rows, judged") as progress:
-        least = LEAST_GAIN if worth is None else worth
-        view = inside_view(terms, Owner(owner, held_table(table)), known, seed, least, differences, progress)
-    if as_json:
-        print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
-        return
-    first, *others = said.inside_sentences(view)
+    first, *others = said.inside_sentences(report.view)
     console.print(first, style="bold", soft_wrap=True)
     console.print()
-    console.print(terminal_table(said.inside_rows(view)))
+    console.print(terminal_table(said.inside_rows(report.view)))
     for sentence in others:
         console.print(f"\n{sentence}", soft_wrap=True)
     console.print(INSIDE, style="dim")
 
 
-def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "str | Source | None":
-    """What the options say is known."""
-    from parley.decisions.knowledge.sources import ReleasedMoments, Stated
-
-    if sum(option is not None for option in (pilot, moments, assume)) > 1:
-        raise SettingError("--pilot, --moments, --assume: expected at most one of them")
-    if moments is not None:
-        return ReleasedMoments.load(moments)
-    if assume is not None:
-        return Stated.load(assume)
-    return None if pilot is None else str(pilot)
-
-
-def show(result: "Forecast", verdict: Sequence[str]) -> None:
-    """Print what a forecast comes to: the verdict, what joining saves each owner, and what would change it."""
+def show(report: "ForecastReport", details: bool) -> None:
+    """What a forecast comes to: the verdict, what joining saves each owner, and what would change it."""
     from parley.decisions.knowledge.coding import coding_warning
     from parley.report.words import outlook as said
     from parley.report.words.forecast import baseline_line, verdict_lines
+    from parley.report.words.noise import plan_beside
 
-    first, *others = verdict
+    result, (first, *others) = report.result, report.verdict
     console.print(first, style="bold", markup=False, soft_wrap=True)
     console.print()
     if len(result.terms.owners) > 1:
@@ -262,12 +173,21 @@ def show(result: "Forecast", verdict: Sequence[str]) -> None:
     if (coding := coding_warning(result.terms)) is not None:
         warn(coding)
     console.print("More: --details", style="dim")
+    if details:
+        show_details(report)
+    if report.proposal is not None:
+        show_plan(report.proposal)
+        for sentence in plan_beside(report.content["plan"]):
+            console.print(sentence)
 
 
-def show_details(result: "Forecast") -> None:
-    """Print what a forecast rests on."""
+def show_details(report: "ForecastReport") -> None:
+    """What a forecast rests on, and what each kind of noise would give."""
+    from parley.decisions.planning.noise_terms import kind_of
     from parley.report.words import forecast as said
+    from parley.report.words import noise as kinds
 
+    result, noise, kind = report.result, report.content["noise"], kind_of(report.result.terms)
     console.print(f"\n{said.headline(result)}", style="bold")
     for detail in said.details(result):
         console.print(detail, style="dim")
@@ -281,17 +201,8 @@ def show_details(result: "Forecast") -> None:
     if without is not None:
         console.print(f"\n{without}")
     console.print(said.CAVEAT, style="dim")
-
-
-def show_plan(proposal: "Proposal") -> None:
-    """What the planner tried, and the lines to put into the terms."""
-    from parley.report.words import forecast as said
-
     console.print()
-    bold = None if proposal.best is None else proposal.choices.index(proposal.best)
-    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=bold))
-    console.print()
-    console.print(said.plan_advice(proposal), markup=False)
-    console.print(said.plan_rests_on(proposal), style="dim", markup=False, soft_wrap=True)
-    for sentence in said.unjudged_lines(proposal):
-        console.print(sentence, style="yellow", markup=False, soft_wrap=True)
+    console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
+    console.print(f"\n{kinds.decision(noise, kind)}", markup=False)
+    if kind == "two_hosts":
+        console.print(kinds.two_hosts(len(result.terms.owners)))

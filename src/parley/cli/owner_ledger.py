@@ -10,8 +10,7 @@ import typer
 from parley.errors import SettingError, UnknownTerms
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.locks import daemon_lock
-from parley.network.serving.opening import statement
+from parley.network.serving.opening import daemon_lock, statement
 from parley.numerals import counted
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from parley.cli.assumptions import read_differences
 from parley.errors import DataError, SettingError, TermsError
 from parley.numerals import number
 from parley.report.terminal import errors_console, progress_bar, warn
@@ -29,6 +28,7 @@ def require_worth_spending(
     from parley.decisions.outlook.forecast import worth_spending
     from parley.decisions.outlook.worth import require_worth
     from parley.report.words.training import unforeseen
+    from parley.workflows.assumptions import read_differences
 
     differ = read_differences(differences)
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.acceptance import warn_of
-from parley.cli.assumptions import Differences, Speeds, read_paces
+from parley.cli.assumptions import Differences, Speeds
 from parley.cli.spending import ANYWAY, ask_where_rows_contradict, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import write_file
@@ -106,17 +106,18 @@ def train_command(
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import RunOptions, task_of
     from parley.report.words.training import quality_lines, release_lines
+    from parley.workflows.assumptions import read_speeds
 
     terms = load_terms(terms_file)
     require_expected(terms, expect)
-    paces = read_paces(terms, speeds)
+    paces = read_speeds(terms, speeds)
     require_store(track)
     if differences is not None and ledgers is None:
         raise SettingError(
             "--differences: expected --ledgers beside it: what joining is worth is asked before a release"
         )
     if plot is not None or shapes is not None:
-        from parley.report.figures import curves, picture  # a library that takes its time
+        from parley.report.figures import picture  # a library that takes its time
 
         for file in (each for each in (plot, shapes) if each is not None):
             picture.require_figure_name(file)
@@ -173,8 +174,7 @@ def train_command(
         result.model.save(save)
     drawn = None
     if plot is not None:
-        own_figure = task_of(terms).figure(result)
-        drawn = curves.fitness_path(result.path) if own_figure is None and result.path is not None else own_figure
+        drawn = task_of(terms).figure(result)
     if plot is not None and drawn is not None:
         picture.save(drawn, plot)
     if shapes is not None:

@@ -69,7 +69,8 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
         what = "a missing value" if np.isnan(values[bad[0]]) else "an infinity"
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(
-            f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers: fix the file or set model.missing"
+            f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers: fix the file or set "
+            "model.missing"
         )
     return np.ascontiguousarray(values)
 

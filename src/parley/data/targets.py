@@ -34,6 +34,7 @@ from parley.data.sources import Rows
 from parley.data.table import codes, is_gap, numbers
 from parley.errors import DataError
 from parley.terms import Model
+from parley.terms.outcomes import CountModel, SurvivalModel
 from parley.validate import LARGEST, SMALLEST, Floats, few_names, printable
 
 
@@ -147,15 +148,17 @@ def class_words(model: Model, categories: Categories) -> str:
 
 def exposure_weights(model: Model, typical: float, rows: Rows, name: str) -> Floats:
     """The weight of each record [n], from `SMALLEST` to `LARGEST`."""
-    if model.exposure is None:
+    column = CountModel.expect(model).exposure
+    if column is None:
         return np.full(len(rows), _weights(typical, np.array(1.0)))
-    exposure = numbers(rows, model.exposure, name, hint="an exposure is a number")
-    return _weights(typical, np.clip(exposure, *model.bounds[model.exposure]))
+    exposure = numbers(rows, column, name, hint="an exposure is a number")
+    return _weights(typical, np.clip(exposure, *model.bounds[column]))
 
 
 def weight_ends(model: Model, typical: float) -> tuple[float, float]:
     """The least and the largest weight that a record can have."""
-    ends = (1.0, 1.0) if model.exposure is None else model.bounds[model.exposure]
+    column = CountModel.expect(model).exposure
+    ends = (1.0, 1.0) if column is None else model.bounds[column]
     low, high = _weights(typical, np.array(ends))
     return float(low), float(high)
 
@@ -169,15 +172,16 @@ def rate_ends(model: Model, typical: float, counts: tuple[float, float]) -> tupl
 def count_words(model: Model) -> str:
     """What is counted, as a sentence.
 
-    >>> count_words(Model(kind="poisson-regression", target="claims", bounds={"claims": (0, 20)}))
+    >>> count_words(CountModel(kind="poisson-regression", target="claims", bounds={"claims": (0, 20)}))
     "Target 'claims': a count, cut to 0 to 20."
     """
     low, high = model.bounds[model.target]
     said = f"Target '{printable(model.target)}': a count, cut to {low:g} to {high:g}"
-    if model.exposure is None:
+    exposure = CountModel.expect(model).exposure
+    if exposure is None:
         return f"{said}."
-    low, high = model.bounds[model.exposure]
-    return f"{said}; per unit of '{printable(model.exposure)}', cut to {low:g} to {high:g}."
+    low, high = model.bounds[exposure]
+    return f"{said}; per unit of '{printable(exposure)}', cut to {low:g} to {high:g}."
 
 
 def _weights(typical: float, exposure: Floats) -> Floats:
@@ -187,7 +191,8 @@ def _weights(typical: float, exposure: Floats) -> Floats:
 def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
     """2 s + e of each subject [n]. A cell that does not say whether it happened is refused with its row, and never
     shown. A time below 0 counts as one in the first period: whether a table is refused must not depend on it."""
-    column, ends = str(model.event), np.array(model.periods or ())
+    survival = SurvivalModel.expect(model)
+    column, ends = survival.event, np.array(survival.periods)
     time = numbers(rows, model.target, name, hint="a time is a number")
     event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")
     wrong = np.flatnonzero(~np.isin(event, (0.0, 1.0)))
@@ -204,9 +209,10 @@ def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
 def lifetime_words(model: Model) -> str:
     """What is waited for, as a sentence.
 
-    >>> lifetime_words(Model(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
+    >>> lifetime_words(SurvivalModel(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
     "Target 'days': time until 'died' (1: it happened, 0: not by then), in 2 periods that end at 30, 90."
     """
-    ends = ", ".join(f"{end:g}" for end in model.periods or ())
-    waited = f"time until '{printable(str(model.event))}' (1: it happened, 0: not by then)"
-    return f"Target '{printable(model.target)}': {waited}, in {len(model.periods or ())} periods that end at {ends}."
+    survival = SurvivalModel.expect(model)
+    ends = ", ".join(f"{end:g}" for end in survival.periods)
+    waited = f"time until '{printable(survival.event)}' (1: it happened, 0: not by then)"
+    return f"Target '{printable(model.target)}': {waited}, in {len(survival.periods)} periods that end at {ends}."

@@ -25,8 +25,7 @@ from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, mak
 from parley.learning.start import starting_point
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation
-from parley.network.exchange.peer_messages import Place, Run, require_short
-from parley.network.peering.neighbourhood import Graph, Neighbourhood
+from parley.network.peering.neighbourhood import Graph, Neighbourhood, Place, Run, require_short
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve

@@ -1,22 +1,17 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
-import numpy as np
-
-from parley.data.forest import MarginForest, MarginLines
 from parley.errors import ParleyError, SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
-from parley.owner.custody import words
+from parley.owner.disclosure import covering_epsilon, leakage_words, record_leakage, words
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
-from parley.owner.record_leakage import covering_epsilon, leakage_words, record_leakage
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER_NOTE, approximate_posterior, posterior_bounds
 from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
-from parley.terms.model import Model
 from parley.terms.sections import OWNER
 from parley.terms.topology import edges
 from parley.validate import printable, upper
@@ -38,7 +33,7 @@ def acceptance_summary(
     """
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
-    model, learner = terms.model, printable(peer or terms.learning.learner)
+    learner = printable(peer or terms.learning.learner)
     covered = upper(covering_epsilon(terms, owner.name))
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(covered, terms.privacy.delta, 0.5)
@@ -49,14 +44,13 @@ def acceptance_summary(
         f" with the key {key[:16]}…" if key else ", any key that the authority signed"
     )
     task = agreement.setup.task
-    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *task.columns(model)))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash})",
         f"{'Learner' if peer is None else 'No centre, but its own peer'}: {learner}. Who may ask: the {callers}"
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
-        *_purpose(agreement, columns),
+        *task.purpose(agreement),
         *_counted(agreement),
         *map(printable, owner.table.remarks),
         *task.notes(agreement),
@@ -69,7 +63,7 @@ def acceptance_summary(
         f"{number(reservation.epsilon, side='above')}, δ = "
         f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}{_copied(terms, covered)}. "
         f"Who believed something about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% "
-        f"ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several(agreement),
+        f"ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.group_promise(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
@@ -98,16 +92,8 @@ def _neighbours(terms: Terms, owner: str) -> str:
     )
 
 
-def _purpose(agreement: Agreement, columns: str) -> list[str]:
-    """Sentences that say what the answers are for."""
-    own, kind = agreement.setup.task.purpose(agreement), agreement.setup.terms.model.kind
-    if own is not None:
-        return own
-    return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
-
-
 def _counted(agreement: Agreement) -> list[str]:
-    """What the public number of records rests on, and what a row without a target does."""
+    """What the public number of records rests on."""
     terms, task = agreement.setup.terms, agreement.setup.task
     said = []
     if terms.privacy.person is not None and task.unit == Task.unit:
@@ -117,8 +103,6 @@ def _counted(agreement: Agreement) -> list[str]:
             "that makes is public. Replacing a person by somebody with as many rows, and no others in the table, "
             "leaves it as it is: that is what is promised about. How many rows each person has is not protected."
         )
-    if terms.task == PREDICTION:
-        said.append("A row without a target counts, and contributes nothing.")
     return said
 
 
@@ -259,64 +243,6 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
         f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
         + (deltas if lifetime[1] > 0 and held is None else "")
     )
-
-
-def _columns(agreement: Agreement) -> list[str]:
-    """Which targets count as 1, and what is done to cells before they count."""
-    preparation, said = agreement.setup.preparation, []
-    if preparation.target_words is not None:
-        said.append(preparation.target_words)
-    filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
-    changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
-    coded: dict[str, list[str]] = {}
-    for encoding in preparation.encodings:
-        if encoding.words is not None:
-            coded.setdefault(encoding.words, []).append(printable(encoding.column, 40))
-    sentences = (
-        *coded.items(),
-        ("Missing cells are filled with public numbers and marked in", filled),
-        ("Transformed first:", changed),
-    )
-    said += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
-    forest, model = preparation.forest, agreement.setup.terms.model
-    if forest is not None:
-        origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
-        origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
-        lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
-        if isinstance(forest, MarginLines):
-            said.append(
-                "Then the columns of a record are centred and scaled, and cut where public rows end. What "
-                f"{counted(forest.margin.trees, 'tree')} say of it is one column more for each outcome ({origin}). "
-                f"It measures at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
-            )
-            return [*said, "Training begins at what the trees say, and a penalty pulls there."]
-        said.append(
-            f"Then a record {lies} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} leaves in "
-            "all), and 0 in all others: it measures that much, whatever its cells hold."
-        )
-        if isinstance(forest, MarginForest):
-            said.append(
-                f"What {forest.margin.trees:,} more trees say of it is added up, a public margin: one column for each "
-                f"outcome, of at most {float(forest.sizes[forest.trees :].max()):.2g}, whose weight stays as it is."
-            )
-        if preparation.origin is not None:
-            said.append("Training begins at their public leaf values, and a penalty pulls there.")
-    return said
-
-
-def _tree_origin(model: Model) -> str:
-    """Who grew the trees."""
-    if model.preparation is None:
-        return "grown on the public sample"
-    return "from the pinned file, which whoever wrote the terms made; whether this machine grows them is said below"
-
-
-def _classes(agreement: Agreement) -> str:
-    """The classes of a model that has several, by name."""
-    if agreement.setup.terms.model.predicts != "classes":
-        return ""
-    names = [printable(name, 40) for name in agreement.setup.preparation.classes]
-    return f"; its classes are {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def accepted(owner: Owner, terms: Terms) -> bool:

@@ -337,7 +337,7 @@ def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     mechanism has none, or hosts draw the noise: of finitely many bits, so that some of its delta is the probability
     that it fails, as that of names is. It knows no secret draws either."""
     privacy = terms.privacy
-    if terms.noise.approximate or terms.learning.poisson or task_of(terms).fails(terms):
+    if terms.noise.approximate or terms.learning.poisson or task_of(terms).noise_may_fail(terms):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

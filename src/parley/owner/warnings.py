@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
 from parley.data.headers import Range, ranges
-from parley.data.holdout import counted_rows
+from parley.data.holdout import Kept, counted_rows, parts_of
+from parley.data.sources import TableSource
+from parley.data.sources.source import column_names
 from parley.data.table import codes
 from parley.numerals import number, percent
-from parley.owner.custody import limit_words, place_warnings, role_warnings
+from parley.owner.disclosure import limit_words, place_warnings, role_warnings
 from parley.owner.owner import Agreement, Owner
-from parley.owner.row_hashes import rows_looked_at
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.protocol.tree_folds import worse_trees
@@ -49,16 +50,22 @@ PEOPLE = re.compile(
     r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)"
 )
 
-UNTARGETED = "rows have no target: they count, and contribute nothing"
-
 
 def figures(agreement: Agreement) -> dict[str, Any]:
-    """What limits a record, as numbers; a record bound of None where records are counted and nothing else limits
-    them."""
+    """What limits a record, as numbers."""
+    return agreement.setup.task.figures(agreement)
+
+
+def sentences(agreement: Agreement) -> list[str]:
+    """Sentences that say the same as `figures`."""
+    return agreement.setup.task.limits(agreement)
+
+
+def record_figures(agreement: Agreement) -> dict[str, Any]:
+    """The figures of records that are bounded one by one; a record bound of None where records are counted and nothing
+    else limits them."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
-    own, mechanism = agreement.setup.task.figures(agreement), training.series.mechanism
-    if own is not None:
-        return own
+    mechanism = training.series.mechanism
     bound, trees = training.question.bound, terms.model.trees
     forest, lined = preparation.forest, trees is not None and trees.refitted == 0
     return {
@@ -80,11 +87,9 @@ def figures(agreement: Agreement) -> dict[str, Any]:
     }
 
 
-def sentences(agreement: Agreement) -> list[str]:
-    """Sentences that say the same as `figures`."""
-    found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
-    if (own := task.limits(agreement)) is not None:
-        return own
+def record_sentences(agreement: Agreement) -> list[str]:
+    """Sentences that say the same as `record_figures`."""
+    found, terms = figures(agreement), agreement.setup.terms
     said = [
         limit_words(agreement, found),
         "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
@@ -147,7 +152,8 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     """The range of every feature and of the target, declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
     found, model = preparation.ranges, agreement.setup.terms.model
-    aimed = model.predicts in ("number", "count") and model.trajectory is None  # at a number: its range counts, too
+    read = agreement.setup.task.columns(model)
+    aimed = model.predicts in ("number", "count") and model.target in read  # at a number: its range counts, too
     beside = {column: model.bounds[column] for column in model.outcome_columns[1:] if column in model.bounds}
     return found | {model.target: preparation.target_bounds} | beside if aimed else found
 
@@ -292,11 +298,7 @@ def target_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
 
 def target_words(owner: Owner, agreement: Agreement) -> str | None:
     """How many of the owner's rows have no target, for its own eyes; None if all have one."""
-    train, held_out = agreement.tables.train, agreement.tables.held_out
-    usual = train.untargeted + held_out.untargeted, len(train) + len(held_out), UNTARGETED
-    if agreement.setup.terms.model.holdout_by is not None:  # every row counts 0 on one side
-        usual = train.untargeted + held_out.untargeted - len(train), len(train), UNTARGETED
-    missing, rows, what = agreement.setup.task.untargeted(owner, agreement) or usual
+    missing, rows, what = agreement.setup.task.untargeted(owner, agreement)
     if not missing:
         return None
     return f"In your table {missing:,} of {rows:,} {what}. How many they are stays with you: it is told to nobody."
@@ -411,3 +413,23 @@ def _times(large: float, small: float) -> str:
 
 def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
+
+
+def rows_looked_at(table: TableSource, kept: Kept, people: re.Pattern[str]) -> pd.DataFrame:
+    """The rows that count; of a long table the columns that sound like people, and what tells copies."""
+    if table.long:
+        return hashed_rows(table, kept, people)
+    return table.frame() if kept is None else table.frame()[kept]
+
+
+def hashed_rows(table: TableSource, kept: Kept, whole: re.Pattern[str]) -> pd.DataFrame:
+    """A hash of every row that counts, beside the columns whose names have the pattern `whole`: rows that are alike
+    have one hash, and others of a billion rows with a probability below 3 %."""
+    names = column_names(table.example)
+    found = []
+    for _, rows in parts_of(table, names, kept):
+        frame = rows if isinstance(rows, pd.DataFrame) else rows.to_pandas()
+        beside = frame[[name for name in names if whole.search(name.lower())]].copy()
+        beside.insert(0, "all cells", pd.util.hash_pandas_object(frame, index=False).to_numpy(), allow_duplicates=True)
+        found.append(beside)
+    return pd.concat(found, ignore_index=True) if found else table.example

@@ -103,7 +103,7 @@ def summary(thing: Any) -> Summary:
             return made(thing)
     terms = getattr(thing, "terms", None)
     own = task_of(terms).summary(thing) if isinstance(terms, Terms) else None
-    if not isinstance(own, Summary):
+    if own is None:
         raise SettingError(
             f"{type(thing).__name__}: expected terms, or what forecast, plan, negotiate, train or score returned"
         )

@@ -15,7 +15,7 @@ from parley.losses import RecordBound
 from parley.losses.moments import moments_sensitivity
 from parley.losses.record_bound import tightest
 from parley.numerals import number
-from parley.owner.record_leakage import covering_epsilon
+from parley.owner.disclosure import covering_epsilon
 from parley.privacy.accounting.meaning import gaussian_group_delta, group_delta
 from parley.privacy.mechanisms import Gaussian, Norm
 from parley.protocol.queries.query import Query

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
@@ -23,7 +23,7 @@ from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTIO
 from parley.terms.checkable import held_out_records, training_records
 from parley.terms.error_sentences import explained
 from parley.terms.keys import Section, listed, looked_up
-from parley.terms.model import Model, prepares_otherwise
+from parley.terms.model import Model, prepares_otherwise, read_model, section_of
 from parley.terms.participation import (
     check_aggregation,
     check_answers,
@@ -44,11 +44,9 @@ from parley.terms.rules import (
     following,
     following_owners,
     kinds_of,
-    named_rules,
     readers,
     require_own_algorithm,
     require_read,
-    rules_of,
 )
 from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
 from parley.terms.study_noise import UNRELEASED, check_study_noise
@@ -79,7 +77,7 @@ class Terms(Section):
     """
 
     title: str = ""
-    model: Model
+    model: Annotated[SerializeAsAny[Model], BeforeValidator(read_model)]
     learning: Learning = Learning()
     privacy: Privacy = Privacy()
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
@@ -112,7 +110,7 @@ class Terms(Section):
         require_own_algorithm(self.model.kind, self.task)
         check_study_noise(self)
         self._can_draw()
-        rules_of(self.task).check(self)
+        self.model.check_terms(self)
         check_answers(self)
         for owner in self.owners:
             require_read(learning.rules, "owners", owner)
@@ -408,11 +406,13 @@ def load_terms(path: str | Path) -> Terms:
         raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
     here = path.resolve().parent
     content = with_edges(_parsed(text, path.name), here)
-    terms = Terms.from_dict(named_rules(content.get("model")).read(content, here), path.name)
+    model = content.get("model")
+    section = section_of(model.get("kind") if isinstance(model, dict) else None)
+    terms = Terms.from_dict(section.read(content, here), path.name)
 
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)
 
     data = {part.name: {"data": seen_from(here, part.data)} for part in terms.owners if part.data is not None}
-    model = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
-    return terms.changed(model=model, owners=data)
+    files = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
+    return terms.changed(model=files, owners=data)

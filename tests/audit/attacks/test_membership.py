@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import parley
-from parley.audit.attacks.membership import METHODS, Game, infer_members, judged, mean_ends
+from parley.audit.attacks.membership import ATTACKS, Game, infer_members, judged, mean_ends
 from parley.audit.attacks.shadow import (
     Evidence,
     TrainedByTerms,
@@ -195,12 +195,12 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     model, members, others, terms = trained
     audit = audit_model(model, members, others, terms, "a", 16, 0)
     assert (audit.members, audit.others, audit.owner) == (60, 60, "a")
-    assert set(audit.areas) == {*METHODS, "loss"}
+    assert set(audit.areas) == {*ATTACKS, "loss"}
     assert all(0.3 < area < 0.7 for area in audit.areas.values())
     assert audit.holds
     content = audit.to_json()
     assert content["membership"]["claimed_epsilon"] == 1
-    assert [each["method"] for each in content["membership"]["attacks"]] == list(METHODS)
+    assert [each["method"] for each in content["membership"]["attacks"]] == list(ATTACKS)
     page = membership_page(audit)
     for part in ("<svg", "at most, as claimed", "signature", "own eyes", "LiRA", "as if a were alone"):
         assert part in page

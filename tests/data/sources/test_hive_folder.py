@@ -11,7 +11,7 @@ from parley.data.sketch import digested_table
 from parley.data.sources import open_table
 from parley.data.table import codes, numbers
 from parley.errors import DataError
-from parley.owner.custody import place_warnings
+from parley.owner.disclosure import place_warnings
 from parley.owner.ledger import Ledger
 from parley.owner.warnings import find_warnings
 from parley.protocol.queries import GradientQuery

@@ -269,8 +269,8 @@ def test_several_records_of_a_person_count_as_several():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model__event": None}, r"model.event: expected the column that says whether it happened"),
-        ({"model__periods": None}, r"model.periods: expected the ends of the periods"),
+        ({"model__event": None}, r"model.event: missing; expected the column that says whether it happened"),
+        ({"model__periods": None}, r"model.periods: missing; expected the ends of the periods"),
         ({"model__periods": [3.0, 3.0]}, r"model.periods: expected the ends of the periods, each after the last"),
         ({"model__intercept": True}, r"model.intercept: expected none with kind = 'survival'"),
         ({"model__bounds": {"y": [0, 3]}}, r"model.bounds.y: expected none: the periods say all"),

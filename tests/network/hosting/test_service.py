@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, Unavailable, UnknownTerms
-from parley.network.exchange import host_messages as messages
+from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, RemoteHost
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack

@@ -16,10 +16,10 @@ from parley.errors import AbortedRound, ContradictionError, ParleyError
 from parley.learning.outcome.guarantee import guarantee
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import acceptance_summary
 from parley.network.hosting.proposal import HostAssignment, Turn
-from parley.network.hosting.share_layouts import AdditiveShares
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.privacy.mechanisms.shared_noise import Law, draw_secretly, make_recipe
@@ -172,7 +172,7 @@ def test_either_host_with_the_learner_faces_one_whole_noise_and_noise_it_knows_i
         assert 0.7 < verdict.lower_bound <= verdict.claimed_epsilon == 1
         assert dict(verdict.takes_off) == {"own noise": 1}
     drawn = iter([draw_secretly, lambda recipe, size, words: np.zeros(size, dtype=np.int64)] * 4)
-    monkeypatch.setattr("parley.network.hosting.share_layouts.draw_secretly", lambda *what: next(drawn)(*what))
+    monkeypatch.setattr("parley.network.hosting.host.draw_secretly", lambda *what: next(drawn)(*what))
     first, second = audit_hosts(terms, 2**13, seed=1)
     assert not first.holds  # the other adds nothing
     assert second.holds

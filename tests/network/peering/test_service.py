@@ -10,12 +10,18 @@ import parley
 from parley.cli.app import app
 from parley.errors import CertificateError, ExchangeError, GuaranteeError, OutOfOrder, SettingError, UnknownTerms
 from parley.network.exchange import messages as owner_messages
-from parley.network.exchange import peer_messages as messages
-from parley.network.exchange.peer_messages import Run
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
+from parley.network.peering import service as messages
 from parley.network.peering.neighbourhood import Board, Graph, Neighbourhood
-from parley.network.peering.service import PeerService, RemoteNeighbour, listening, neighbour_connections, own_daemon
+from parley.network.peering.service import (
+    PeerService,
+    RemoteNeighbour,
+    Run,
+    listening,
+    neighbour_connections,
+    own_daemon,
+)
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.log import Log

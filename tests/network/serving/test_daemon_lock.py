@@ -6,7 +6,7 @@ import pytest
 import parley
 from parley.errors import ExchangeError, LedgerError
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.serving.locks import daemon_lock
+from parley.network.serving.opening import daemon_lock
 
 
 def test_a_ledger_has_one_daemon_by_whatever_links_it_is_named(tmp_path):

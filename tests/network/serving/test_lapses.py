@@ -17,7 +17,7 @@ from parley.network.identity.settings import load_owner
 from parley.network.serving import inbox as inbox_module
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.inbox import LINES, OF_LEARNER, Inbox, Proposal
-from parley.network.serving.locks import locked
+from parley.network.serving.opening import locked
 from parley.network.serving.service import EVERY, MANY, Patience
 
 START = datetime(2026, 3, 2, 9, 14, tzinfo=UTC)

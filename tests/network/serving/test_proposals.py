@@ -23,10 +23,10 @@ from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.call_slots import OF_PARTY, TURN
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
+from parley.network.serving.server import OF_PARTY, TURN
 
 OLD = terms_of(epsilon=0.03125)
 

@@ -9,8 +9,8 @@ from proposals import LEARNER, proposal_service, proposed, terms_of
 from parley.errors import Refusal
 from parley.network.exchange.messages import ProposalState
 from parley.network.serving.acceptance import Acceptance, Caller
-from parley.network.serving.call_slots import OF_PARTY, TURN, CallSlots
 from parley.network.serving.inbox import IN_ALL, OF_LEARNER, SHARE, Proposal
+from parley.network.serving.server import OF_PARTY, TURN, CallSlots
 from parley.network.serving.service import EVERY, MANY, Patience
 
 

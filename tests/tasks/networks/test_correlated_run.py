@@ -17,8 +17,8 @@ from parley.learning.deployed import prepare_run  # noqa: E402
 from parley.learning.start import starting_point  # noqa: E402
 from parley.network.exchange import messages  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
+from parley.owner.disclosure import record_leakage  # noqa: E402
 from parley.owner.owner import reservation  # noqa: E402
-from parley.owner.record_leakage import record_leakage  # noqa: E402
 from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits  # noqa: E402
 from parley.protocol.setup import resolve  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuery, agreed_band  # noqa: E402

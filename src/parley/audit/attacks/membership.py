@@ -11,8 +11,9 @@ every table holds, in random order; one that does not is the same with another r
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,30 +26,28 @@ from parley.data import Design
 from parley.privacy.events import Adjacency
 from parley.validate import Floats, whole
 
-Method = Literal["online", "offline", "shadow"]
-METHODS: tuple[Method, ...] = ("online", "offline", "shadow")
 ENOUGH = 32  # models of either side from which a row has a variance of its own; below, all rows share one
 
+Attack = Callable[[Evidence, Tables, Evidence], Floats]
+"""From shadow models of which it is known who is in their tables [shadows, rows]: how much the models that are attacked
+look as if each row were a member [tables, replicates, rows]."""
 
-def scores(method: Method, known: Evidence, tables: Tables, seen: Evidence) -> Floats:
-    """How much the models that are attacked [tables, replicates, rows] look as if each row were a member, from shadow
-    models of which it is known who is in their tables [shadows, rows].
 
-    "online": shadow models with and without the row; "offline": those without it alone, as for a row that comes later;
-    "shadow": an attack model that is learned from all shadow models' rows together, class by class.
-    """
-    if method == "shadow":
-        return _by_attack_model(known, tables, seen)
+def likelihood(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+    """The likelihood ratio of each row's statistic, by shadow models with and without the row."""
     mean_out, spread_out = _laws(known.statistic, ~tables)
-    if method == "offline":
-        towards = np.where(known.aim >= mean_out, 1.0, -1.0)
-        return np.asarray(towards * (seen.statistic - mean_out) / spread_out)
     mean_in, spread_in = _laws(known.statistic, tables)
     return np.asarray(
         0.5 * ((seen.statistic - mean_out) / spread_out) ** 2
         - 0.5 * ((seen.statistic - mean_in) / spread_in) ** 2
         + np.log(spread_out / spread_in)
     )
+
+
+def likelihood_without(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+    """The same by shadow models without the row alone, as for a row that comes later."""
+    mean, spread = _laws(known.statistic, ~tables)
+    return np.asarray(np.where(known.aim >= mean, 1.0, -1.0) * (seen.statistic - mean) / spread)
 
 
 def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
@@ -63,7 +62,8 @@ def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
     return mean, np.sqrt(np.maximum(variance, least))
 
 
-def _by_attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+    """What an attack model says that is learned from all shadow models' rows together, class by class."""
     from sklearn.linear_model import LogisticRegression  # a library that the others need not wait for
 
     member = np.repeat(tables[:, None], known.loss.shape[1], axis=1)
@@ -83,6 +83,8 @@ def _features(loss: Floats) -> Floats:
     flat = loss.reshape(-1)
     return np.column_stack([flat, np.log(flat + 1e-9)])
 
+
+ATTACKS: dict[str, Attack] = {"online": likelihood, "offline": likelihood_without, "shadow": attack_model}
 
 FOLDS = 5
 
@@ -120,7 +122,7 @@ class Estimate:
 class Inference:
     """What one attack can tell about who was in the table, over all models that were counted."""
 
-    method: Method
+    method: str
     auc: Estimate
     hits: Estimate  # members that are found where `RARE` of others are taken for members
     lower_bound: float  # on epsilon, proved at `confidence` together with the other attacks
@@ -200,10 +202,10 @@ class Game:
         tables = random_tables(rows, shadows + pilot + targets, np.random.default_rng(seed))
         return cls(tables, train(tables), shadows, pilot)
 
-    def scores(self, method: Method, seen: Evidence) -> Floats:
+    def scores(self, method: str, seen: Evidence) -> Floats:
         """How much models that are attacked look as if each row were a member [tables, replicates, rows]."""
         learned = slice(self.shadows)
-        return scores(method, self.evidence.of(learned), self.tables[learned], seen)
+        return ATTACKS[method](self.evidence.of(learned), self.tables[learned], seen)
 
     @property
     def targets(self) -> int:
@@ -235,9 +237,9 @@ def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: 
     choose an event are others than those that are counted, each of which counts once (`mean_ends`).
     """
     check_confidence(delta, confidence)
-    attacked, miss = slice(game.shadows, None), (1 - confidence) / len(METHODS)
+    attacked, miss = slice(game.shadows, None), (1 - confidence) / len(ATTACKS)
     seen, tables = game.evidence.of(attacked), game.tables[attacked]
-    found = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in METHODS]
+    found = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in ATTACKS]
     return Membership(
         inferences=tuple(found),
         claimed_epsilon=claimed_epsilon,
@@ -250,7 +252,7 @@ def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: 
     )
 
 
-def _inference(method: Method, score: Floats, tables: Tables, pilot: int, delta: float, miss: float) -> Inference:
+def _inference(method: str, score: Floats, tables: Tables, pilot: int, delta: float, miss: float) -> Inference:
     chosen, counted = _Rates(score[:pilot], tables[:pilot]), _Rates(score[pilot:], tables[pilot:])
     at = chosen.thresholds()
     bounds = [_proved(chosen, at, members, delta, miss) for members in (True, False)]

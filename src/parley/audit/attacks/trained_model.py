@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from parley.audit.attacks.membership import METHODS, Game, Membership, Method, blind_area, judged
+from parley.audit.attacks.membership import ATTACKS, Game, Membership, blind_area, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
 from parley.audit.canary import require_audited_unit
 from parley.data.holdout import counted_rows, held_out_people
@@ -55,8 +55,8 @@ class ModelAudit:
     others: int
     records: int  # of the table that the model was trained on
     shadow_records: int  # of each table that models like it were trained on
-    areas: Mapping[Method | str, float]  # under the curve of each attack on this very model
-    other_models: Mapping[Method | str, OtherModels]  # the same attacks, rows and members
+    areas: Mapping[str, float]  # under the curve of each attack on this very model
+    other_models: Mapping[str, OtherModels]  # the same attacks, rows and members
     blind_area: float  # members told from others by no model at all
     membership: Membership  # of models trained like it
     seconds: float
@@ -207,9 +207,9 @@ def _training(
     return train, train.claimed, terms.privacy.delta
 
 
-def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, Floats]:
+def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[str, Floats]:
     """The area under the curve of each attack on models [models], and of the plainest: a small loss."""
-    scores: dict[Method | str, Floats] = {each: game.scores(each, seen) for each in METHODS}
+    scores: dict[str, Floats] = {each: game.scores(each, seen) for each in ATTACKS}
     return {name: _area(score, member).reshape(-1) for name, score in {**scores, "loss": -seen.loss}.items()}
 
 

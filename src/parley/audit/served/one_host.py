@@ -19,8 +19,8 @@ from scipy.stats import chisquare
 from parley.audit.distinguishing import best_event, check_confidence
 from parley.errors import TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.proposal import Record
-from parley.network.hosting.share_layouts import AdditiveShares
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise

@@ -309,15 +309,15 @@ def _preference(name: str, there: Preferences, place: int) -> OwnerPreference:
 
 def budget_game(terms: Terms, known: Stakes, keep_own: bool = True) -> BudgetGame:
     """The game of these terms' owners."""
-    return BudgetGame(known, *_stated(terms), keep_own)
+    return BudgetGame(known, *stated_values(terms), keep_own)
 
 
 def common_game(terms: Terms, known: CommonStakes, keep_own: bool = True) -> WeakestLink:
     """The game of these terms' owners where one noise protects everybody."""
-    return WeakestLink(known, *_stated(terms), keep_own)
+    return WeakestLink(known, *stated_values(terms), keep_own)
 
 
-def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
+def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
     """Every owner's value and privacy cost, as the terms say."""
     curves, values = [], []
     for owner in terms.owners:

@@ -21,6 +21,7 @@ from parley.errors import DataError
 from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
 from parley.terms import Model
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import Floats
 
 STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that the columns may explain
@@ -150,7 +151,7 @@ def _draw(
     elif model.predicts == "count":
         return _counts(preparation, X, relation(), strength, rng)
     elif model.predicts == "survival":
-        y = _lifetimes(len(model.periods or ()), explained / rest * LOGISTIC * relation(), rng)
+        y = _lifetimes(len(SurvivalModel.expect(model).periods), explained / rest * LOGISTIC * relation(), rng)
     elif model.predicts == "two classes":
         y = np.where(explained / rest * LOGISTIC * relation() + rng.logistic(size=rows) > 0, 1.0, -1.0)
     else:

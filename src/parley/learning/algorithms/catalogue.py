@@ -49,9 +49,11 @@ def algorithm_of(learning: Learning) -> type[Algorithm]:
 
 def make_algorithm(setup: Setup) -> Algorithm:
     """The algorithm of these terms, its settings fixed from public knowledge."""
-    own: Algorithm | None = setup.task.algorithm(setup)
-    if own is not None:
-        return own
+    return setup.task.algorithm(setup)
+
+
+def prediction_algorithm(setup: Setup) -> Algorithm:
+    """The same, of terms that predict a column."""
     if not setup.schedule.waits:
         return AsynchronousDescent.make(setup)
     return algorithm_of(setup.terms.learning).make(setup)

@@ -37,6 +37,7 @@ from parley.losses import make
 from parley.losses.loss import Poisson
 from parley.protocol.task import Task, task_named
 from parley.terms.catalogue import MODELS
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import Floats
 
 
@@ -194,7 +195,7 @@ class JointSurvivalModel(JointModel):
     @property
     def periods_(self) -> Floats:
         """The ends of the periods."""
-        return np.array(self.preparation_.model.periods or ())
+        return np.array(SurvivalModel.expect(self.preparation_.model).periods)
 
     def predict_hazard(self, X: Any) -> Floats:
         """With which probability it happens in each period to who survived those before [n, periods]."""
@@ -318,13 +319,15 @@ def make_model(
 ) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
     is; `trees`: those of a personal model."""
-    own: JointModel | None = _task(preparation).model(preparation, theta, terms_hash, released)
-    if own is not None:
-        return own
-    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
-    model = kind()._take(preparation, theta, terms_hash, released)
+    model = _task(preparation).model(preparation, theta, terms_hash, released)
     model.posterior_, model.trees_ = posterior, trees
     return model
+
+
+def prediction_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
+    """The same, of a model that predicts a column by its features."""
+    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
+    return kind()._take(preparation, theta, terms_hash, released)
 
 
 def _task(preparation: Preparation) -> Task:

@@ -13,7 +13,7 @@ from parley.data.cut_points import Hinged
 from parley.data.forest import ARRAY_PREFIX, LINES_ARRAY, MARGIN_PREFIX, Forest, MarginForest, MarginLines
 from parley.data.public_numbers import TOLERANCE
 from parley.errors import DataError
-from parley.terms import Model
+from parley.terms.model import read_model
 from parley.validate import Floats
 
 FORMAT = "parley-model-1"
@@ -67,7 +67,7 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
     content = {"basis": None, **content}  # earlier files have none
     arrays = {name: None if content[name] is None else array_of(content[name]) for name in _ARRAYS}
     preparation = Preparation(
-        model=Model.model_validate(content["model"]),
+        model=read_model(content["model"]),
         features=tuple(content["features"]),
         categories={k: tuple(v) for k, v in content["categories"].items()},
         target_bounds=(float(low), float(high)),

@@ -18,6 +18,7 @@ from parley.losses.class_loss import Hazards, over_classes, periods
 from parley.losses.objective import EmpiricalRisk, batched
 from parley.losses.objectives.newton import optimum_by_newton
 from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import SMALLEST, Floats
 
 
@@ -168,7 +169,7 @@ def _bent(curves: Floats, block: Design) -> Floats:
 
 def _count(preparation: Preparation) -> int:
     """K: how many periods the terms have."""
-    return len(preparation.model.periods or ())
+    return len(SurvivalModel.expect(preparation.model).periods)
 
 
 def _seen(designs: Sequence[Summable]) -> int:

@@ -6,8 +6,7 @@ together with the host's sums, or neither does; no noise stands in two records. 
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
 file is opened. A whole file that was put back, and a copy that was left behind, are noticed by what the account's state
 folder remembers, and a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the
-state folder it is not noticed: why that does no harm with three hosts says `host.py`; of two it can
-(`share_layouts.py`).
+state folder it is not noticed: why that does no harm with three hosts, and can with two, says `host.py`.
 
 What lies here of owners' answers: two of the three shares of a sum that already carries its noise (of two
 hosts, one with a whole noise of its own), of the latest rounds. The shares of single owners never do.

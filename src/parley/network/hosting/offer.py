@@ -15,7 +15,7 @@ from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
 from parley.numerals import counted
-from parley.owner.custody import facts, key_warnings, role_warnings
+from parley.owner.disclosure import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.terms.file import TermsWarning

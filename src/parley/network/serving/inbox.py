@@ -27,7 +27,7 @@ from parley.durable import Version, file_version, make_folder, replace_text, see
 from parley.errors import DiskError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.identity.settings import DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances, accepted_terms
-from parley.network.serving.locks import locked
+from parley.network.serving.opening import locked
 from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 from parley.validate import printable

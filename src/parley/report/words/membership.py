@@ -11,7 +11,7 @@ from parley.numerals import number
 from parley.privacy.accounting.meaning import error_tradeoff
 
 TITLE = "Who was in the table?"
-NAMES: dict[str, str] = {
+ATTACK_NAMES: dict[str, str] = {
     "online": "likelihood ratio",
     "offline": "likelihood, offline",
     "shadow": "attack model",
@@ -32,7 +32,7 @@ def attack_rows(found: Membership) -> list[list[str]]:
     rows = [["attack", "AUC", f"found at {RARE:.1%} alarms", "shown: ε ≥"]]
     for each in found.inferences:
         proved = f"{math.floor(each.lower_bound * 1e3) / 1e3:.3f}"
-        rows.append([NAMES[each.method], _interval(each.auc, 3), _interval(each.hits, 4), proved])
+        rows.append([ATTACK_NAMES[each.method], _interval(each.auc, 3), _interval(each.hits, 4), proved])
     if found.claimed_epsilon is not None:
         most = (
             most_area(found.claimed_epsilon, found.delta),
@@ -52,7 +52,7 @@ def model_rows(audit: ModelAudit) -> list[list[str]]:
     rows = [["attack on this model", "AUC", "on other models"]]
     for name, area in audit.areas.items():
         others = audit.other_models[name]
-        rows.append([NAMES[name], f"{area:.3f}", f"{others.mean:.3f} ({others.low:.3f}-{others.high:.3f})"])
+        rows.append([ATTACK_NAMES[name], f"{area:.3f}", f"{others.mean:.3f} ({others.low:.3f}-{others.high:.3f})"])
     return [*rows, ["without any model", f"{audit.blind_area:.3f}", ""]]
 
 
@@ -106,8 +106,8 @@ def learned(audit: ModelAudit) -> list[str]:
     found, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
-        f"The strongest attack, {NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of the "
-        f"time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
+        f"The strongest attack, {ATTACK_NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of "
+        f"the time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
         f"On this model itself areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
     ]
     if found.claimed_epsilon is not None:

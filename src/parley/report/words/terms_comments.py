@@ -1,6 +1,7 @@
 """The first terms in words: what stands above them in the file, what columns became, and what to do next."""
 
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from parley.decisions.from_files.column_choice import Tried
 from parley.decisions.from_files.terms_from_files import Draft
 from parley.decisions.planning.planner import Proposal
+from parley.durable import store_address
 from parley.numerals import number
 from parley.report.words.forecast import unjudged_lines
 from parley.terms import Terms
@@ -73,36 +75,42 @@ def _lifetime(terms: Terms) -> tuple[str, str]:
 
 
 def next_steps(made: Draft, file: Path) -> list[str]:
-    """The commands that come next, each as it is typed."""
+    """The commands that come next, each as it is typed: forecast, inside view, simulation, release, score."""
     terms = made.terms
-    budget = "".join(_lifetime(terms))
+    owner, budget, elsewhere = terms.owners[0], "".join(_lifetime(terms)), terms.owners[0].data is None
+    name, table = shlex.quote(owner.name), "TABLE" if owner.data is None else shlex.quote(_as_typed(owner.data))
+    scales = terms.privacy.scale_epsilon is not None and not elsewhere
     first, ready, planned = (
         shlex.quote(str(each)) for each in (file, _beside(file, "ready"), _beside(file, "planned"))
     )
-    owner = terms.owners[0].name
-    forecast = [f"parley forecast {first}  # what the model will be worth, and to whom"]
-    if all(part.data is None for part in terms.owners):
-        name = shlex.quote(owner)
+    learned = planned if scales else first
+    steps = [
+        f"parley forecast {learned}  # what the model will be worth, and to whom",
+        f"parley forecast {learned} --inside {table} --owner {name}  # each owner, for its own eyes: should we join?",
+    ]
+    steps = steps if terms.task == PREDICTION else []
+    if elsewhere:
         return [
-            *(forecast if terms.task == PREDICTION else ()),
+            *steps,
             f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, at home, once",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading it",
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
         ]
-    if terms.privacy.scale_epsilon is not None:
-        return [
-            f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
-            f"parley plan {ready} --write {planned}  # how the rest is spent best",
-            f"parley train {planned}  # a simulation: what a release would give, at no cost; keep it inside",
-            f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",
-            f"parley score model.json {planned} --owner {owner}  # is it better for us? On own held-out rows",
-        ]
+    if scales:
+        asked = f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited"
+        steps = [asked, f"parley plan {ready} --write {planned}  # how the rest is spent best", *steps]
+    release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [
-        f"parley train {first}  # a simulation: what a release would give, at no cost; keep it inside",
-        *(forecast if terms.task == PREDICTION else ()),
-        f"parley train {first} --ledgers ledgers {budget} --save model.json  # a release, debited",
-        f"parley score model.json {first} --owner {owner}  # is it better for us? On own held-out rows",
+        *steps,
+        f"parley train {learned}  # a simulation: what a release would give, at no cost; keep it inside",
+        f"parley train {learned} --ledgers ledgers{release} --save model.json  # a release, {debited}",
+        f"parley score model.json {learned} --owner {name}  # is it better for us? On own held-out rows",
     ]
+
+
+def _as_typed(table: str) -> str:
+    """An owner's table: its address in a store, or its path, from here where that is shorter."""
+    return store_address(table) or min(table, os.path.relpath(table), key=len)
 
 
 def _beside(file: Path, what: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 from parley.errors import TermsError
 from parley.terms.agreement import Terms
-from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.catalogue import MECHANISMS
 from parley.validate import below
 
 DELTA_SHARE = Fraction(1, 10)  # of delta, for column statistics, where learning needs one too
@@ -36,7 +36,7 @@ def column_statistics_agreement(terms: Terms) -> Terms:
         "model": {
             key: value
             for key, value in model.model_dump(exclude_none=True).items()
-            if key in ("kind", "target", "features", "bounds", "categories", "dates", *MODELS[model.kind].keys)
+            if key in ("kind", "target", "features", "bounds", "categories", "dates", *model.own_keys())
         },
         "learning": {"algorithm": "scales", "learner": learning.learner},
         "privacy": {

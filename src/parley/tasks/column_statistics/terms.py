@@ -4,13 +4,16 @@ from typing import ClassVar
 
 from parley.terms import Terms
 from parley.terms.catalogue import ALL_MECHANISMS
-from parley.terms.rules import AlgorithmRules, Rules
+from parley.terms.rules import AlgorithmRules
 
 ROUNDS = 2  # how large values are, then how they are spread within that
 
 
-class ColumnStatisticsRules(Rules):
+class ScalesRules(AlgorithmRules):
     """Two rounds that ask everybody; nothing is learned, held out or scored."""
+
+    asks: ClassVar[str] = "scales"
+    rounds: ClassVar[int] = ROUNDS
 
     def check(self, terms: Terms) -> None:
         learning, privacy = terms.learning, terms.privacy
@@ -28,10 +31,4 @@ class ColumnStatisticsRules(Rules):
             )
 
 
-class ScalesRules(AlgorithmRules):
-    asks: ClassVar[str] = "scales"
-    rounds: ClassVar[int] = ROUNDS
-
-
-RULES = ColumnStatisticsRules()
 ALGORITHM = ScalesRules()

@@ -13,6 +13,7 @@ from parley.numerals import number
 from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
+from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
 
@@ -185,9 +186,9 @@ def _together(terms: Terms, options: RunOptions) -> None:
     )
     console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
     console.print()
-    model = terms.model
-    errors, most = found.delay_std, (model.max_delay or 1) * found.plant.period
-    side, driven = list(model.states or ()), list(model.inputs or ())
+    model = PlantModel.expect(terms.model)
+    errors, most = found.delay_std, model.max_delay * found.plant.period
+    side, driven = list(model.states), list(model.inputs)
     _show(found.plant.A, found.plant.B, side, driven, found.plant.delays[:1], errors, found.plant.period, most, [""])
     if result.releases[0].repaired:
         console.print(
@@ -257,10 +258,8 @@ def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json(), inside=False)
         return
+    period = number(PlantModel.expect(terms.model).period)
     console.print(
-        terminal_table(
-            plant_rows(found),
-            f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})",
-        )
+        terminal_table(plant_rows(found), f"Standard error of the delay, in units of time (a period is {period})")
     )
     console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)

@@ -16,6 +16,7 @@ from parley.protocol.setup import resolve
 from parley.tasks.dynamics.delay import Identified
 from parley.tasks.dynamics.question import TrajectoryPreparation
 from parley.tasks.dynamics.run import PlantRelease, PlantResult
+from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -95,7 +96,7 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
     moments = np.empty((i[-1] + 1, i[-1] + 1))
     moments[i, j] = moments[j, i] = records.mean(axis=0)
     all_of_them = PlantRelease(
-        terms.model,
+        setup.preparation.model,
         moments,
         sum(o.records for o in terms.owners),
         noise.all_together**0.5,
@@ -151,7 +152,8 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
 def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
     """The identified plant as numbers."""
     plant, error = found.plant, float(found.delay_std[0])
-    A_d, blocks = plant.sampled(terms.model.max_delay)
+    most = PlantModel.expect(terms.model).max_delay
+    A_d, blocks = plant.sampled(most)
     n, m = plant.B.shape
     return {
         "A": plant.A.tolist(),
@@ -163,7 +165,7 @@ def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
         "delay_interval": {
             "level": 0.9,
             "low": max(float(plant.delays[0]) - Z90 * error, 0.0),
-            "high": float(np.minimum(plant.delays[0] + Z90 * error, (terms.model.max_delay or 1) * plant.period)),
+            "high": float(np.minimum(plant.delays[0] + Z90 * error, most * plant.period)),
         },
         "period": plant.period,
     }

@@ -13,7 +13,7 @@ from parley.protocol.task import RunOptions
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
-from parley.tasks.ratings.terms import item_names
+from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def recommend_command(
     from parley.tasks.ratings.recommender import Recommender
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
-    if terms.task != "ratings" or model.item_names != item_names(terms.model):
+    if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
     found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
     if as_json:

@@ -18,7 +18,7 @@ from parley.privacy.mechanisms import Bounded, Norm
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited
 from parley.tasks.ratings.table import UserRatings
-from parley.tasks.ratings.terms import LARGEST_ITEM, item_count
+from parley.tasks.ratings.terms import LARGEST_ITEM, RatingsModel
 from parley.validate import Floats, positive, whole
 
 
@@ -120,15 +120,15 @@ class ItemFactorsQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        model, users = context.terms.model, context.terms.train_rows(owner)
+        model, users = RatingsModel.expect(context.terms.model), context.terms.train_rows(owner)
         clip = limited(
             None if context.limits.clip is None else RecordBound(context.limits.clip, context.norm, clips=True)
         )
-        rule, items = UserUpdate(clip.value, context.norm, ridge=model.penalty), item_count(model)
+        rule, items = UserUpdate(clip.value, context.norm, ridge=model.penalty), model.item_count
         return cls(
             parameters=context.parameters,
             records=users,
-            size=items * ((model.factors or 0) + 2),
+            size=items * (model.factors + 2),
             norm=context.norm,
             sensitivity=rule.sensitivity(users),
             extent=rule.bound.extent(mean_slack(users)),

@@ -4,7 +4,7 @@ from parley.errors import SettingError
 from parley.owner.owner import Owner
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.table import rating_preparation
-from parley.tasks.ratings.terms import item_names
+from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms
 
 
@@ -54,10 +54,11 @@ def recommendations(
     >>> [name for name, _ in recommendations(model, terms, Owner("library", ratings), "ann")]
     ['Dune']
     """
-    if terms.task != "ratings" or model.item_names != item_names(terms.model):
+    if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
         raise SettingError("terms: expected the terms of ratings by which the model was learned")
-    own = rating_preparation(terms.model).read(owner.table, terms, owner.name)
+    preparation = rating_preparation(terms.model)
+    own = preparation.read(owner.table, terms, owner.name)
     if user not in own.user_names:
-        raise SettingError(f"user: no such user in the column {terms.model.user!r} of {owner.table.where}")
+        raise SettingError(f"user: no such user in the column {preparation.model.user!r} of {owner.table.where}")
     names = [item] if item is not None else model.recommend(own, user, best)
     return [(name, model.predict(own, user, name)) for name in names]

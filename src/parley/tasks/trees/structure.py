@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from parley.data import Preparation
 from parley.data.encoding import Places
+from parley.tasks.trees.terms import TreesModel
 from parley.validate import Floats
 
 PAIR_STEPS = 6  # of a column in a tree of two
@@ -100,7 +101,7 @@ def make_structure(preparation: Preparation) -> Structure:
     steps = preparation.model.bins or 0
     whole = [_axis(preparation, column, steps) for column in range(len(preparation.features))]
     axes: list[tuple[Axis, ...]] = [(), *((axis,) for axis in whole)]
-    if preparation.model.depth == 2:
+    if TreesModel.expect(preparation.model).depth == 2:
         coarse = [_coarse(axis) for axis in whole]
         axes += [(coarse[a], coarse[b]) for a, b in _pairs(len(whole))]
     leaves, first = list[Leaves](), 0

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.errors import ContradictionError, Malformed, OutOfOrder, Refusal, Unavailable, UnknownTerms
-from parley.network.exchange import peer_messages as messages
 from parley.network.exchange import peer_pb2 as wire
-from parley.network.exchange.peer_messages import Run
+from parley.network.peering import service as messages
+from parley.network.peering.neighbourhood import Run
 
 RUN = Run("ab" * 32, 0.25)
 SHAPE = (2, 3)
@@ -24,7 +24,7 @@ def read(content):
 def test_words_come_back_to_the_bit():
     sent = messages.write_words(RUN, "a", (4, 1), WORDS)
     assert read(sent).tobytes() == WORDS.tobytes()
-    assert read(messages.write_later()) is None
+    assert read(messages.write_reply(later=True)) is None
     assert messages.read_question(messages.write_question(RUN.terms_hash, (4, 1))) == (RUN.terms_hash, (4, 1))
     assert messages.read_words(
         messages.write_words(RUN, "a", (9, 0), np.empty((0, 1))), RUN, "a", (9, 0), (0, 1)
@@ -50,7 +50,7 @@ def test_refusals_keep_their_kind(refusal):
 
 
 def test_something_else_is_a_contradiction():
-    for other in (messages.write_alive("a"), wire.PeerReply().SerializeToString()):
+    for other in (messages.write_reply(alive="a"), wire.PeerReply().SerializeToString()):
         with pytest.raises(ContradictionError, match="a: sent something other"):
             read(other)
 
