@@ -114,13 +114,13 @@ def counted(model: Model, categories: Categories) -> tuple[str, str]:
     ("'yes'", 'every other name')
     """
     names = categories.get(model.target, () if model.positive is None else (model.positive,))
-    said = [f"'{printable(name, 40)}'" for name in names]
+    quoted = [f"'{printable(name, 40)}'" for name in names]
     if not names:
         return "1 (or True)", "0 (or -1, False)"
     if model.positive is not None:
         one = names.index(model.positive)
-        return said[one], said[1 - one] if len(names) > 1 else "every other name"
-    return said[1] if len(names) > 1 else "every other name", said[0]
+        return quoted[one], quoted[1 - one] if len(names) > 1 else "every other name"
+    return quoted[1] if len(names) > 1 else "every other name", quoted[0]
 
 
 def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
@@ -176,12 +176,12 @@ def count_words(model: Model) -> str:
     "Target 'claims': a count, cut to 0 to 20."
     """
     low, high = model.bounds[model.target]
-    said = f"Target '{printable(model.target)}': a count, cut to {low:g} to {high:g}"
+    counts = f"Target '{printable(model.target)}': a count, cut to {low:g} to {high:g}"
     exposure = CountModel.expect(model).exposure
     if exposure is None:
-        return f"{said}."
+        return f"{counts}."
     low, high = model.bounds[exposure]
-    return f"{said}; per unit of '{printable(exposure)}', cut to {low:g} to {high:g}."
+    return f"{counts}; per unit of '{printable(exposure)}', cut to {low:g} to {high:g}."
 
 
 def _weights(typical: float, exposure: Floats) -> Floats:

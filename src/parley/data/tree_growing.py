@@ -137,11 +137,13 @@ def _grown(
     )
     with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
         for _ in range(size.count):
-            said = _expected(raw, classifies)
+            expected = _expected(raw, classifies)
             for outcome in range(outcomes):
-                slope = weight * (said[outcome] - wanted[outcome])
+                slope = weight * (expected[outcome] - wanted[outcome])
                 curve = (
-                    weight * np.maximum(said[outcome] * (1 - said[outcome]), MIN_CURVATURE) if classifies else weight
+                    weight * np.maximum(expected[outcome] * (1 - expected[outcome]), MIN_CURVATURE)
+                    if classifies
+                    else weight
                 )
                 some = rng.permutation(rows)[: max(round(size.rows * rows), 1)]
                 seeded.seed(int(rng.integers(2**31)))  # as a generator of its own, which takes longer to make
@@ -199,5 +201,5 @@ def _kept(grown: Sequence[tuple[Any, Floats]], begin: Floats) -> Forest:
         values.append(added)
         nodes, leaves = nodes + tree.node_count, leaves + added.shape[1]
     column, left, right = (np.concatenate(each).astype(np.intp) for each in (columns, lefts, rights))
-    first, said = np.array(roots, dtype=np.intp), np.concatenate(values, axis=1)
-    return Forest(column, np.concatenate(thresholds), left, right, first, said)
+    first, expected = np.array(roots, dtype=np.intp), np.concatenate(values, axis=1)
+    return Forest(column, np.concatenate(thresholds), left, right, first, expected)

@@ -26,18 +26,18 @@ from parley.data.cells import decoded
 from parley.data.sources.manifest import statement, without_literals
 from parley.errors import DatabaseError, DataError, ParleyError, SettingError
 
-_SECRET = re.compile("password|passwd|passcode|secret|token|credential|private_?key|api_?key|authori[sz]ation")
-_POSTGRES = """host hostaddr port dbname user passfile service servicefile options application_name
+_SECRET_WORDS = re.compile("password|passwd|passcode|secret|token|credential|private_?key|api_?key|authori[sz]ation")
+_POSTGRES_PARAMETERS = """host hostaddr port dbname user passfile service servicefile options application_name
     fallback_application_name client_encoding connect_timeout tcp_user_timeout keepalives keepalives_idle
     keepalives_interval keepalives_count sslmode sslnegotiation sslcert sslkey sslrootcert sslcrl sslcrldir sslsni
     sslcertmode sslcompression ssl_min_protocol_version ssl_max_protocol_version min_protocol_version
     max_protocol_version requiressl requirepeer require_auth channel_binding gssencmode krbsrvname gsslib
     gssdelegation target_session_attrs load_balance_hosts replication"""
-_ELSEWHERE = "account database schema warehouse role region protocol host port user authenticator datasetid"
+_WAREHOUSE_PARAMETERS = "account database schema warehouse role region protocol host port user authenticator datasetid"
 # What may stand behind ? in a URI, by its beginning; a file has no such things.
 URI_PARAMETERS = {
-    **dict.fromkeys(("postgresql", "postgres"), frozenset(_POSTGRES.split())),
-    **dict.fromkeys(("snowflake", "bigquery", "grpc", "grpc+tls"), frozenset(_ELSEWHERE.split())),
+    **dict.fromkeys(("postgresql", "postgres"), frozenset(_POSTGRES_PARAMETERS.split())),
+    **dict.fromkeys(("snowflake", "bigquery", "grpc", "grpc+tls"), frozenset(_WAREHOUSE_PARAMETERS.split())),
 }
 _PORT = re.compile(r":\d+$")
 _HOST = r"(\[[0-9a-fA-F:.]+\]|[^:/@,]*)(:\d+)?"
@@ -94,7 +94,7 @@ def require_no_password(uri: str) -> None:
     place, _, behind = uri.partition("?")
     before, at, _ = place.partition("://")[2].rpartition("@")
     names = [name.casefold() for name, _ in parse_qsl(behind, keep_blank_values=True)]  # decoded, as drivers do it
-    named = any(map(_SECRET.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
+    named = any(map(_SECRET_WORDS.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
     if (at and ":" in before) or named:
         raise SettingError(
             "--uri: holds a password, which other accounts can see in the process list. Change it, and pass the new "
@@ -120,7 +120,7 @@ def with_password(uri: str, password: str | None) -> str:
 
 
 # What a person has to know of an error, by the first characters of an SQLSTATE; the longest that fits.
-_STATES = {
+_ERROR_WORDS = {
     "08": "the connection was lost",
     "22": "a cell cannot be computed or converted as the query says",
     "25006": "the query would change data; use one that only reads",
@@ -137,7 +137,7 @@ _STATES = {
 
 
 # Functions of which a key would have another value in the next snapshot.
-_UNSTABLE = re.compile(
+_UNSTABLE_CALL = re.compile(
     r"\b(random\w*|rand|gen_random_uuid|uuid|uuidv\d|uuid_generate_v\w+|newid|nextval|clock_timestamp|row_number)\s*\(",
     re.IGNORECASE,
 )
@@ -160,7 +160,7 @@ class Request:
     @property
     def unstable(self) -> tuple[str, ...]:
         """Functions that the query calls and that may say something else next time; it does not look into views."""
-        return tuple(sorted({name.lower() for name in _UNSTABLE.findall(without_literals(self.query))}))
+        return tuple(sorted({name.lower() for name in _UNSTABLE_CALL.findall(without_literals(self.query))}))
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,8 @@ def _reason(error: Exception) -> str:
     """A driver's code for an error, in words where it is known."""
     state = getattr(error, "sqlstate", None) or ""
     code = state or getattr(error, "sqlite_errorname", None) or type(error).__name__
-    known = max((start for start in _STATES if state.startswith(start)), key=len, default=None)
-    return code if known is None else f"{code}: {_STATES[known]}"
+    known = max((start for start in _ERROR_WORDS if state.startswith(start)), key=len, default=None)
+    return code if known is None else f"{code}: {_ERROR_WORDS[known]}"
 
 
 def quoted(name: str) -> str:
@@ -254,7 +254,7 @@ def ordered(
 
 MAX_DECIMAL_DIGITS = 76  # of decimals that Arrow and Parquet hold
 FIRST_DAY, LAST_DAY = -719162, 2932896  # of the years 1 to 9999, counted from 1970
-_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -317,10 +317,10 @@ def _in_calendar(cells: pa.Array) -> bool:
     if pa.types.is_date32(cells.type):
         first, last = FIRST_DAY, LAST_DAY
     elif pa.types.is_timestamp(cells.type):
-        day = 86400 * _TICKS[cells.type.unit]
+        day = 86400 * _TICKS_PER_SECOND[cells.type.unit]
         first, last = FIRST_DAY * day, (LAST_DAY + 1) * day - 1
     elif pa.types.is_time(cells.type):
-        first, last = 0, 86400 * _TICKS[cells.type.unit] - 1
+        first, last = 0, 86400 * _TICKS_PER_SECOND[cells.type.unit] - 1
     else:
         return True
     ends = pc.min_max(cells.view(pa.int32() if cells.type.bit_width == 32 else pa.int64())).as_py()

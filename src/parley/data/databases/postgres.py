@@ -28,7 +28,7 @@ SETTINGS = {  # what cells are printed and computed by, whatever this account an
     "extra_float_digits": "3",
     "bytea_output": "'hex'",
 }
-_TEXT = {"text", "varchar", "bpchar", "name", "char"}
+_TEXT_TYPES = {"text", "varchar", "bpchar", "name", "char"}
 _BYTES_ORDER = {'"C"', '"POSIX"', "ucs_basic"}
 _MONEY_TYPE = "money"  # whole numbers of a unit that depends on the server's language
 
@@ -116,7 +116,7 @@ class Postgres(AdbcDatabase):
                 f"--order-by {column.name}: is numeric without a precision, which becomes text in the table; "
                 f"write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
             )
-        if column.declared not in _TEXT:
+        if column.declared not in _TEXT_TYPES:
             return f"of {column.declared}"
         cell = f"SELECT {quoted(column.name)} FROM {request.source} AS source LIMIT 0"  # its type alone: no row is read
         ((name,),) = self.rows(f"SELECT pg_collation_for(({cell}))")

@@ -34,7 +34,7 @@ BATCH_ROWS = 4096  # rows that are held as Python has them
 TYPES_VIEW, TYPES_TABLE = 'temp."parley view"', 'temp."parley types"'
 
 # By words in a declared type, as SQLite itself finds a column's affinity; the first that fits.
-_KINDS: tuple[tuple[str, pa.DataType], ...] = (
+_ARROW_TYPES: tuple[tuple[str, pa.DataType], ...] = (
     ("BOOL", pa.bool_()),
     ("DATETIME|TIMESTAMP", pa.timestamp("us")),
     ("DATE", pa.date32()),
@@ -107,7 +107,7 @@ class Sqlite(Database):
         cast = self._declared(TYPES_TABLE, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
         names = [name for name, _ in declared]
         self._require_names(names)
-        types = [told or made for (_, told), (_, made) in zip(declared, cast, strict=True)]
+        types = [view_type or cast_type for (_, view_type), (_, cast_type) in zip(declared, cast, strict=True)]
         return tuple(Column(name, kind, _kind(kind)) for name, kind in zip(names, types, strict=True))
 
     def _require_names(self, names: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class Sqlite(Database):
 
 def _kind(declared: str) -> pa.DataType:
     """The type of cells in a column that is declared so; none where nothing was declared."""
-    return next((kind for words, kind in _KINDS if re.search(words, declared.upper())), pa.null())
+    return next((kind for words, kind in _ARROW_TYPES if re.search(words, declared.upper())), pa.null())
 
 
 def _cell(column: Column) -> str:

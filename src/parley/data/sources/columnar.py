@@ -237,8 +237,8 @@ class ColumnarTable(TableSource):
             parts = list(pool.map(lambda file: file.digest(), self.parts))
         self.require_unchanged()
         folder_cells = [self.cells_of(file) for file in self.parts]
-        said = json.dumps(folder_cells).encode() if any(folder_cells) else b""
-        return hashlib.sha256(self.kind + b"".join(parts) + said).digest()
+        folder_text = json.dumps(folder_cells).encode() if any(folder_cells) else b""
+        return hashlib.sha256(self.kind + b"".join(parts) + folder_text).digest()
 
 
 def _with_cells(rows: Any, folder_cells: Mapping[str, str | None], columns: Sequence[str]) -> Any:

@@ -257,8 +257,8 @@ class CsvRows:
                     batch = batch.select(columns)
                     yield batch.filter(_not_blank(batch.column(0))) if len(names) == 1 else batch
         except (pa.ArrowException, OSError, UnicodeError) as error:
-            if said := ragged.said(self.file.where):
-                raise DataError(said) from None
+            if (message := ragged.message(self.file.where)) is not None:
+                raise DataError(message) from None
             long = f"a row is longer than {self.block >> 20} MB" if "straddling" in str(error) else type(error).__name__
             raise DataError(f"{self.file.where}: cannot be read as {FORMAT_NAME} ({long})") from None
 
@@ -278,7 +278,7 @@ class _Ragged:
         self.row = row
         return "error"
 
-    def said(self, where: str) -> str | None:
+    def message(self, where: str) -> str | None:
         """What is wrong with it; None if there is none."""
         if self.row is None:
             return None

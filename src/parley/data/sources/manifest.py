@@ -17,9 +17,9 @@ from parley.errors import DataError
 
 MANIFEST = "parley-snapshot.json"
 FORMAT = "parley-snapshot-1"
-_NOTE = r"--[^\n]*|/\*.*?\*/"
-_NOTES = re.compile(_NOTE, re.DOTALL)
-_TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_NOTE}", re.DOTALL)
+_COMMENT = r"--[^\n]*|/\*.*?\*/"
+_COMMENTS = re.compile(_COMMENT, re.DOTALL)
+_TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_COMMENT}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def statement(query: str) -> str:
     "SELECT ';' AS a FROM t"
     """
     end = next((token.start() for token in _TOKENS.finditer(query) if token[0] == ";"), len(query))
-    if _NOTES.sub("", query[end:]).strip("; \t\r\n"):  # several, or text that is quoted otherwise
+    if _COMMENTS.sub("", query[end:]).strip("; \t\r\n"):  # several, or text that is quoted otherwise
         return query.strip("; \t\r\n")
     return query[:end].strip()
 

@@ -18,7 +18,7 @@ from scipy.special import gammaln, logsumexp
 from parley.errors import SettingError
 from parley.privacy.accounting.pairs import epsilon_at
 from parley.privacy.accounting.releases import (
-    ROUNDING,
+    EPSILON_ROUNDING,
     exact_epsilon,
     loss_distribution,
     needs_delta,
@@ -192,7 +192,7 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
     low = 0.0
     if all(isinstance(event, GaussianEvent) for event in events):
         low = max(0.0, fine - 2 * abs(epsilon_at(composed(events, 2 * interval), delta, rounds) - fine))
-    return Bound(low, (low + fine) / 2, fine * (1 + ROUNDING), delta, "pld")
+    return Bound(low, (low + fine) / 2, fine * (1 + EPSILON_ROUNDING), delta, "pld")
 
 
 def merged(events: Sequence[Event]) -> list[Event]:
@@ -237,7 +237,7 @@ _RULES: dict[str, Callable[[Sequence[Event], float], Bound]] = {
 
 
 def _above(value: float, delta: float, method: str) -> Bound:
-    return Bound(0.0, value, value * (1 + ROUNDING), delta, method)
+    return Bound(0.0, value, value * (1 + EPSILON_ROUNDING), delta, method)
 
 
 def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Literal["best"] = "best") -> int:

@@ -287,7 +287,7 @@ def _mutual_information(epsilon: float, delta: float) -> float | None:
 def sentences(content: dict[str, Any], people: int) -> list[str]:
     """What the figures of `explanation` say, for people; bounds are rounded to the side on which they hold."""
     posterior = content["posterior"]
-    said = []
+    lines = []
     if posterior["failure"] < 1:
         low, high, failure = (
             percent(posterior["low"], "below"),
@@ -297,11 +297,11 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         except_for = (
             f", except with probability at most {number(failure, side='above')} ({WIDER_NOTE})" if failure else ""
         )
-        said.append(
+        lines.append(
             f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, "
             f"after seeing the release, believe it with more than {high} or less than {low}{except_for}."
         )
-    said.append(
+    lines.append(
         "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at "
         "most "
         f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up "
@@ -313,19 +313,19 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             number(content["min_entropy_leakage_bits"], side="above"),
             percent(content["belief_bound"], "above"),
         )
-        said += [
+        lines += [
             f"To guess a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
             f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")
         noise = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
-        said.append(
+        lines.append(
             f"{noise or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
             "(mutual information)."
         )
     return [
-        *said,
+        *lines,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
         f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]

@@ -137,7 +137,7 @@ def gaussian_pair(multiplier: float, sampling: float = 1.0) -> Pair:
     return Pair(stable_law(2.0), 2**-0.5 / multiplier, sampling)  # scale = sigma/sqrt(2)
 
 
-ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): added to it
+DELTA_ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): added to it
 
 
 def reading_error(compositions: int) -> float:
@@ -155,7 +155,7 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
         raise SettingError("pld: the number or size of these releases does not fit a loss grid; use rdp")
     steps = int(np.ceil(min(largest, 60.0) / interval)) + 1
     epsilon = interval * np.arange(steps + 1, dtype=np.float64)
-    right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + ROUNDING, 1.0)
+    right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + DELTA_ROUNDING, 1.0)
     left = 1 - np.exp(-epsilon[:0:-1]) * (1 - right[:0:-1])
     deltas = np.minimum.accumulate(np.concatenate([left, right]))
     keep = deltas < 1

@@ -108,7 +108,7 @@ def _centred_nodes() -> tuple[Floats, Floats]:
     return np.sinh(u), np.tile(weight * half, len(panels) - 1) * np.cosh(u)
 
 
-ROUNDING = 1e-12  # of floats on the way to an epsilon, relative: added to what is called an upper bound
+EPSILON_ROUNDING = 1e-12  # of floats on the way to an epsilon, relative: added to what is called an upper bound
 
 
 def pure_epsilon(event: Event) -> float:
@@ -149,7 +149,7 @@ def exact_epsilon(event: Event, delta: float) -> Fraction:
     noise, whose multiplier is the decimal that people wrote."""
     if isinstance(event, PureEvent) and event.sampling == 1:
         return 1 / Fraction(repr(float(event.multiplier)))
-    return Fraction(release_epsilon(event, delta) * (1 + ROUNDING))
+    return Fraction(release_epsilon(event, delta) * (1 + EPSILON_ROUNDING))
 
 
 def amplified(epsilon: float, sampling: float) -> float:

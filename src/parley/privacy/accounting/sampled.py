@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 LOG_STEP = math.log1p(1e-4)  # multipliers are powers of 1.0001: machines that differ in last digits agree on one
-MARGIN = 1e-12  # relative: more than the roundings of a logarithm
-RISE = 1e-4  # relative: what the last of answers that have one bound costs more than none of them
-HALF = Fraction(1, 2)
+ROUNDING_MARGIN = 1e-12  # relative: more than the roundings of a logarithm
+COUNT_RISE = 1e-4  # relative: what the last of answers that have one bound costs more than none of them
+ONE_HALF = Fraction(1, 2)
 
 FINE_PARTS, COARSE_PARTS = (
     20.0,
@@ -36,7 +36,7 @@ MAX_ROUNDS = 10**7
 MIN_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so little noise
 
 
-def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Fraction:
+def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = ONE_HALF) -> Fraction:
     """The most that a pure release may cost the records it is about so that, drawn at this rate, it costs `epsilon`. A
     record that is drawn or not costs at most `share` of that, as its value lies midway (1/2, and what a grid adds).
 
@@ -54,7 +54,7 @@ def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Frac
         return epsilon
     midway = small / 2 + math.asinh(math.sinh(small / 2) * (1 - rate) / rate)
     plain = 0.0 if small > 30 else math.log1p(math.expm1(small) / rate)
-    return max(epsilon, max(Fraction(midway) / share, Fraction(plain)) * (1 - Fraction(MARGIN)))
+    return max(epsilon, max(Fraction(midway) / share, Fraction(plain)) * (1 - Fraction(ROUNDING_MARGIN)))
 
 
 def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) -> float:
@@ -62,9 +62,9 @@ def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) ->
     divergences, or by the loss distribution of as many as the next power of two. It rises with the count, by more
     than machines differ in last digits: a ledger goes on where another stopped."""
     event = GaussianEvent(multiplier, rate)
-    by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + MARGIN)
+    by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + ROUNDING_MARGIN)
     doublings = (count - 1).bit_length()
-    return min(by_renyi, _doubled(event, delta, doublings) * (1 + RISE * count / (1 << doublings)))
+    return min(by_renyi, _doubled(event, delta, doublings) * (1 + COUNT_RISE * count / (1 << doublings)))
 
 
 @lru_cache(maxsize=1024)
@@ -75,9 +75,9 @@ def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
     count = 1 << doublings
     try:
         return max(
-            fewer * (1 + RISE),
+            fewer * (1 + COUNT_RISE),
             epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE_PARTS)), delta, count)
-            * (1 + MARGIN),
+            * (1 + ROUNDING_MARGIN),
         )
     except SettingError:
         return math.inf
@@ -100,12 +100,13 @@ def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> floa
         return GaussianEvent(math.exp(power * LOG_STEP), rate)
 
     def by_renyi(power: int) -> float:
-        return _log_ratio(renyi_epsilon([event(power).times(count)], delta) * (1 + MARGIN), epsilon)
+        return _log_ratio(renyi_epsilon([event(power).times(count)], delta) * (1 + ROUNDING_MARGIN), epsilon)
 
     def by_losses(power: int) -> float:
         try:
             return _log_ratio(
-                float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - MARGIN), count)), delta
+                float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - ROUNDING_MARGIN), count)),
+                delta,
             )
         except SettingError:
             return math.inf

@@ -20,7 +20,7 @@ from parley.privacy.mechanisms.shared_noise import (
 )
 
 ROUNDING_DIVISOR = 256  # rounding to the grid takes at most this part of what the noise covers
-SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
+ROUNDING_SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class Span:
         """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is
         rounded in both tables, by a relative 2^-53, in every answer that moves."""
         return (
-            self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
+            self.records
+            * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52)
+            * (1 + ROUNDING_SLACK)
         )
 
 
@@ -112,7 +114,7 @@ def shared_law(
     True
     """
     kind = SERIES[mechanism]
-    rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + SLACK)
+    rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + ROUNDING_SLACK)
     rounding *= pieces if rate == 1 else 2
     # units of sensitivity by one unit of scale
     covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))
@@ -125,13 +127,13 @@ def shared_law(
     )
     exponent = next(enough, MAX_EXPONENT)
     recipe = make_recipe(kind.law, exponent)
-    units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - SLACK), Fraction(0)))
+    units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - ROUNDING_SLACK), Fraction(0)))
     if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < MAX_SUM):
         raise TermsError(
             "privacy.noise: the sum of the answers and its noise do not fit into 64 bits; use fewer rounds, fewer "
             "parameters or a larger epsilon"
         )
-    moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + SLACK))
+    moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + ROUNDING_SLACK))
     return SharedLaw(recipe, units, moved, size, kind.norm, delta, draws)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from parley.errors import SettingError
 from parley.privacy.accounting.compose import multiplier_for, renyi_epsilon
 from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, stable_law
-from parley.privacy.accounting.releases import ROUNDING, fisher_information
+from parley.privacy.accounting.releases import EPSILON_ROUNDING, fisher_information
 from parley.privacy.events import Adjacency, GaussianEvent, StableEvent
 from parley.privacy.mechanisms import Gaussian, Geometric, Laplace, Stable
 from parley.privacy.mechanisms.gaussian import probability
@@ -29,8 +29,8 @@ from parley.privacy.mechanisms.stable import pure_epsilon
 from parley.privacy.mechanisms.stable_law import check_alpha
 from parley.validate import Floats, positive, whole
 
-SPREADS = (1, 2, 4, 16, 64, 256)
-SLACK = 1e-4  # relative: what a divergence is rounded up by, and the steps of a ratio
+COORDINATE_SPREADS = (1, 2, 4, 16, 64, 256)
+RATIO_STEP = 1e-4  # relative: what a divergence is rounded up by, and the steps of a ratio
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def stable_epsilon(
     limit = distance * math.sqrt(2 * fisher_information(alpha))
     lows = [alone[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
     if sampling == 1 and alpha < 2:
-        lows += [figure(m)[0] for m in SPREADS[1:]]
+        lows += [figure(m)[0] for m in COORDINATE_SPREADS[1:]]
     event = StableEvent(1 / distance, sampling, compositions, alpha=alpha, norm="l2")
     return StableBound(max(lows), max(renyi_epsilon([event], delta), *lows), alone[1], delta)
 
@@ -103,12 +103,12 @@ def stable_ratio(alpha: float, epsilon: float, delta: float, count: int) -> floa
 
     def fits(ratio: float) -> bool:
         event = StableEvent(ratio, count=count, alpha=alpha, norm="l2")
-        return renyi_epsilon([event], delta) * (1 + ROUNDING) <= epsilon
+        return renyi_epsilon([event], delta) * (1 + EPSILON_ROUNDING) <= epsilon
 
     normal = multiplier_for(lambda multiplier: GaussianEvent(multiplier, count=count), epsilon, delta, "rdp")
-    ratio = normal * math.sqrt(fisher_information(check_alpha(alpha)) * (1 + SLACK))
+    ratio = normal * math.sqrt(fisher_information(check_alpha(alpha)) * (1 + RATIO_STEP))
     while not fits(ratio):
-        ratio *= 1 + SLACK
+        ratio *= 1 + RATIO_STEP
     return ratio
 
 

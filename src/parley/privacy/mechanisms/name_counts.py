@@ -32,10 +32,10 @@ from parley.privacy.mechanisms.mechanism import Bounded, Mechanism, require_boun
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
 
-NUMBERS = 8  # that a name takes
-BYTES = 6  # in each of them: whole numbers below 2^48 are exact floats, and so are their 2^-48th parts
-LONGEST_NAME = NUMBERS * BYTES
-UNIT = 2.0**-48
+NUMBERS_PER_CODE = 8  # that a name takes
+BYTES_PER_NUMBER = 6  # in each of them: whole numbers below 2^48 are exact floats, and so are their 2^-48th parts
+LONGEST_NAME = NUMBERS_PER_CODE * BYTES_PER_NUMBER
+WORD_UNIT = 2.0**-48
 
 
 def encode(name: str) -> Floats | None:
@@ -47,7 +47,12 @@ def encode(name: str) -> Floats | None:
     if not text or len(text) > LONGEST_NAME or b"\0" in text:
         return None
     padded = text.ljust(LONGEST_NAME, b"\0")
-    return np.array([int.from_bytes(padded[k : k + BYTES], "big") * UNIT for k in range(0, LONGEST_NAME, BYTES)])
+    return np.array(
+        [
+            int.from_bytes(padded[k : k + BYTES_PER_NUMBER], "big") * WORD_UNIT
+            for k in range(0, LONGEST_NAME, BYTES_PER_NUMBER)
+        ]
+    )
 
 
 def decode(numbers: Sequence[float] | Floats) -> str | None:
@@ -56,10 +61,10 @@ def decode(numbers: Sequence[float] | Floats) -> str | None:
     >>> decode(encode("Krankenhaus Süd")), decode([0.0] * 8)
     ('Krankenhaus Süd', None)
     """
-    words = [number / UNIT for number in numbers]
-    if len(words) != NUMBERS or not all(0 <= word < 2**48 and word == int(word) for word in words):
+    words = [number / WORD_UNIT for number in numbers]
+    if len(words) != NUMBERS_PER_CODE or not all(0 <= word < 2**48 and word == int(word) for word in words):
         return None
-    text = b"".join(int(word).to_bytes(BYTES, "big") for word in words).rstrip(b"\0")
+    text = b"".join(int(word).to_bytes(BYTES_PER_NUMBER, "big") for word in words).rstrip(b"\0")
     try:
         return text.decode() if text and b"\0" not in text else None
     except UnicodeDecodeError:
@@ -68,7 +73,7 @@ def decode(numbers: Sequence[float] | Floats) -> str | None:
 
 MAX_CANDIDATES = 512  # in a column
 MAX_NAMES = 64  # of a column that an answer has room for: those with the largest noisy counts
-NUMBERS_PER_NAME = 1 + NUMBERS  # numbers that a released name takes: its share of the rows, and its letters
+NUMBERS_PER_NAME = 1 + NUMBERS_PER_CODE  # numbers that a released name takes: its share of the rows, and its letters
 ROUNDING_MARGIN = 1e-9
 MIN_PROBABILITY = 1e-290  # a probability so small that no threshold is computed for it: then no name leaves
 

@@ -27,9 +27,9 @@ from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
 
 WORD_BITS = 64  # binary digits of a threshold
-SIGMA, LADDER_LENGTH = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
+LADDER_SIGMA, LADDER_LENGTH = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
 SMOOTHERS = 14  # uniform numbers below it; an even number
-BLUR = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
+ROUNDING_DEVIATION = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
 REACH_BITS = 6  # a geometric number goes up to 2^6 times its scale
 MIN_EXPONENT, MAX_EXPONENT = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
 MAX_DISTANCE = 2.0**-58  # that no recipe exceeds
@@ -78,7 +78,7 @@ def recipe_scale(law: Law, exponent: int) -> float:
     >>> recipe_scale(Law.GAUSSIAN, 8) == make_recipe(Law.GAUSSIAN, 8).scale
     True
     """
-    return 2.0**exponent if law == Law.LAPLACE else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
+    return 2.0**exponent if law == Law.LAPLACE else math.sqrt((LADDER_SIGMA * 2**exponent) ** 2 - ROUNDING_DEVIATION**2)
 
 
 def make_recipe(law: Law, exponent: int) -> Recipe:
@@ -135,7 +135,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
     """
     n, k = 2**exponent, SMOOTHERS
     weights, total, thresholds = _discrete_gaussian()
-    blur = 2 * math.exp(-2 * math.pi**2 * BLUR**2) * 1.0001
+    blur = 2 * math.exp(-2 * math.pi**2 * ROUNDING_DEVIATION**2) * 1.0001
     beyond = float(2 * sum(weights[LADDER_LENGTH + 1 :]) / total)
     return Recipe(
         law=Law.GAUSSIAN,
@@ -155,7 +155,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
 def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
     """(weights of 0, 1, 2, ..., those of all whole numbers
     together, thresholds of P(|Y| >= j)): the same in every size."""
-    weights = [_exp(-Decimal(j * j) / (2 * SIGMA * SIGMA)) for j in range(4 * LADDER_LENGTH)]
+    weights = [_exp(-Decimal(j * j) / (2 * LADDER_SIGMA * LADDER_SIGMA)) for j in range(4 * LADDER_LENGTH)]
     total = weights[0] + 2 * sum(weights[1:])
     return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER_LENGTH + 1))
 
@@ -202,7 +202,7 @@ def _ripple(exponent: int) -> float:
     """
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)
-    bump, rise = np.exp(-((SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
+    bump, rise = np.exp(-((LADDER_SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
     norms = 0.0
     for j in range(1, min(n // 2, 40) + 1):
         t = (2 * math.pi * j + u) / n
@@ -211,8 +211,8 @@ def _ripple(exponent: int) -> float:
     first = float(np.trapezoid(bump * (np.abs(u) / 2) ** (2 * k), u))
     far = _far_bumps() if n // 2 > 40 else 0.0
     norms += 2 * far * math.sqrt(first / (2 * math.pi * n))
-    window = 2 * n * (SIGMA * SIGMA + k) + 1
-    return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(SIGMA**2) / 2))
+    window = 2 * n * (LADDER_SIGMA * LADDER_SIGMA + k) + 1
+    return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(LADDER_SIGMA**2) / 2))
 
 
 @lru_cache(maxsize=1)
@@ -336,4 +336,4 @@ class SharedNoise:
 
     @property
     def _proxy(self) -> float:
-        return float(self.recipe.step) * math.sqrt(self.draws * (SIGMA**2 + SMOOTHERS / 4))
+        return float(self.recipe.step) * math.sqrt(self.draws * (LADDER_SIGMA**2 + SMOOTHERS / 4))
