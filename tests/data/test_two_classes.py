@@ -64,11 +64,11 @@ def test_three_classes_get_a_clear_word_and_no_value(tmp_path):
         preparation(tmp_path, ["a", "b", "c", "a"])
     made, _ = preparation()
     with pytest.raises(
-        DataError, match=r"row 3: expected a class, 1 or 0 \(or -1\) \(the column has 3 different values: name"
+        DataError, match=r"row 3: not a class; expected 1 or 0 \(or -1\) \(the column has 3 different values: name"
     ) as caught:
         made.target(frame([0, 1, 7731, 0]), "a")
     assert "7731" not in str(caught.value)
-    with pytest.raises(DataError, match=r"expected a number; for a column of names say in model\.positive") as caught:
+    with pytest.raises(DataError, match=r"expected a number; for a column of names, name the class that counts as 1 in model\.positive") as caught:
         made.target(frame(["diseased", "well", "well"]), "a")
     assert "diseased" not in str(caught.value)
 

@@ -157,7 +157,7 @@ def test_separators_and_encodings_are_seen_in_the_line_of_names_or_asked_for(tmp
     pd.testing.assert_frame_equal(asked.frame(), table, check_dtype=False)
     assert read.digest() != asked.digest()  # what is asked for changes what bytes mean
     if not shown:
-        with pytest.raises(DataError, match="its line of names is not UTF-8; say by name which encoding it has"):
+        with pytest.raises(DataError, match="its header is not UTF-8; state its encoding"):
             open_table(path)
 
 

@@ -173,5 +173,5 @@ def test_of_a_store_that_nobody_has_tried_messages_say_so(address, monkeypatch):
         open_table(address)
     monkeypatch.setattr("parley.data.sources.files.StoredFile.is_folder", lambda file: False)
     (remark,) = find_source(address).remarks
-    assert remark.startswith(f"The table is at {address}; of object stores only S3 has been tried")
+    assert remark.startswith(f"The table is at {address}; Parley is tested with S3 only")
     assert find_source("s3://bucket/t.parquet").remarks == ()
