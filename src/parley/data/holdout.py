@@ -11,7 +11,7 @@ on both sides and counts 0 on one (`data.preparation`).
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.cells import plain_name
+from parley.data.design import Design
 from parley.data.sources import Rows, TableSource
 from parley.data.sources.source import chosen_rows
 from parley.data.table import PERSON_NAME, first_rows, names_of, require_columns
@@ -248,3 +249,21 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
 def how_many(table: TableSource, kept: Kept) -> int:
     """The number of rows that count."""
     return len(table) if kept is None else int(np.count_nonzero(kept))
+
+
+def gathered(
+    parts: Iterable[tuple[int, Rows]], train: Marks, width: int, prepare: Callable[[Rows, str], Design], name: str
+) -> tuple[Design, Design]:
+    """Return the (training, held-out) rows in memory, each prepared row written where it belongs as it is read:
+    nothing else of the table is ever held."""
+    sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
+    designs = [Design(np.empty((size, width)), np.empty(size), np.empty(size)) for size in sizes]
+    filled = [0, 0]
+    for start, rows in parts:
+        block = prepare(rows, name if not start else f"{name}, counted from row {start + 1} on")
+        here = train[start : start + len(block)]
+        for which, chosen in enumerate((here, ~here)):
+            some, whole, first = block if chosen.all() else block.where(chosen), designs[which], filled[which]
+            filled[which] = last = first + len(some)
+            whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight
+    return designs[0], designs[1]

@@ -26,6 +26,7 @@ from parley.data.holdout import (
     Marks,
     counted_rows,
     divided,
+    gathered,
     held_out_people,
     how_many,
     parts_of,
@@ -365,7 +366,7 @@ class Preparation:
         require_room(source, rows if self.model.holdout_by is None else 2 * rows, self.width)
         parts = small_parts(parts_of(source, columns, kept), max(1, MAX_UNWRITTEN_CELLS // self.width))
         if self.model.holdout_by is None:
-            return self._gathered(parts, trained_places(self.model, rows), name)
+            return gathered(parts, trained_places(self.model, rows), self.width, self.block, name)
         held_out = held_out_people(source, terms, name, kept)
         return self._in_place(parts, held_out, name, (terms.train_rows(name), terms.held_out_rows(name)))
 
@@ -414,23 +415,6 @@ class Preparation:
                     block.weight[chosen],
                 )
         return train, kept
-
-    def _gathered(
-        self, parts: Iterable[tuple[int, Rows]], train: NDArray[np.bool_], name: str
-    ) -> tuple[Design, Design]:
-        """(training, held-out) rows in memory, written where they belong as they are read: nothing else of the table is
-        ever held."""
-        sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
-        made = [Design(np.empty((size, self.width)), np.empty(size), np.empty(size)) for size in sizes]
-        filled = [0, 0]
-        for start, rows in parts:
-            block = self.block(rows, name if not start else f"{name}, counted from row {start + 1} on")
-            here = train[start : start + len(block)]
-            for which, chosen in enumerate((here, ~here)):
-                some, whole, first = block if chosen.all() else block.where(chosen), made[which], filled[which]
-                filled[which] = last = first + len(some)
-                whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight
-        return made[0], made[1]
 
     def _streamed(self, table: TableSource, columns: list[str]) -> tuple[Summable, Summable]:
         parts = divided(self.model, len(table))
