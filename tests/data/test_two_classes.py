@@ -68,7 +68,9 @@ def test_three_classes_get_a_clear_word_and_no_value(tmp_path):
     ) as caught:
         made.target(frame([0, 1, 7731, 0]), "a")
     assert "7731" not in str(caught.value)
-    with pytest.raises(DataError, match=r"expected a number; for a column of names, name the class that counts as 1 in model\.positive") as caught:
+    with pytest.raises(
+        DataError, match=r"expected a number; for a column of names, name the class that counts as 1 in model\.positive"
+    ) as caught:
         made.target(frame(["diseased", "well", "well"]), "a")
     assert "diseased" not in str(caught.value)
 

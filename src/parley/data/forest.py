@@ -188,10 +188,10 @@ class Forest:
             made = cls(column, threshold, left, right, roots, values)
         except (KeyError, ValueError, OverflowError):
             raise DataError(
-                "model.preparation: the file does not hold trees that parley init or parley pin wrote; pin them again"
+                "model.preparation: the file does not hold trees that parley init or parley pin wrote"
             ) from None
         if (why := made._wrong(columns, outcomes)) is not None:
-            raise DataError(f"model.preparation: the trees in the file are broken: {why}; pin them again")
+            raise DataError(f"model.preparation: the trees in the file are broken: {why}")
         return made
 
     def _wrong(self, columns: int, outcomes: int) -> str | None:
@@ -315,7 +315,7 @@ class MarginForest(Forest):
         if not fits or not (np.abs(orders) <= LARGEST).all():
             raise DataError(
                 "model.preparation: the file has wrong orders of names: expected at most one for each column and "
-                "outcome; pin them again"
+                "outcome"
             )
         first = Forest.from_arrays(arrays, columns + len(orders), outcomes)
         later = {
@@ -396,9 +396,7 @@ class MarginLines(MarginForest):
         lines, made = arrays.get(LINES_ARRAY, np.empty(0)), MarginForest.from_arrays(arrays, columns, outcomes)
         fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
         if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [MIN_SPREAD], [0]])).all():
-            raise DataError(
-                "model.preparation: the file lacks a centre, scale and size for each column; pin them again"
-            )
+            raise DataError("model.preparation: the file lacks a centre, scale and size for each column")
         return cls(**vars(made), lines=lines)
 
 

@@ -98,7 +98,7 @@ def test_what_is_no_uri_is_refused(uri):
 def test_a_database_that_nobody_knows_or_that_is_not_there_is_refused(tmp_path, monkeypatch):
     with pytest.raises(SettingError, match="use one of postgresql"), open_database("mysql://db/loans"):
         pass
-    with pytest.raises(SettingError, match="no such file"), open_database(f"sqlite:{tmp_path / 'x.db'}"):
+    with pytest.raises(SettingError, match="no such database file"), open_database(f"sqlite:{tmp_path / 'x.db'}"):
         pass
     with (
         pytest.raises(SettingError, match="pip install adbc-driver-snowflake"),
