@@ -215,6 +215,8 @@ def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
         "diseased",
         "--features",
         "age,income,job,smoker",
+        "--columns",
+        "lines",
         "--delta",
         0,
         "--yes",

@@ -81,7 +81,7 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     forecast = invoke("forecast", folder / "terms.toml")
     said = " ".join(forecast.output.split())
     assert "Not worth a budget" in said
-    assert "the public sample alone gives" in said
+    assert "he public sample alone gives" in said
     release = ("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1)
     refused = invoke(*release)
     assert isinstance(refused.exception, BelowBaselineError)
@@ -93,6 +93,6 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     assert study.exit_code == 0, study.exception
     assert "Not worth a budget" in study.stderr
     page = (folder / "page.html").read_text()
-    assert "What would nobody's data give?" in page.replace("&#x27;", "'")
+    assert "How good are models that need no owner?" in page.replace("&#x27;", "'")
     assert "<svg" in page
     assert "Simulation, not a release" in page

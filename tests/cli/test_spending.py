@@ -129,7 +129,7 @@ def test_what_cannot_be_forecast_passes_with_a_line_and_a_simulation_is_not_aske
     unknown = written(folder, "unknown.toml", "radius = 5.0", {"a": LARGE, "b": LARGE}, 0.5)
     done = release(unknown)
     assert done.exit_code == 0, done.output
-    assert "Not forecast, so whether anybody gains by it is not known" in done.output + done.stderr
+    assert "There is no forecast, so it is not known whether any owner gains" in done.output + done.stderr
     assert invoke("train", needless, "--seed", 1, "--json").exit_code == 0
 
 
@@ -228,10 +228,10 @@ def test_a_simulation_far_above_its_forecast_says_so(folder):
     simulated = ("train", folder / "far.toml", "--seed", 1, "--replicates", 8)
     page = folder / "run.html"
     said = json.loads(invoke(*simulated, "--json", "--report", page).stdout)["said"]
-    assert any("Far above its forecast: " in line for line in said)
-    assert "Far above its forecast: " in page.read_text(encoding="utf-8")
+    assert any("far above its forecast of " in line for line in said)
+    assert "far above its forecast of " in page.read_text(encoding="utf-8")
     foreseen = forecast(load_terms(folder / "far.toml")).relative_fitness
     shown = " ".join(invoke(*simulated).output.split())
     assert f"({number(foreseen.low)} to {number(foreseen.high)})" in shown
     public.to_csv(folder / "public.csv", index=False)
-    assert "Far above" not in invoke(*simulated).output
+    assert "far above" not in invoke(*simulated).output

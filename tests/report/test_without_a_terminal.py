@@ -24,7 +24,7 @@ from parley.decisions.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.report.words import forecast, negotiation, training, verdict
-from parley.report.pages import joined_page
+from parley.report.pages.forecast_page import joined_page
 from parley.privacy.accounting.stable_bounds import panel_curves
 from parley.network.serving import offer, opening
 from parley.terms import write_terms
@@ -75,7 +75,7 @@ def test_sentences_decisions_and_reports_need_no_command_line(tmp_path):
     assert said["quality"][1][0] == "relative fitness ψ"
     assert "Expected relative fitness" in said["forecast"][0]
     assert [row[0] for row in said["forecast owners"]] == ["owner", "a", "b"]
-    assert "Checked: no owner gains more" in said["deal"][-1]
+    assert "Checked: no owner can gain more" in said["deal"][-1]
     assert {"yes"} == {row[1] for row in said["deal owners"][1:]}
     assert "of the lifetime budget ε = 3" in said["offer"]["promise"][-1]
     assert "replace-one" in said["meaning"][-1]

@@ -242,7 +242,9 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
         {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3"},
     )
     assert page in client.get(f"/train/release?{urlencode(asked)}").text
-    assert "Not forecast" in client.get(page, params=shown(client, **asked)).text  # of bounds alone nobody can tell
+    assert (
+        "There is no forecast" in client.get(page, params=shown(client, **asked)).text
+    )  # of bounds alone nobody can tell
     ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
     (folder / "terms.toml").write_text(ranges)
     said = client.get(page, params=shown(client, **asked)).text

@@ -168,13 +168,13 @@ def test_where_nobody_is_expected_to_gain_the_page_says_so_first_and_no_more_of_
     poor = changed(visitor, **{**many, "epsilon.0": "0.001", "epsilon.1": "0.001"}).text
     assert poor.startswith('<p class="verdict">Stay: ')
     assert "the joint model is better with it" not in poor
-    assert "Asking all is best" not in poor
+    assert "Asking all owners" not in poor
     assert "<strong>2</strong> stay: not worth it" in poor
     rich = changed(visitor, **{"records.0": "50", "records.1": "50", "epsilon.0": "100", "epsilon.1": "100"}).text
-    assert "Unsure: joining " in rich.splitlines()[0]
+    assert "Unsure: no owner gains for sure" in rich.splitlines()[0]
     assert "<strong>2</strong> unsure" in rich
     assert "the joint model is better with it" in rich
-    assert "whether or not each gains" in rich
+    assert "whether or not each owner gains" in rich
     whole = visitor.get(re.search(r"/play/whole\?turn=\d+", rich).group(0)).text
     assert whole.index('class="verdict"') < whole.index('class="headline"')
 
@@ -272,7 +272,7 @@ def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder
     assert job.state == "done", job.log
     assert job.result["replicates"] == 5
     page = client.get(address).text
-    assert "Relative fitness came out at" in page
+    assert "The relative fitness is" in page
     assert re.search("Held-out r2 [-0-9.]+, 0[.0-9]+ without privacy", page)
     assert "Held-out r2" in client.get(f"/jobs/{job.id}").text
     chart = json.loads(re.search(r'data-chart="([^"]+)"', page).group(1).replace("&#34;", '"'))

@@ -69,31 +69,33 @@ def demo(
         f"have?[/bold]"
     )
     console.print(
-        f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ, in who borrows and "
-        f"in what rates depend on. Everybody's ε is {EPSILON:g} ({Adjacency.REPLACE_ONE}). {', '.join(HOSTS[:-1])} "
-        f"and {HOSTS[-1]} draw one noise for all, which none of them knows.",
+        f"The unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ in who borrows and "
+        f"in what rates depend on. Every owner's privacy budget is ε = {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
+        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
         soft_wrap=True,
     )
     console.print(
-        f"By their terms a squared point of error is worth ${VALUE:g} a loan, this ε costs "
-        f"{100 * PRIVACY * EPSILON:g} cents (the bank {100 * BANK_PRIVACY * EPSILON:g}): joining is worth its price "
-        "where it saves more than that.",
+        f"Their terms value one squared point of error at ${VALUE:g} per loan. This ε costs a union "
+        f"{100 * PRIVACY * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. Joining is worth "
+        "its price if it saves more than that.",
         soft_wrap=True,
     )
     console.print(SIMULATION, style="italic")
 
-    _heading("1. Who would gain? Before any data moves", f"parley forecast {folder / ONE}")
+    _heading("1. Who would gain? Forecast before any data moves", f"parley forecast {folder / ONE}")
     expected = _foresee(folder / ONE)
     prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     console.print(terminal_table(joined.forecast_rows(expected, prices)))
     console.print(f"\n{joined.forecast_sentence(expected, prices)}", style="bold", soft_wrap=True)
     console.print(
-        f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", style="dim", soft_wrap=True
+        f"This rests on {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}",
+        style="dim",
+        soft_wrap=True,
     )
 
     target = float(number(expected.relative_fitness.mean, 1))
     _heading(
-        "2. What moves the large one?",
+        "2. What would bring the bank in?",
         f"parley negotiate {folder / ONE}",
         f"parley negotiate {folder / ONE} --target {target:g}",
     )
@@ -118,16 +120,15 @@ def demo(
         one, own = learn([expected, other_noise], members, seed, progress=progress)
     one.model.save(model)
     own.model.save(other)
-    console.print(terminal_table(joined.outcome_rows(one, own), "Error that joining saves, of the error alone"))
-    console.print(f"\n{joined.verdict(one, 'one noise')}", style="bold", soft_wrap=True)
+    console.print(terminal_table(joined.outcome_rows(one, own), "Error that joining saves, in % of the error alone"))
+    console.print(f"\n{joined.verdict(one, 'one shared noise')}", style="bold", soft_wrap=True)
     console.print(joined.verdict(own, "each owner's own noise"), soft_wrap=True)
     console.print(joined.without_anybody(one), soft_wrap=True)
     console.print(joined.on_held_out(one), soft_wrap=True)
     console.print(
-        f"Errors: of an owner's personal model and of its model alone, both as refine makes them, on {FUTURE:,} loans "
-        "of its own law "
-        "that nobody has seen. Only a demo can look at those; held out, 90 %: what the owner's own held-out rows "
-        "tell.",
+        f"Errors compare an owner's personal model with its model alone, as parley refine makes them, on {FUTURE:,} "
+        "new "
+        'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
         style="dim",
         soft_wrap=True,
     )
@@ -146,10 +147,12 @@ def demo(
     )
     save(figure, picture)
     write_file(report, joined_page(one, own, large, joined.bargain(free, paid, BANK), figure))
-    console.print(f"\nThe picture: [bold]{picture}[/bold]  The report: [bold]{report}[/bold]", soft_wrap=True)
+    console.print(f"\nPicture: [bold]{picture}[/bold]  Report: [bold]{report}[/bold]", soft_wrap=True)
     inside = f"parley forecast {folder / ONE} --inside {folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
     errors_console.print(
-        f"Next: an owner's own view, {inside}; with files of your own: parley init", style="dim", soft_wrap=True
+        f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init",
+        style="dim",
+        soft_wrap=True,
     )
 
 

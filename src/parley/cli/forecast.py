@@ -172,6 +172,8 @@ def show(report: "ForecastReport", details: bool) -> None:
         console.print(f"Note: {warning}.", style="yellow")
     if (coding := coding_warning(result.terms)) is not None:
         warn(coding)
+    if (hint := said.inside_hint(result.outlook)) is not None:
+        console.print(f"\n{hint}", markup=False, soft_wrap=True)
     console.print("More: --details", style="dim")
     if details:
         show_details(report)

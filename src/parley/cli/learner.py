@@ -13,7 +13,7 @@ from parley.cli.track import Track, require_store
 from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, terminal_table, warn, watched
-from parley.report.words.ledgers import told_rows
+from parley.report.words.ledgers import told_lines, told_rows
 from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
@@ -73,6 +73,8 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         print_json({"terms_hash": terms.hash, "owners": told}, inside=False)
     else:
         console.print(terminal_table(told_rows(told), terms.title or "Proposal"))
+        for line in told_lines(told):
+            console.print(line, markup=False, soft_wrap=True)
         here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in told}
         if here:
             console.print(f"Not sent to {', '.join(sorted(here))}: that table is here.", markup=False, soft_wrap=True)

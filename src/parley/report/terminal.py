@@ -176,8 +176,8 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
 
 def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     """How wide the columns of a table are on a screen of this width: as wide as their cells where there is room; else
-    the widest give way between words, first the others, then the names, which are the first column. Where that is not
-    enough, words are broken: of very long names, then of others, then of names.
+    the widest give way, first heads between words, then other cells, then the names, which are the first column. Where
+    that is not enough, words are broken: of very long names, then of others, then of names.
 
     >>> column_widths([["owner", "interval"], ["Credit Union of the North", "0.01 to 0.02"]], 35)
     [25, 8]
@@ -186,7 +186,9 @@ def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     widths = [max(map(cell_len, column)) for column in columns]
     words = [max(cell_len(word) for cell in column for word in _words(cell)) for column in columns]
     names, others, excess = [0], range(1, len(columns)), sum(widths) + BETWEEN * (len(columns) - 1) - screen
-    turns = (others, words), (names, words), (names, [LONG_NAME]), (others, [NARROWEST] * len(words)), (names, [1])
+    lines = [max(map(cell_len, (*column[1:], *_words(column[0])))) for column in columns]
+    broken = (names, [LONG_NAME]), (others, [NARROWEST] * len(words)), (names, [1])
+    turns = (others, lines), (others, words), (names, words), *broken
     for places, least in turns:
         while excess > 0 and (wide := [place for place in places if widths[place] > least[place]]):
             widths[max(wide, key=lambda place: widths[place])] -= 1

@@ -183,14 +183,14 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
     from parley.report.words.outlook import verdict_sentence
 
     play = studio_of(request).play
-    result, file = play.whole(turn), play.require().file.name
+    result = play.whole(turn)
     if result is None:
         return Response(status_code=204)
     parts: dict[str, Callable[[], object]] = {
         "headline": lambda: forecast_words.headline(result),
         "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
         "verdicts": lambda: forecast_words.verdict_lines(result),
-        "for_whom": lambda: verdict_sentence(result.outlook, file),
+        "for_whom": lambda: verdict_sentence(result.outlook),
         "no": lambda: result.verdict.verdict == "stay",
         "assumption": lambda: forecast_words.assumption(result),
         "warnings": lambda: result.warnings,

@@ -61,7 +61,7 @@ class DraftReport:
     @property
     def verdict(self) -> str | None:
         """Whether these owners should learn together."""
-        return None if self.expected is None else verdict_sentence(self.expected.outlook, str(self.written))
+        return None if self.expected is None else verdict_sentence(self.expected.outlook)
 
     @property
     def next(self) -> list[str]:

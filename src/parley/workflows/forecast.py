@@ -81,7 +81,7 @@ def forecast_terms(
         progress.says("planning")
         proposal = plan(terms, source, delta, seed, progress=progress) if planned else None
         told = None if proposal is None else proposal.to_json()
-    verdict = [verdict_sentence(result.outlook, str(terms_file))]
+    verdict = [verdict_sentence(result.outlook)]
     if better is not None:
         verdict.append(remedy_line(better, "join" in result.outlook.verdicts, len(terms.owners)))
     content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}

@@ -60,7 +60,7 @@ def plan_terms(
         content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if expected is None:
         return PlanReport(proposal, None, content, None)
-    verdict = verdict_sentence(expected.outlook, str(write or terms_file))
+    verdict = verdict_sentence(expected.outlook)
     if write is None:
         return PlanReport(proposal, expected, content, verdict)
     made, pinned = proposal.terms, None

@@ -202,7 +202,7 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     assert content["membership"]["claimed_epsilon"] == 1
     assert [each["method"] for each in content["membership"]["attacks"]] == list(ATTACKS)
     page = membership_page(audit)
-    for part in ("<svg", "at most, as claimed", "signature", "own eyes", "LiRA", "as if a were alone"):
+    for part in ("<svg", "claimed maximum", "signature", "own machine", "LiRA", "as if a were alone"):
         assert part in page
     assert attack_rows(audit.membership)[-2][1:] == ["0.732", "0.00272", "1"]  # rounded to the side on which they hold
     broken = replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0))
@@ -267,9 +267,9 @@ def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
     assert model_rows(audit)[-1] == ["without any model", f"{audit.blind_area:.3f}", ""]
     page = membership_page(audit)
     for part in (
-        "where chance decides which of two rows is in the table",
-        "ε bounds none of these areas",
-        "no bound on how",
+        "if chance decides which of two rows is in the table",
+        "ε does not bound these areas",
+        "does not bound how",
     ):
         assert part in page
     content = audit.to_json()
@@ -290,7 +290,7 @@ def test_without_terms_nothing_is_claimed(trained):
     audit = audit_model(model, members, others, models=16, seed=0)
     assert audit.membership.claimed_epsilon is None
     assert audit.holds
-    assert "nothing was claimed" in learned(audit)[0]
+    assert "Nothing was claimed" in learned(audit)[0]
 
 
 def test_mistakes_are_refused(trained):

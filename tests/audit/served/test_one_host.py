@@ -91,4 +91,4 @@ def test_terms_without_hosts_are_refused_and_those_with_some_say_what_each_sees(
     hosts = json.loads(run.out)["hosts"]
     assert [each["host"] for each in hosts] == ["a", "b", "h"]
     assert all(each["holds"] for each in hosts)
-    assert "one host and the learner" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "host, with the learner" in (tmp_path / "a.html").read_text(encoding="utf-8")

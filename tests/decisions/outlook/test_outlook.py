@@ -287,17 +287,17 @@ def test_what_is_not_known_is_drawn_between_what_may_be(expected):
 def test_the_sentence_says_who_and_what_is_assumed(expected):
     terms, known = stated(40.0, *[60] * 12)
     joined = known(terms).outlook
-    assert verdict_sentence(joined).startswith("Join: it is worth it for all 12 members, ")
+    assert verdict_sentence(joined).startswith("Join: all 12 members gain for sure. Expected average gain ")
     without = known(stated(40.0, *[60] * 12, 40_000)[0]).outlook
-    assert verdict_sentence(without).startswith("Join without o12: it is worth it for all 12 members, ")
+    assert verdict_sentence(without).startswith("Join without o12: all 12 members gain for sure. ")
     few = known(stated(20.0, 60, 60, 60, 40_000)[0]).outlook
     assert few.verdicts == ["join"] * 3 + ["stay"]  # but without the large one it is not sure any more
-    assert verdict_sentence(few).startswith("Unsure without o3: joining is expected to save members ")
+    assert verdict_sentence(few).startswith("Unsure without o3: no owner gains for sure. Expected average gain ")
     assert verdict_sentence(known(stated(0.02, *[4000] * 3)[0]).outlook).startswith("Stay: ")
     mutant = replace(joined)  # with the other sign
     vars(mutant).update(alone=joined.personal, personal=joined.alone)
     assert set(mutant.verdicts) == {"stay"}
-    assert said.assumption(expected[0.0]).startswith("Owners are taken to follow one law")
+    assert said.assumption(expected[0.0]).startswith("All owners are assumed to follow one law")
     assert "120 rows" in said.assumption(expected[None])
 
 
@@ -333,7 +333,7 @@ def test_a_classifier_is_taken_as_quadratic_and_scaled_to_its_own_forecast(tmp_p
     assert result.method == "pilot-run"
     law = result.outlook.laws[0].owners
     assert 0.5 * law.curvature @ (law.bias + law.noise) == pytest.approx(result.excess_cost.mean, rel=1e-6)
-    assert "by the cost's curvature" in said.assumption(result)
+    assert "from the cost's curvature" in said.assumption(result)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])

@@ -83,7 +83,7 @@ def test_a_plan_in_which_nothing_is_judged_chooses_nothing_and_says_why(terms, t
     said = invoke("plan", tmp_path / "terms.toml", "--write", tmp_path / "planned.toml")
     assert isinstance(said.exception, SettingError)  # the job was not done
     flat = " ".join(said.output.split())
-    assert "Nothing was chosen" in flat
+    assert "No choice can be judged" in flat
     assert "Not judged, so never chosen: as written;" in flat
     assert "Why: the halves separate." in flat
     assert not (tmp_path / "planned.toml").exists()
@@ -115,4 +115,4 @@ def test_init_says_that_its_terms_are_not_planned(tmp_path, nothing_judged):
     head = (tmp_path / "terms.toml").read_text()
     assert "# NOT planned: nothing can be judged" in head
     assert "the halves separate" in head
-    assert "Nothing was chosen" in invoke(*words, "--yes").output
+    assert "No choice can be judged" in invoke(*words, "--yes").output

@@ -359,7 +359,7 @@ def test_plans_are_made_of_terms_without_a_clip(tmp_path):
 
 def test_the_page_and_predictions_say_how_sure_they_are():
     result = parley.train(terms_of(900, epsilon=5.0, **GAUSSIAN), [parley.Owner("a", regression_table(900))], seed=0)
-    assert "How sure are the coefficients?" in run_page(result)
+    assert "How certain are the coefficients?" in run_page(result)
     frame = predictions(result.model, regression_table(4, 2))
     np.testing.assert_array_equal(frame["std_y"], result.model.predict(regression_table(4, 2), return_std=True)[1])
     content = result.to_json()

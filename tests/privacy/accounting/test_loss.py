@@ -119,7 +119,7 @@ def test_a_delta_below_the_numerical_error_is_refused():
     assert epsilon_at(distribution, 1e-6) > 0
     with pytest.raises(SettingError, match="have an error of 1e-12"):
         epsilon_at(distribution, 1e-12)
-    with pytest.raises(SettingError, match="computed to 2e-10"):
+    with pytest.raises(SettingError, match="have an error of 2e-10"):
         epsilon_at(distribution, 1e-9, compositions=10**6)
 
 

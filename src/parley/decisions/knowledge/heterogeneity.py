@@ -71,19 +71,18 @@ class Heterogeneity:
         unit = f"the variance of an owner's own estimate from {round(rows):,} rows"
         if self.origin == "assumed":
             return (
-                f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to "
-                f"{number(self.high, 2)} times {unit} (parley differences asks them)"
+                f"How much owners differ is not known. Assumed: their heterogeneity is {number(self.low)} to "
+                f"{number(self.high, 2)} times {unit} (parley differences asks the owners)"
             )
         if self.origin == "measured":
             return (
-                f"By what owners released, the variance between them is {number(self.mean)} times {unit} (90 %: "
-                f"{number(self.low)} to "
-                f"{number(self.high)})"
+                f"By what owners released, their heterogeneity is {number(self.mean)} times {unit} (90% interval: "
+                f"{number(self.low)} to {number(self.high)})"
             )
         return (
-            "Owners are taken to follow one law"
+            "All owners are assumed to follow one law"
             if not self.mean
-            else f"Stated: owners differ by {number(self.mean)} times {unit}"
+            else f"Stated: their heterogeneity is {number(self.mean)} times {unit}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 
 DIFFERENCE_ROOM = 0.2  # of ε
-PSI = "ψ, the relative fitness: how far a model is from the best one without privacy; 0 is the best (docs/glossary.md)."
+PSI = "ψ is the relative fitness: how far a model is from the best one without privacy. 0 is best (docs/glossary.md)."
 
 
 def head_lines(made: Draft) -> list[str]:
     """Comments for the top of the file."""
-    lines = ["Terms for learning together; every key is explained in docs/terms.md.", *made.said]
+    lines = ["Terms for joint learning. docs/terms.md explains every key.", *made.said]
     if made.proposal is not None:
         lines += [planned_line(made.proposal), *unjudged_lines(made.proposal)]
     return lines
@@ -32,12 +32,12 @@ def planned_line(proposal: Proposal) -> str:
     best = proposal.best
     if best is None:
         return (
-            "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows "
-            "what they are worth."
+            "NOT planned: no choice can be judged. Rounds, step and clip are defaults, and nobody knows how good they "
+            "are."
         )
     return (
-        f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)} (how far from the best "
-        "model without privacy; 0 is the best). After a change: parley plan, once more."
+        f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
+        "from the best model without privacy; 0 is best). After a change, run parley plan again."
     )
 
 
@@ -49,16 +49,16 @@ def without_plan(head: Sequence[str]) -> list[str]:
 def lifetime_line(made: Draft) -> str:
     """What the lifetime budget in the next commands means."""
     epsilon, room = max(part.epsilon for part in made.terms.owners), _room(made.terms)
-    first = "Simulate first: a" if made.terms.owners[0].data is not None else "A"
-    holds = "holds all of these terms' ε, so that it is the only one"
+    first = "Simulate first. " if made.terms.owners[0].data is not None else ""
+    holds = "covers exactly these terms' ε, so it allows one release"
     if room:
         holds = (
-            f"holds these terms' ε = {epsilon:g}, and {room * epsilon:g} for what the forecast may advise to ask "
-            "first: how much owners differ (privacy.difference_epsilon; docs/forecast.md)"
+            f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more, in case the forecast advises to ask "
+            "first how much the owners differ (privacy.difference_epsilon; docs/forecast.md)"
         )
     return (
-        f"{first} release cannot be taken back, and {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room "
-        "for another, and promises people less; it is set once."
+        f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room for "
+        "another release and promises people less. It is set once."
     )
 
 
@@ -85,26 +85,26 @@ def next_steps(made: Draft, file: Path) -> list[str]:
     )
     learned = planned if scales else first
     steps = [
-        f"parley forecast {learned}  # what the model will be worth, and to whom",
-        f"parley forecast {learned} --inside {table} --owner {name}  # each owner, for its own eyes: should we join?",
+        f"parley forecast {learned}  # who gains, before any data moves",
+        f"parley forecast {learned} --inside {table} --owner {name}  # from own rows: should we join?",
     ]
     steps = steps if terms.task == PREDICTION else []
     if elsewhere:
         return [
             *steps,
-            f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, at home, once",
+            f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading it",
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
         ]
     if scales:
-        asked = f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited"
-        steps = [asked, f"parley plan {ready} --write {planned}  # how the rest is spent best", *steps]
+        asked = f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
+        steps = [asked, f"parley plan {ready} --write {planned}  # how best to spend the rest", *steps]
     release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [
         *steps,
-        f"parley train {learned}  # a simulation: what a release would give, at no cost; keep it inside",
+        f"parley train {learned}  # a simulation at no cost; keep its figures inside",
         f"parley train {learned} --ledgers ledgers{release} --save model.json  # a release, {debited}",
-        f"parley score model.json {learned} --owner {name}  # is it better for us? On own held-out rows",
+        f"parley score model.json {learned} --owner {name}  # is it better for us, on our held-out rows?",
     ]
 
 
@@ -127,8 +127,8 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"One noise is better here: the same command with --hosts {names}, or three others of whom no two would "
-        f"collude, writes such terms."
+        f"One noise for all is better here. The same command with --hosts {names} writes such terms. Any three hosts "
+        "will do if no two of them would collude."
     ]
 
 
@@ -136,17 +136,17 @@ def columns_line(tried: Sequence[Tried]) -> str:
     """What each way for columns would give, in a sentence or two; the first is the one that was taken."""
     taken, *others = tried
     alone = None if taken.proposal is None else taken.proposal.public_fit
-    beside = "" if alone is None else f"; a model of the public sample alone {alone:.4g}"
-    said = f"Columns become {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
+    beside = "" if alone is None else f" (a model of the public sample alone: {alone:.4g})"
+    said = f"Columns are used as {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
     judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
     unjudged = [each.way.label for each in others if not _known(each)]
-    said += f" Instead: {', '.join(judged)}." if judged else ""
+    said += f" Alternatives: {', '.join(judged)}." if judged else ""
     said += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        said += " What costs less here costs less by no more than the public sample's error."
+        said += " A cheaper alternative is cheaper only within the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return said + "".join(
-        f" --kind {kind} takes it; what it is worth to each owner nobody can forecast." for kind in better
+        f" --kind {kind} chooses it, but what it is worth to each owner cannot be forecast." for kind in better
     )
 
 

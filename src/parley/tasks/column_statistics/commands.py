@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from parley.numerals import number, percent
+from parley.numerals import counted, number, percent
 from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
@@ -139,7 +139,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
         console.print(said, style="yellow", markup=False, soft_wrap=True)
 
 
-MANY = 6  # names that are listed
+SHOWN = 32  # characters of the names that are listed
 
 
 def summary(result: ColumnStatisticsResult) -> str:
@@ -171,9 +171,8 @@ def _values(column: ReleasedColumn) -> str:
         return "unclear"
     if column.low is not None and column.high is not None:
         return f"{number(column.low)} to {number(column.high)}"
-    names = [printable(name, 30) for name, _ in column.names]
-    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
-    return ", ".join(names[:MANY]) + more if names else "names, none released"
+    names = ", ".join(name for name, _ in column.names)
+    return f"{counted(len(column.names), 'name')}: {printable(names, SHOWN)}" if names else "names, none released"
 
 
 def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:

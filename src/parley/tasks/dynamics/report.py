@@ -125,7 +125,7 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
     plan = found.terms
     together = "not told" if found.together is None else number(found.together, 3)
     rows = [["who", "trajectories", "standard error"]]
-    rows += [[f"{o.name} alone, no noise", f"{o.records:,}", number(found.alone[o.name], 3)] for o in plan.owners]
+    rows += [[f"{o.name} alone", f"{o.records:,}", number(found.alone[o.name], 3)] for o in plan.owners]
     total = f"{sum(o.records for o in plan.owners):,}"
     return [
         *rows,
@@ -144,7 +144,7 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
     low, high = max(delay - Z90 * error, 0.0), min(delay + Z90 * error, largest)
     whose = f"delay of {name}" if name else "delay"
     return (
-        f"[bold]{whose} {number(delay, 6)}[/bold] = {number(delay / period, 5)} periods; with 90 % confidence between "
+        f"[bold]{whose} {number(delay, 6)}[/bold] = {number(delay / period, 5)} periods; with 90% confidence between "
         f"{number(low, 6)} and {number(high, 6)} (standard error {number(error, 2)})"
     )
 
