@@ -273,7 +273,7 @@ def test_other_files_of_trees_are_refused(tmp_path):
     content = json.loads((tmp_path / "trees.json").read_text())
     content["arrays"]["trees.margin.left"][0] = 0.0  # its own parent
     (tmp_path / "other.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match="no trees"):
+    with pytest.raises(DataError, match="trees in the file are broken"):
         resolve(terms(tmp_path, preparation=str(tmp_path / "other.json")))
 
 
