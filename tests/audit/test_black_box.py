@@ -84,7 +84,7 @@ def test_chunks_change_neither_memory_nor_meaning(monkeypatch):
         sizes.append(size)
         return value + rng.laplace(size=(size, *value.shape))
 
-    monkeypatch.setattr("parley.audit.distinguishing.CHUNK", 3000)
+    monkeypatch.setattr("parley.audit.distinguishing.NUMBERS_PER_CHUNK", 3000)
     assert 0.7 < parley.audit.lower_bound(counted, [0.0, 0.0], [1.0, 0.0], 10_000, seed=1) <= 1
     assert max(sizes) == 1500
     assert sum(sizes) == 40_000

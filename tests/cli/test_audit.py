@@ -93,7 +93,7 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         (("own.toml", "--largest", "500"), "expected a model to audit"),
         (("nothing.json", "--terms", "own.toml"), "no such file"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
-        (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),
+        (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained under other terms"),
     ):
         run = typed("audit", *words)
         assert run.code == 2

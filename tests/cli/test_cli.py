@@ -156,7 +156,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(folder, change, message):
 def test_a_ledger_is_made_only_on_request_and_terms_are_accepted_by_all_or_none(folder):
     run = typed("train", folder / "terms.toml", "--ledgers", folder / "ledgers")
     assert run.code == 2
-    assert "--lifetime 1, or more, makes it" in run.err
+    assert "--lifetime 1, or more, creates it" in run.err
     (folder / "wrong.toml").write_text(TERMS.replace("records = 200", "records = 201"))
     arguments = ["--ledgers", folder / "ledgers", "--lifetime", 1]
     assert typed("train", folder / "wrong.toml", *arguments).code == 2

@@ -180,7 +180,7 @@ MISTAKES = {
     "no hosts for one noise": (("train", "hostless.toml"), "hosts"),
     "other rows than promised": (("train", "more.toml", "--ledgers", "new", *LIFE, "--anyway"), "the table has 400"),
     "swapped tables": (("train", "swapped.toml", "--ledgers", "new", *LIFE, "--anyway"), "the table has 300"),
-    "one table for two": (("train", "twice.toml", "--ledgers", "new", *LIFE, "--anyway"), "one and the same table"),
+    "one table for two": (("train", "twice.toml", "--ledgers", "new", *LIFE, "--anyway"), "the same table"),
     "a column that one lacks": (("train", "lacking.toml", "--ledgers", "new", *LIFE, "--anyway"), "'age' is missing"),
     "a target of text": (("train", "text.toml", "--ledgers", "new", *LIFE, "--anyway"), "classifier"),
     "a table that went away": (("train", "lost.toml", "--ledgers", "new", *LIFE, "--anyway"), "no such file"),

@@ -49,8 +49,8 @@ def books(home):
 def test_the_books_say_by_which_rule_they_are_kept(home):
     files = [gaussian(home, f"{k}.toml", k) for k in range(1, 10)]
     once = float(reservation(parley.load_terms(files[0]), "a").rho)
-    assert "ε = 3, δ = 1e-05, held as zCDP: of ρ = 0.2242, 0 is reserved already and 0.02" in accept(home, files[0])
-    assert "is reserved already and nothing more would be now (these terms are accepted)" in accept(home, files[0])
+    assert "ε = 3, δ = 1e-05, held as zCDP with ρ = 0.2242, ρ = 0 is already reserved" in accept(home, files[0])
+    assert "What it costs: nothing more, because these terms are already accepted" in accept(home, files[0])
     for file in files[1:8]:  # as sums three would fit
         accept(home, file)
     end = books(home)["head"]

@@ -90,7 +90,7 @@ def test_what_nobody_gains_by_is_refused_before_anything_is_spent(folder, needle
     assert found.together == foreseen.worth.together
     refused = release(needless)
     assert isinstance(refused.exception, BelowBaselineError)
-    assert "joining is worth it for no group of these owners" in str(refused.exception)
+    assert "no group of these owners gains by joining" in str(refused.exception)
     assert "--anyway" in str(refused.exception)
     assert not (folder / "books").exists()
     let = release(needless, "--anyway", "--json")

@@ -209,7 +209,7 @@ def test_the_notice_is_the_owners_own(tmp_path):
     for place in written(tmp_path / "one", table):
         owner = parley.Owner("a", place)
         agreement = owner.prepare(terms)
-        words = "In your table 2 of 24 rows have no target: they count, and contribute nothing."
+        words = "In your table 2 of 24 rows have no target: they count as records and contribute nothing."
         assert target_words(owner, agreement).startswith(words)
         assert [warning.about for warning in find_warnings(owner, agreement)].count("model.target") == 1
     full = parley.Owner("a", regression_table(ROWS))

@@ -109,7 +109,7 @@ def test_an_owner_reads_what_is_done_to_its_columns_before_it_accepts(tmp_path):
         "Target 'y': 'sick' counts as 1, every other name as 0.",
         "A column of 0 and 1 for each name of x1.",
         "Missing cells are filled with public numbers and marked in x0.",
-        "Transformed first: sqrt of x2.",
+        "Transformed before use: sqrt of x2.",
     ):
         assert sentence in said
     assert "x0 0 to 1; x1 0 to 1 (2 names and others); x2 0 to 9." in " ".join(said)  # in their own units

@@ -31,11 +31,11 @@ FIGURES = ("alone", "together", "personal", "gain", "gain_low", "gain_high")
 def quick():
     """As little work as makes a forecast."""
     with quick_studies(), pytest.MonkeyPatch.context() as patched:
-        patched.setattr("parley.decisions.expectation.expectation.WORK", 1e7)
+        patched.setattr("parley.decisions.expectation.expectation.MAX_OPERATIONS", 1e7)
         patched.setattr("parley.decisions.expectation.expectation.RESAMPLES", 2)
-        patched.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 32)
-        patched.setattr("parley.decisions.expectation.expectation.LAWS", 4)
-        patched.setattr("parley.decisions.expectation.expectation.RUNS", 2)
+        patched.setattr("parley.decisions.outlook.owners.MAX_DRAWS", 32)
+        patched.setattr("parley.decisions.expectation.expectation.INVENTED_LAWS", 4)
+        patched.setattr("parley.decisions.expectation.expectation.RUNS_PER_LAW", 2)
         patched.setattr("parley.learning.outcome.tree_study.ITERATIONS", (5,))
         yield
 

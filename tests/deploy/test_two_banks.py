@@ -1,7 +1,6 @@
 """The page for two banks, docs/deployment.md, from its first command to a model: two daemons and a learner."""
 
 import re
-import shutil
 import tomllib
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,8 +48,6 @@ def test_every_command_of_the_page_leads_to_a_model(folder):
             of_ben(his)
     serve, run = (typed_words(line) for line in re.findall(r"^\w+\$\s+parley (.*)$", last.text, re.M))
     assert serve == ["owner", "serve", "bank-a/owner.toml"]
-    for file in ("ca.crt", "ca.crl", "learner.crt"):
-        shutil.copy(folder / "authority" / file, folder)
     with ExitStack() as daemons:
         listen = {name: daemons.enter_context(daemon(DEFAULT_PROGRAM, folder / name / "owner.toml")) for name in BANKS}
         (folder / "addresses.toml").write_text(addresses(listen), encoding="utf-8")

@@ -182,7 +182,9 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     assert "same table" not in first.stderr
     assert "Ledgers will be made" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
-    said = "books/north.ledger is a ledger for the same table as north's: ε = 1, δ = 0 is promised there, ε = 1 of it"
+    said = (
+        "books/north.ledger is a ledger for the same table as north's. It reserved ε = 1, δ = 0 and spent ε = 1 of it"
+    )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
     again = CliRunner().invoke(parley, [*words, str(folder / "deep" / "fresh")])
@@ -277,7 +279,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     assert 'href="/train?file=first.toml#release"' in client.get("/play").text
     place = {"file": "first.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}
     short = client.get("/train/release", params={**place, "lifetime": "4"}).text
-    assert "so much do scales and learning take together" in short
+    assert "scales and learning together need that much" in short
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
     assert "Scales first by first.toml" in page
     assert "A bin is read from" in page

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from parley.data import Preparation, holdout, rowwise, table
 from parley.errors import DataError
-from parley.losses import record_bound, score
+from parley.losses import loss, score
 from parley.losses.objectives import margin
 from parley.owner.ledger.account import StudyLedger
 from parley.privacy.mechanisms import FastNoise
@@ -22,7 +22,7 @@ IN_PLACE = Preparation._in_place
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
 GEOMETRIC, ANSWERS = FastNoise.geometric, RandomisedResponse._answers
 DECLARED, NAMED = table._declared, table.cell_name
-SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, holdout.first_rows, StudyLedger.answer
+SENSITIVITY, FIRST, ANSWER = loss.RecordBound.sensitivity, holdout.first_rows, StudyLedger.answer
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def missing_factor_two():
     def halved(self, *settings):
         return SENSITIVITY(self, *settings) / 2
 
-    with mock.patch.object(record_bound.RecordBound, "sensitivity", halved):
+    with mock.patch.object(loss.RecordBound, "sensitivity", halved):
         yield
 
 

@@ -39,7 +39,11 @@ from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats
 
-SMALLEST, LARGEST, STEPS = 1 / 16, 16.0, 7  # times less noise than is claimed: from where to where, and how finely
+LEAST_NOISE_FACTOR, LARGEST_NOISE_FACTOR, BISECTIONS = (
+    1 / 16,
+    16.0,
+    7,
+)  # times less noise than is claimed: from where to where, and how finely
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,8 @@ class Rates:
         return self.right - self.wrong
 
     @classmethod
-    def of(cls, pilot: tuple[Floats, Floats], counted: tuple[Floats, Floats], confidence: float) -> "Rates":
-        """By the threshold on the statistic that other runs, `pilot`, are told apart best by; each side's runs as a
-        and as b."""
+    def from_runs(cls, pilot: tuple[Floats, Floats], counted: tuple[Floats, Floats], confidence: float) -> "Rates":
+        """Count `counted` runs of each side by the threshold that tells `pilot` runs apart best."""
         at = thresholds(np.concatenate(pilot))
         above = [1 - np.searchsorted(np.sort(side), at, side="left") / len(side) for side in pilot]
         best = at[int(np.argmax(above[1] - above[0]))]
@@ -96,12 +99,12 @@ def epsilon_by_size(found: Rates, series: Series, claimed: float, delta: float) 
 def _less_noise(event: Event, apart: float) -> float:
     """By how much the noise must be smaller than is claimed so that laws can lie so far apart, rounded down; 0: by less
     than is looked at."""
-    if not apart > _total_variation(event, SMALLEST):
+    if not apart > _total_variation(event, LEAST_NOISE_FACTOR):
         return 0.0
-    if _total_variation(event, LARGEST) < apart:
-        return LARGEST
-    low, high = (1.0, LARGEST) if apart > _total_variation(event, 1.0) else (SMALLEST, 1.0)
-    for _ in range(STEPS):
+    if _total_variation(event, LARGEST_NOISE_FACTOR) < apart:
+        return LARGEST_NOISE_FACTOR
+    low, high = (1.0, LARGEST_NOISE_FACTOR) if apart > _total_variation(event, 1.0) else (LEAST_NOISE_FACTOR, 1.0)
+    for _ in range(BISECTIONS):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if apart > _total_variation(event, middle) else (low, middle)
     return low
@@ -140,12 +143,12 @@ class Attacker:
         return self.setup.part(self.name).stages[self.stage]
 
     def listens(self, number: int) -> bool:
-        """Whether a round belongs to the stage that is attacked."""
+        """Whether a round belongs to the attacked stage."""
         return number in self._stage.rounds
 
     @property
     def guesses(self) -> bool:
-        """Whether it needs directions: where something is drawn in secret, or answers are not a sum with noise."""
+        """Whether directions are needed: rows are drawn in secret, or answers are not a sum with noise."""
         return self._stage.question.draws or isinstance(self._stage.series.mechanism, RandomisedResponse)
 
     def directed(self, a: Mapping[int, Floats], b: Mapping[int, Floats], asked: Mapping[int, Query]) -> "Attacker":
@@ -162,7 +165,7 @@ class Attacker:
         return replace(self, directions=found, middles=middles)
 
     def speaks(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
-        """By how much the owner's answer to these questions speaks for b and against a [*replicates]."""
+        """Score how much an answer to these questions speaks for b against a [*replicates]."""
         query = questions[self.name]
         if self.guesses:
             return self._along(value, query.round)
@@ -172,9 +175,7 @@ class Attacker:
         return np.asarray(((at_b - at_a) * (2 * value - at_a - at_b)).sum(axis=-1) / (2 * scale**2))
 
     def _along(self, value: Floats, number: int) -> Floats:
-        """How far an answer lies along its direction; by the ratio of the two mixtures where rows are drawn and the
-        noise is Gaussian: a canary that moves answers by half of the direction, one way or the other, is drawn or
-        not."""
+        """Project an answer on its round's direction."""
         along = np.asarray(value @ self.directions[number]) - self.middles[number]
         series, rate = self._stage.series, self._stage.question.rate
         if not (rate < 1 and series.mechanism.norm == "l2" and not isinstance(series.mechanism, SharedNoise)):
@@ -184,7 +185,7 @@ class Attacker:
         return np.asarray(at_b - at_a)
 
     def noise(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
-        """What an answer about table a is off the exact one; the answer itself, where there is no such formula."""
+        """The noise in an answer about table a; the answer itself where no formula gives it."""
         return value if self.guesses else value - self._without_noise(questions, replicates)[0]
 
     def _without_noise(
@@ -226,21 +227,21 @@ class Overheard:
         name = self._attacker.name
         if name not in questions or not self._attacker.listens(questions[name].round):
             return answers
-        heard = [self._own(answers)]
+        values = [self._own(answers)]
         # where one noise is drawn for all, a study draws it anew, and hosts never do
         if not self._attacker.setup.terms.noise.summed and not np.array_equal(
-            again := self._own(self._exchange.ask(questions)), heard[0]
+            again := self._own(self._exchange.ask(questions)), values[0]
         ):
-            heard.append(again)
+            values.append(again)
         if self._keeps:
-            self.noises.append(self._attacker.noise(questions, heard[0], self._replicates))
+            self.noises.append(self._attacker.noise(questions, values[0], self._replicates))
         if self._attacker.guesses:
             query = questions[name]
             mean = {key: np.mean(each.reshape(-1, each.shape[-1]), axis=0) for key, each in query.arrays.items()}
-            self.means[query.round] = np.mean(heard, axis=(0, 1))
+            self.means[query.round] = np.mean(values, axis=(0, 1))
             self.asked[query.round] = asked_at(query, query.round, mean)
         if not self._attacker.guesses or self._attacker.directions:
-            for value in heard:
+            for value in values:
                 self.statistic += self._attacker.speaks(questions, value, self._replicates)
         return answers
 
@@ -249,8 +250,8 @@ class Overheard:
         return next(each.value for each in answers if self._attacker.name in each.owners)
 
 
-CANARIES = 3  # times as many as a search begins with
-MANY = 64  # records: of fewer, noise would lead a model far astray
+CANARIES_FACTOR = 3  # times as many as a search begins with
+LEAST_MODEL_RECORDS = 64  # records: of fewer, noise would lead a model far astray
 
 
 class AuditedOwner(Owner):
@@ -276,7 +277,7 @@ class RunTables:
 
     @classmethod
     def find(cls, terms: Terms, name: str, stage: int = 0) -> "RunTables":
-        """The pair for this stage of what an owner is asked: training, or the score."""
+        """Find the pair for this stage: training, or the score."""
         setup = resolve(terms)
         others = [part.name for part in terms.owners if part.name != name]
         if terms.task != PREDICTION:
@@ -287,7 +288,7 @@ class RunTables:
 
 
 def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
-    """The same on tables as small as the terms allow."""
+    """Make tables as small as the terms allow."""
     search = PairSearch(setup, name)
     for records in _sizes(setup, name, search.shape.records + 1):
         sizes = {part.name: {"records": records} for part in setup.terms.owners}
@@ -298,7 +299,7 @@ def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
             continue
         break
     else:
-        raise TermsError(f"{name}: these terms cannot be asked about a table of any size up to the agreed one")
+        raise TermsError(f"{name}: these terms allow no table of the agreed size or smaller")
     base, a, b = _farthest(search, asked)
 
     def table(unit: Unit) -> Table:
@@ -310,27 +311,27 @@ def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
 
 def _sizes(setup: Setup, name: str, least: int) -> Iterator[int]:
     """How many records a table may have, of which the first that is allowed is taken: few, for whoever else is in it
-    hides the canary, but `MANY` where others have no target; as many as are agreed at last."""
+    hides the canary, but `LEAST_MODEL_RECORDS` where others have no target; as many as are agreed at last."""
     agreed, batches = setup.terms.owner(name).records, setup.terms.learning.batches or 1
-    few = MANY if setup.task.predicts else least
+    few = LEAST_MODEL_RECORDS if setup.task.predicts else least
     yield from (size for size in (few, max(few, batches), 2 * max(few, batches)) if size < agreed)
     yield agreed
 
 
 def _farthest(search: PairSearch, asked: Asked) -> tuple[Trial, Unit, Unit]:
-    """The others, and the two canaries whose answers lie farthest apart where a run begins."""
+    """Find everybody else's rows and the two canaries whose answers lie farthest apart at the start of a run."""
     rng = np.random.default_rng(0)
     questions = StageQuestions(asked.setup, search.name, 0)
     queries = list(questions.queries(asked, questions.query(0).arrays, 0))
     for base in _others(search, asked, plain_trial(search, rng)):
-        units, tables = answerable(search, base, asked, rng, CANARIES)
+        units, tables = answerable(search, base, asked, rng, CANARIES_FACTOR)
         if len(units) < 2:
             continue
         # of L1 differences of one size noise hides those in a single number least
         apart, a, b = farthest([exact_answer(asked, queries, each) for each in tables], "l2")
         if apart > 0:
             return base, units[a], units[b]
-    raise TermsError(f"{search.name}: no record was found that moves its answers; nothing can be audited")
+    raise TermsError(f"{search.name}: no record changes this owner's answers, so there is nothing to audit")
 
 
 def _others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:

@@ -165,8 +165,8 @@ def audit_command(
 def agreements_in(terms: Terms) -> list[Terms]:
     """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
     first; what is learned after statistics depends on them, and is not known yet."""
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
+    from parley.tasks.column_statistics.terms import column_statistics_agreement
+    from parley.tasks.heterogeneity.run import heterogeneity_agreement, terms_after_heterogeneity
 
     if terms.privacy.scale_epsilon is not None:
         return [column_statistics_agreement(terms)]
@@ -257,7 +257,7 @@ def audit_model_file(
     as_json: bool,
 ) -> bool:
     """Attack a model, print what was found, and say whether every claim holds."""
-    from parley.audit.attacks.trained_model import LARGEST, audit_model, own_rows
+    from parley.audit.attacks.trained_model import MAX_SHADOW_ROWS, audit_model, own_rows
     from parley.data import read_table
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of
@@ -284,7 +284,7 @@ def audit_model_file(
     else:
         members, others = read_table(data), read_table(population)
     with progress_bar("shadow models") as progress:
-        audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or LARGEST)
+        audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or MAX_SHADOW_ROWS)
     if plot is not None:
         picture.save(own_figure(audit), plot)
     if report is not None:

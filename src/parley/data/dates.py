@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from parley.data.cells import cell_name, plain_name
-from parley.terms.columns import date_pattern
+from parley.terms.keys import date_pattern
 
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MONTH_NAMES = "january,february,march,april,may,june,july,august,september,october,november,december"

@@ -24,7 +24,7 @@ from parley.data.sources import Rows
 from parley.data.table import codes, days, numbers
 from parley.errors import DataError
 from parley.terms import Model
-from parley.terms.columns import Transform, domain, is_defined
+from parley.terms.keys import Transform, domain, is_defined
 from parley.validate import LARGEST, SMALLEST, Floats
 
 LN2 = 0.6931471805599453

@@ -25,7 +25,7 @@ from parley.data.tree_growing import with_forest
 from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC_SAMPLE = "public sample"

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from parley.data.rowwise import settle, sizes
 from parley.errors import DataError
-from parley.terms.model import MOST_NODES
+from parley.terms.keys import MOST_NODES
 from parley.validate import LARGEST, Floats
 
 ARRAY_PREFIX = "trees."  # of its arrays among public numbers

@@ -2,7 +2,7 @@
 are about; and all rows, part by part, in one fixed order.
 
 Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables,
-which have the same size, hold out the same places, and exactly as many as the terms say (`terms.checkable`): the choice
+which have the same size, hold out the same places, and exactly as many as the terms say (`terms.sections`): the choice
 tells nothing, and a mean over either part has a public number of rows. Where people are held out (`is_held_out`), a
 row's side follows from its own cell and the terms. How many rows are on a side is private, so every row keeps its place
 on both sides and counts 0 on one (`data.preparation`).

@@ -28,7 +28,7 @@ from parley.data.cells import (
 from parley.data.dates import day_number
 from parley.data.sources.source import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import Floats
 
 PERSON_NAME = "its person"  # what every row needs where people are told apart

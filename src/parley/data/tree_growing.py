@@ -14,7 +14,8 @@ from parley.data.forest import Forest, Integers, MarginForest, MarginLines, name
 from parley.data.preparation import Preparation
 from parley.data.public_numbers import PIN_AGAIN, TOLERANCE
 from parley.errors import DataError, StalePinsError
-from parley.terms.model import Model, Trees
+from parley.terms.keys import Trees
+from parley.terms.model import Model
 from parley.validate import Floats
 
 COLUMN_SHARE = (

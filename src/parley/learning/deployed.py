@@ -44,15 +44,15 @@ class Peers(Exchange, Protocol):
 
     @property
     def heads(self) -> Mapping[str, Head]:
-        """Where the owners' ledgers ended when they were last heard."""
+        """Where the owners' ledgers ended when they were last reached."""
         ...
 
     def spent(self, name: str) -> float | None:
-        """What an owner has spent by its own last word; None if it said none."""
+        """What an owner spent by its own last statement; None if it made none."""
         ...
 
     def catch_up(self) -> list[str]:
-        """Hear once more from owners that were late: they have spent, too. Who cannot be reached is named."""
+        """Reach late owners once more, because they have spent too; return the names of those who cannot be reached."""
         ...
 
 
@@ -71,21 +71,21 @@ class DeployedRun:
         return self.algorithm.start(starting_point(self.setup))
 
     def begin(self, resume: bool) -> Checkpoint:
-        """Where to begin: at the start, or where the checkpoint stands."""
+        """Begin at the start, or where the checkpoint stands."""
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start, {}, {})
         if not resume:
-            raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
+            raise SettingError(f"{self.checkpoint}: a run under these terms was started before; --resume continues it")
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start, Watch(self.setup).memory())
 
     def finished(self, begin: Checkpoint) -> bool:
-        """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
+        """Whether no owner needs to be asked any more: all rounds are done, and no score was agreed on."""
         return begin.state.round > self.algorithm.horizon + (self.setup.terms.privacy.score_epsilon is not None)
 
 
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
-    """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in
-    the last round."""
+    """Fix everything before the first question, for a learner without a table. Terms that limit nothing are refused
+    now, not in the last round."""
     terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
@@ -104,7 +104,7 @@ class KeptRun:
         self.watch = Watch(deployed.setup, begin.watched)
 
     def rounds(self, progress: Callable[[State], None]) -> State:
-        """All rounds from where it begins."""
+        """Run all remaining rounds."""
 
         def after_round(state: State, answers: Sequence[Answer]) -> None:
             self.aborted += [] if answers or not self._deployed.setup.schedule.waits else [state.round - 1]
@@ -115,19 +115,24 @@ class KeptRun:
 
         setup = self._deployed.setup
         return run(
-            self._deployed.algorithm, self._peers, setup.aggregation, Asker.of(setup), self._begin.state, after_round
+            self._deployed.algorithm,
+            self._peers,
+            setup.aggregation,
+            Asker.from_setup(setup),
+            self._begin.state,
+            after_round,
         )
 
     def catch_up(self, final: State) -> list[str]:
-        """Hear once more from who was late, and keep what they said; who cannot be reached is named."""
-        unheard = self._peers.catch_up()
+        """Reach late owners once more and store what they state; return the names of those who cannot be reached."""
+        missing_owners = self._peers.catch_up()
         # somebody was asked since the last round: for a score, or why it was late
         if not self._deployed.finished(self._begin):
             self._store(final)
-        return unheard
+        return missing_owners
 
     def last_spent(self) -> dict[str, float]:
-        """What every owner had spent by its own last word."""
+        """What each owner had spent by its own last statement."""
         names = self._deployed.setup.schedule.names
         reported = {name: spent for name in names if (spent := self._peers.spent(name)) is not None}
         return {**self._begin.spent, **reported}
@@ -147,8 +152,8 @@ def learn(
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
 ) -> tuple[Result, list[str]]:
-    """All rounds from `begin` on, then the score if one is agreed on: the result, and who may have spent more than it
-    could be asked about.
+    """Run all rounds from `begin` on, then ask for the score if one is agreed on. Return the result, and the owners who
+    may have spent more than they could be asked about.
 
     The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its
     score asks the same question again. `own` is the learner's own agreement if it owns a table too.
@@ -161,7 +166,7 @@ def learn(
     if deployed.model is not None:
         make_model(setup.preparation, theta, setup.hash, True, posterior).save(deployed.model)
     scores = ask_scores(setup, setup.aggregation, peers, theta)
-    unheard = kept.catch_up(final)
+    missing_owners = kept.catch_up(final)
     spent = kept.last_spent()
     result = make_result(
         setup,
@@ -190,14 +195,13 @@ def learn(
         notices=kept.watch.notices(),
         seconds=time.perf_counter() - began,
     )
-    return result, unheard
+    return result, missing_owners
 
 
 def open_federation(
     run: "DeployedRun", begin: "Checkpoint", owners: Path, deadline: float, warn: Callable[[str], None]
 ) -> tuple["Federation", "Agreement | None"]:
-    """Connections to everybody that a run asks, and the learner's own agreement if it is an owner with its table
-    here."""
+    """Connect to everybody that a run asks; also return the learner's own agreement if it owns a table here."""
     from parley.network.exchange.federation import Federation
 
     terms = run.setup.terms
@@ -217,7 +221,7 @@ def open_federation(
 
 
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
-    """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
+    """Find everybody to ask, and the learner's own agreement if it owns a table here."""
     from parley.network.exchange.remote import LocalOwner, remote_owner
     from parley.network.identity.certificates import check_identity, revoked_serials
     from parley.network.identity.settings import Pinned, load_addresses, load_owner
@@ -252,7 +256,7 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
 
 
 def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
-    """The hosts that the terms name, in their order."""
+    """Find the hosts named in the terms, in their order."""
     from parley.network.exchange.host_connections import HostConnections
     from parley.network.identity.settings import load_addresses
 
@@ -273,7 +277,7 @@ class Asked:
     spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
     released: bool
     seconds: float
-    unheard: tuple[str, ...] = ()  # owners elsewhere that were not heard of at the end
+    missing_owners: tuple[str, ...] = ()  # owners elsewhere that were not heard of at the end
 
 
 def ask_here(
@@ -297,7 +301,7 @@ def ask_here(
             algorithm,
             exchange,
             aggregation_of(terms),
-            Asker.of(setup),
+            Asker.from_setup(setup),
             algorithm.start(origin, shape),
             lambda state, _: progress(state.round - 1, algorithm.horizon),
         )
@@ -308,9 +312,9 @@ def ask_here(
 def ask_elsewhere(
     deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
 ) -> Asked:
-    """The same of owners behind daemons, by the algorithm of the prepared run."""
+    """Ask owners behind daemons by the algorithm of the prepared run."""
     began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)
-    unheard, spent = kept.catch_up(final), kept.last_spent()
-    said = {name: spent.get(name) for name in deployed.setup.schedule.names}
-    return Asked(deployed.setup, final, said, True, time.perf_counter() - began, tuple(unheard))
+    missing_owners, spent = kept.catch_up(final), kept.last_spent()
+    spent_by_owner = {name: spent.get(name) for name in deployed.setup.schedule.names}
+    return Asked(deployed.setup, final, spent_by_owner, True, time.perf_counter() - began, tuple(missing_owners))

@@ -30,8 +30,8 @@ import numpy as np
 from parley.data import Preparation, Summable
 from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import TermsError
+from parley.losses.loss import Limits, RecordBound
 from parley.losses.objective import EmpiricalRisk
-from parley.losses.record_bound import Limits, RecordBound
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT_ROUNDOFF
-from parley.losses.record_bound import RecordBound, tightest
+from parley.losses.loss import RecordBound, tightest
 from parley.privacy.mechanisms import Norm
 from parley.validate import SMALLEST, Floats
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.losses.class_loss import ClassLoss
-from parley.losses.loss import Loss
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound
+from parley.losses.loss import ClipNorm, Limits, Loss, RecordBound
 from parley.validate import Floats
 
 LARGEST_HESSIAN = 600  # parameters up to which the second derivative of several classes is written out

@@ -35,8 +35,8 @@ from scipy.optimize import brentq, minimize_scalar
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.errors import GuaranteeError, TermsError
+from parley.losses.loss import RecordBound
 from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk
-from parley.losses.record_bound import RecordBound
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, near_normal
 from parley.validate import SMALLEST, Floats
 

@@ -29,8 +29,8 @@ def facts(terms: Terms) -> list[dict[str, Any]]:
     return [{"name": host.name, "roles": roles(terms, host), "key": host.key} for host in terms.hosts]
 
 
-def words(terms: Terms) -> str:
-    """The hosts by name, and what else each of them is."""
+def host_names(terms: Terms) -> str:
+    """Return the hosts by name, and what else each of them is."""
     return listed([_named(terms, host) for host in terms.hosts])
 
 
@@ -46,8 +46,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
         found.append(
             TermsWarning(
                 "hosts",
-                f"The learner, {printable(learners[0].name)}, is one of the {many} hosts: with {more}, {others}, it "
-                "reads every owner's exact sums, without noise.",
+                f"The learner, {printable(learners[0].name)}, is one of the {many} hosts. Together with {more}, "
+                f"{others}, it can read every owner's exact sums, without noise.",
             )
         )
     if owners:
@@ -56,9 +56,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
         found.append(
             TermsWarning(
                 "hosts",
-                f"{who} among the hosts ({names}). The guarantee holds while no two hosts act together, and a host "
-                f"that is an owner too is not one of the owners who may: with {other} it reads every owner's exact "
-                "sums.",
+                f"{who} among the hosts ({names}). The guarantee holds as long as no two hosts act together, and an "
+                f"owner that hosts counts as a host. Together with {other} it can read every owner's exact sums.",
             )
         )
     return found
@@ -73,10 +72,9 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
     return [
         TermsWarning(
             "hosts.key",
-            f"Neither the terms nor {place} say which key {listed(unknown)} must show. Whoever holds the authority's "
-            "key can certify itself under these names, be sent what two hosts are sent, and read exact sums without "
-            "noise. Compare fingerprints over the phone (parley certs show) and put them into the terms, or into "
-            f"{place}.",
+            f"Neither the terms nor {place} give the key of {listed(unknown)}. Whoever holds the authority's key can "
+            "certify itself under these names, receive what two hosts receive, and read exact sums without noise. "
+            f"Compare fingerprints over the phone (parley certs show) and write them into the terms or into {place}.",
         )
     ]
 
@@ -109,22 +107,22 @@ def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
 
 def _whole(found: Mapping[str, Any]) -> str:
     return (
-        f"What your answer as a whole counts at most: {number(found['clip'])} in {found['norm'].upper()}, by "
-        f"privacy.clip (parameters: {_box(found)}). All of your rows together move"
+        f"Bound on your whole answer: {number(found['clip'])} in {found['norm'].upper()}, from privacy.clip "
+        f"(parameters: {_box(found)}). All of your rows together change"
     )
 
 
 def _of_records(agreement: Agreement, found: Mapping[str, Any]) -> str:
     task = agreement.setup.task
     if found["record_bound"] is None:
-        return f"A {task.unit} moves"
-    by = "one leaf a tree" if found["leaves"] is not None else "what public rows reach"
+        return f"A {task.unit} changes"
+    by = "one leaf per tree" if found["leaves"] is not None else "the range of the public rows"
     by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else by
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     return (
-        f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by "
-        f"{by} (clip: {clip}; weights: {weights or '1 for all'}; parameters: {_box(found)}). A {task.unit} moves"
+        f"Bound on one {task.record}: {number(found['record_bound'])} in {found['norm'].upper()}, from {by} (clip: "
+        f"{clip}; class weights: {weights or '1 for all'}; parameters: {_box(found)}). A {task.unit} changes"
     )
 
 
@@ -137,12 +135,12 @@ def place_warnings(columns: Sequence[str]) -> list[TermsWarning]:
     if not columns:
         return []
     listed = ", ".join(printable(column) for column in columns)
-    said = (
-        f"The rows of your table stand in the order of {listed}, after which its folders are named. Somebody with "
-        "another value there would stand elsewhere and move the rows between: these columns count as public, and the "
-        "promise is about all others."
+    sentence = (
+        f"The rows of your table are ordered by {listed}, which its folders are named after. Another value there would "
+        "put a row elsewhere and move the rows in between. So these columns count as public, and the promise is about "
+        "all others."
     )
-    return [TermsWarning("owners.data", said)]
+    return [TermsWarning("owners.data", sentence)]
 
 
 Cost = TypeVar("Cost", float, Fraction)
@@ -240,13 +238,13 @@ def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
     whole = terms.privacy.unit == OWNER
     about = "your table" if whole else f"a {unit}"
     if found.mutual_information is None:
-        return f"How many bits become known about {about} is not bounded by these terms."
+        return f"These terms do not bound how many bits can be learned about {about}."
     knows = "all other owners' tables" if whole else "everybody else's records"
     copies = terms.privacy.shared_records
-    others = "" if copies == 1 else f", and from other owners' about the same records ({copies} owners may hold them),"
+    others = "" if copies == 1 else f" and those of other owners about the same records ({copies} may hold them)"
     bits, factor = number(found.mutual_information, 3, "above"), found.guess_factor
-    guess = "" if factor is None else f", and no guess becomes likelier by more than {number(factor, 3, 'above')} times"
+    guess = "" if factor is None else f" No guess becomes more than {number(factor, 3, 'above')} times as likely."
     return (
-        f"From the answers under these terms{others} whoever knows {knows} learns at most {bits} bits about {about}, "
-        f"on average over what it may be (mutual information){guess}. What other terms release comes on top."
+        f"From the answers under these terms{others}, someone who knows {knows} learns at most {bits} bits about "
+        f"{about}, on average over what it may hold (mutual information).{guess} What other terms release adds to this."
     )

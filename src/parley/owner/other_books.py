@@ -248,13 +248,13 @@ class OtherBooks:
     def sentence(self) -> str:
         """What was found, and what was promised and spent there."""
         shared = "the same table as" if self.same else "a table with some of the same rows or people as"
-        found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s: "
+        found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s."
         if self.reserved is None:
-            return f"{found}it is not there any more, and nobody can tell what was spent by it."
+            return f"{found} It is not there any more, so nobody can tell what it spent."
         epsilon, delta = (number(each, side="above") for each in self.reserved)
         return (
-            f"{found}ε = {epsilon}, δ = {delta} is promised there, ε = {number(self.spent, side='above')} of it "
-            "spent. A release by another ledger comes on top of that."
+            f"{found} It reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} of it. A "
+            "release by another ledger adds to that."
         )
 
 
@@ -290,11 +290,11 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
     if anyway and not same:
         return ANSWERED
     advice = (
-        "Release by that ledger: a table has one lifetime budget. If there is to be a second one, say why "
+        "Release by that ledger, because a table has one lifetime budget. If there must be a second one, say why "
         "(--other-books REASON); the reason is kept in the ledger"
         if same
-        else "If they are other people, say so: --other-books REASON, which is kept in the ledger, or for parley train "
-        "--anyway"
+        else "If they are other people, say so with --other-books REASON, which is kept in the ledger (for parley "
+        "train: --anyway)"
     )
     raise OtherBooksError(f"{(same or found)[0].sentence} {advice}. Nothing was spent")
 

@@ -64,7 +64,7 @@ class Stage:
 
     Formal guarantee: k answers, the last of them to round r, cost at most what `series` says of `uses`(r, k) releases.
     Where the answers of an epoch are about disjoint rows, all of an epoch cost a person no more than one release
-    (`queries.minibatch`, `accounting.in_pieces`); k answers fall into at most k epochs, and into no more than there
+    (`queries.gradient`, `accounting.in_pieces`); k answers fall into at most k epochs, and into no more than there
     were turns in until round r.
     """
 

@@ -131,7 +131,7 @@ class Task(ABC):
         missing, rows = train.untargeted + held_out.untargeted, len(train) + len(held_out)
         if agreement.setup.terms.model.holdout_by is not None:  # every row counts 0 on one side
             missing, rows = missing - len(train), len(train)
-        return missing, rows, "rows have no target: they count, and contribute nothing"
+        return missing, rows, "rows have no target: they count as records and contribute nothing"
 
     # How it runs
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> "JointModel":

@@ -14,7 +14,7 @@ from parley.report.words import interview as words
 from parley.studio.form import decimal, whole
 from parley.studio.pages import TABLES, Studio
 from parley.terms.catalogue import MODELS
-from parley.terms.columns import date_pattern
+from parley.terms.keys import date_pattern
 
 Given = Sequence[tuple[str, str]]  # a form's fields
 MOST_COLUMNS = 200  # that are shown

@@ -63,7 +63,7 @@ def _books(studio: Studio, terms: Terms, asked: Mapping[str, str]) -> list[str]:
 def _other_books(studio: Studio, terms: Terms, asked: Mapping[str, str]) -> list[str]:
     """Which other ledgers this account has for the tables, or for some of their people."""
     from parley.learning.owners import other_books_here
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+    from parley.tasks.column_statistics.terms import column_statistics_agreement
 
     agreed = column_statistics_agreement(terms) if _asks_scales(terms) else terms
     found = other_books_here(agreed, _ledgers(studio, asked))
@@ -76,7 +76,7 @@ def _model_rows(terms: Terms) -> list[list[str]]:
 
 
 def _scale_rows(terms: Terms) -> list[list[str]]:
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+    from parley.tasks.column_statistics.terms import column_statistics_agreement
 
     asked, rows = column_statistics_agreement(terms), [["owner", "records", "ε that it spends", "δ that it spends"]]
     rows[0].append("ε that is left to learn with")
@@ -95,9 +95,9 @@ def _seen(terms: Terms) -> str:
     """What can be seen of columns through the noise, as `parley scales` says it."""
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
     from parley.tasks.column_statistics.commands import noise_words
     from parley.tasks.column_statistics.run import sight
+    from parley.tasks.column_statistics.terms import column_statistics_agreement
 
     asked = column_statistics_agreement(terms)
     example = None if terms.model.features is not None else open_owners(terms)[0].example
@@ -197,8 +197,8 @@ def _require_scales(studio: Studio, terms: Terms, form: Mapping[str, str]) -> No
     """Refuse scales that would be paid for in vain, by what is public, and ledgers without room for them and learning;
     the command looks at the tables, too, before it debits anything."""
     from parley.learning.owners import open_owners, require_ledgers, require_room
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
     from parley.tasks.column_statistics.run import require_learnable
+    from parley.tasks.column_statistics.terms import column_statistics_agreement
 
     here = _where(form) == HERE
     require_learnable(terms, open_owners(terms)[0].example if here and terms.model.features is None else None)

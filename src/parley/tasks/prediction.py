@@ -50,7 +50,7 @@ class Prediction(BoundedRecords):
     def purpose(self, agreement: Agreement) -> list[str]:
         """From which columns what is predicted, and what becomes of their cells."""
         said = f"Model: {self.about(agreement)}{_classes(agreement)}."
-        return [said, *_cells(agreement), "A row without a target counts, and contributes nothing."]
+        return [said, *_cells(agreement), "A row without a target counts as a record and contributes nothing."]
 
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
         from parley.learning.outcome.model import prediction_model
@@ -110,32 +110,32 @@ def _cells(agreement: Agreement) -> list[str]:
     sentences = (
         *coded.items(),
         ("Missing cells are filled with public numbers and marked in", filled),
-        ("Transformed first:", changed),
+        ("Transformed before use:", changed),
     )
     said += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
     forest, model = preparation.forest, agreement.setup.terms.model
     if forest is not None:
         origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
         origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
-        lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
+        coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
         if isinstance(forest, MarginLines):
             said.append(
-                "Then the columns of a record are centred and scaled, and cut where public rows end. What "
-                f"{counted(forest.margin.trees, 'tree')} say of it is one column more for each outcome ({origin}). "
-                f"It measures at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
+                "The columns of a record are then centred, scaled, and clipped to where public rows end. What "
+                f"{counted(forest.margin.trees, 'tree')} predict for it is one more column per outcome ({origin}). The "
+                f"norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
             )
-            return [*said, "Training begins at what the trees say, and a penalty pulls there."]
+            return [*said, "Training starts at what the trees predict, and a penalty pulls towards it."]
         said.append(
-            f"Then a record {lies} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} leaves in "
-            "all), and 0 in all others: it measures that much, whatever its cells hold."
+            f"A record is then {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
+            "leaves in all), and 0 in all other leaves. That bounds its norm, whatever its cells hold."
         )
         if isinstance(forest, MarginForest):
             said.append(
-                f"What {forest.margin.trees:,} more trees say of it is added up, a public margin: one column for each "
-                f"outcome, of at most {float(forest.sizes[forest.trees :].max()):.2g}, whose weight stays as it is."
+                f"What {forest.margin.trees:,} more trees predict for it is added up as a public margin: one column "
+                f"per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a fixed weight."
             )
         if preparation.origin is not None:
-            said.append("Training begins at their public leaf values, and a penalty pulls there.")
+            said.append("Training starts at their public leaf values, and a penalty pulls towards them.")
     return said
 
 
@@ -143,7 +143,7 @@ def _tree_origin(model: Model) -> str:
     """Who grew the trees."""
     if model.preparation is None:
         return "grown on the public sample"
-    return "from the pinned file, which whoever wrote the terms made; whether this machine grows them is said below"
+    return "from the pinned file that came with the terms; below it says whether this machine grows the same"
 
 
 def _classes(agreement: Agreement) -> str:

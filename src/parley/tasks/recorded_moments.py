@@ -12,8 +12,8 @@ from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.data.sources import Rows
 from parley.data.table import groups
 from parley.losses import RecordBound
+from parley.losses.loss import tightest
 from parley.losses.moments import moments_sensitivity
-from parley.losses.record_bound import tightest
 from parley.numerals import number
 from parley.owner.disclosure import covering_epsilon
 from parley.privacy.accounting.meaning import gaussian_group_delta, group_delta

@@ -20,7 +20,6 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
-from parley.terms.checkable import held_out_records, training_records
 from parley.terms.error_sentences import explained
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise, read_model, section_of
@@ -36,10 +35,10 @@ from parley.terms.privacy_checks import (
     check_differences,
     check_hosts,
     check_owner_unit,
+    check_question,
     check_scales,
     check_score,
 )
-from parley.terms.questions import check_question
 from parley.terms.rules import (
     following,
     following_owners,
@@ -48,8 +47,19 @@ from parley.terms.rules import (
     require_own_algorithm,
     require_read,
 )
-from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
-from parley.terms.study_noise import UNRELEASED, check_study_noise
+from parley.terms.sections import (
+    EACH_OWNER,
+    RECORD,
+    UNRELEASED,
+    Aggregation,
+    Host,
+    Learning,
+    OwnerTerms,
+    Privacy,
+    check_study_noise,
+    held_out_records,
+    training_records,
+)
 from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
@@ -317,20 +327,18 @@ class Terms(Section):
     @property
     def score_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside for one score of the finished model; 0: none was agreed on."""
-        return Fraction(0) if self.privacy.score_epsilon is None else Fraction(str(self.privacy.score_epsilon))
+        return _as_written(self.privacy.score_epsilon or 0)
 
     @property
     def scale_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside for scales, to be asked before anything is learned; 0: none."""
-        return Fraction(0) if self.privacy.scale_epsilon is None else Fraction(str(self.privacy.scale_epsilon))
+        return _as_written(self.privacy.scale_epsilon or 0)
 
     @property
     def difference_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside to tell how much owners differ, before anything is learned; 0:
         none."""
-        return (
-            Fraction(0) if self.privacy.difference_epsilon is None else Fraction(str(self.privacy.difference_epsilon))
-        )
+        return _as_written(self.privacy.difference_epsilon or 0)
 
     def training_epsilon(self, name: str) -> Fraction:
         """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as
@@ -345,7 +353,7 @@ class Terms(Section):
     @cached_property
     def common_epsilon(self) -> Fraction:
         """The smallest epsilon of all owners."""
-        return min(Fraction(str(owner.epsilon)) for owner in self.owners)
+        return min(_as_written(owner.epsilon) for owner in self.owners)
 
     @property
     def rounds(self) -> int:

@@ -8,8 +8,7 @@ from typing import Any
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS
 from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model, kinds_with, section_of
-from parley.terms.sections import PARTY, Aggregation, Host, Learning, OwnerTerms, Privacy, PrivacyCost
-from parley.terms.study_noise import WHY
+from parley.terms.sections import PARTY, WHY, Aggregation, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
 MOST = 20  # errors that are explained: nobody reads more at once, and each takes its time

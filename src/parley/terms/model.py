@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
-from parley.terms.columns import Basis, Coding, DateFormat, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import (
     RANGE,
+    Basis,
     Bearable,
+    Coding,
     Count,
+    DateFormat,
     Interval,
+    Missing,
+    Name,
     NonNegative,
     Positive,
     Section,
+    Transform,
+    Trees,
+    domain,
+    is_defined,
     listed,
     looked_up,
     one_of,
@@ -28,50 +36,13 @@ from parley.terms.keys import (
 from parley.validate import SMALLEST, in_range
 
 if TYPE_CHECKING:
-    from parley.terms.checkable import CheckableTerms
+    from parley.terms.sections import CheckableTerms
 
 
 CUT = ("bins", "hinges")  # columns that `bins` cuts
 # columns, the key that says more, what it usually is
 BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
-MOST_NODES = 200_000  # of the trees in a file
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
-
-
-class Trees(Section):
-    """Boosted trees that are grown on the public sample: each leaf is a column of 0 and 1."""
-
-    count: Annotated[int, Field(ge=1, le=1000, strict=True)] = 100
-    leaves: Annotated[int, Field(ge=2, le=64, strict=True)] = 8  # of a tree, at most
-    smallest: Count = 10  # rows of the public sample in a leaf, at least
-    rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
-    rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
-    # trees, the first, whose leaves are columns; what the others say is a margin. 0: all do, beside straight lines
-    refitted: Annotated[int, Field(ge=0, strict=True)] | None = None
-
-    @model_validator(mode="after")
-    def _some_refitted(self) -> Self:
-        if self.refitted is not None and not self.refitted < self.count:
-            raise ValueError("refitted|expected fewer trees than count; leave the key out for all of them")
-        return self
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """How many trees become columns, the constant as one, then how many are added up, if any are."""
-        return (self.count,) if self.refitted is None else (max(self.refitted, 1), self.count - self.refitted)
-
-    def too_many(self, outcomes: int) -> str | None:
-        """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
-        nodes = self.count * outcomes * (2 * self.leaves - 1)
-        if nodes <= MOST_NODES:
-            return None
-        each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
-        return (
-            f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
-            f"and no more than {MOST_NODES:,} are read from a file"
-        )
-
 
 UNSAID: Collection[Any] = (None, {}, (), "integer", "refuse")  # values of keys that say nothing
 

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from parley.terms.columns import Name
-from parley.terms.keys import Positive
+from parley.terms.keys import Name, Positive
 from parley.terms.model import Model
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from parley.terms.catalogue import AGGREGATION_RULES, PREDICTION
-from parley.terms.checkable import CheckableTerms, training_records
 from parley.terms.keys import Section
+from parley.terms.sections import CheckableTerms, training_records
 
 MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 

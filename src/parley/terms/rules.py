@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parley.errors import SettingError
 from parley.terms.catalogue import ALGORITHMS, MODELS, PREDICTION, TASKS, AlgorithmFacts
 from parley.terms.keys import listed, looked_up
 
-# Types of who calls these rules, and is not imported here:
-Terms = Any  # terms.checkable.CheckableTerms
-Learning = Any  # terms.sections.Learning
+if TYPE_CHECKING:
+    from parley.terms.sections import CheckableTerms, Learning
 
 SOME_READ = {  # keys that mean something to some algorithms alone
     "learning": (
@@ -56,17 +55,17 @@ class AlgorithmRules:
         said = {key: value for key, value in content.items() if not isinstance(value, str) or meant.get(key) != value}
         return {"horizon": self.rounds, **said}
 
-    def check_learning(self, learning: Learning) -> None:
+    def check_learning(self, learning: "Learning") -> None:
         """Refuse a section `[learning]` that does not make sense by itself."""
 
-    def check(self, terms: Terms) -> None:
+    def check(self, terms: "CheckableTerms") -> None:
         """Refuse terms whose sections do not fit together."""
 
-    def rounds_a_step(self, learning: Learning) -> int:
+    def rounds_a_step(self, learning: "Learning") -> int:
         """The number of rounds that make one step of the algorithm."""
         return 1
 
-    def step_unit(self, learning: Learning, horizon: int) -> float:
+    def step_unit(self, learning: "Learning", horizon: int) -> float:
         """The `step` with which the first of so many rounds moves by one gradient."""
         return 1.0
 
@@ -92,7 +91,7 @@ class OneRelease(AlgorithmRules):
     clips_gradients: ClassVar[bool] = False
     repeatable: ClassVar[bool] = False  # whether several rounds may be asked all the same, to be averaged
 
-    def check_learning(self, learning: Learning) -> None:
+    def check_learning(self, learning: "Learning") -> None:
         if learning.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if not self.repeatable and learning.horizon != 1:
@@ -102,7 +101,7 @@ class OneRelease(AlgorithmRules):
         if learning.start is not None:
             raise ValueError("start|expected none: statistics are solved, not stepped towards")
 
-    def check(self, terms: Terms) -> None:
+    def check(self, terms: "CheckableTerms") -> None:
         if self.repeatable:
             return
         if terms.learning.straggler == "skip":

@@ -18,10 +18,11 @@ from parley.audit.attacks.membership import ATTACKS, Game, infer_members, judged
 from parley.audit.attacks.shadow import (
     Evidence,
     TrainedByTerms,
+    joined,
     many_optima,
     model_evidence,
-    of_estimator,
     random_tables,
+    said_by,
     without_privacy,
 )
 from parley.audit.attacks.trained_model import audit_model
@@ -142,6 +143,21 @@ def test_intervals_of_a_mean_hold():
         assert (low <= means).all()
         assert (high >= means).all()
     assert [float(end[0]) for end in mean_ends(np.array([0.0]), 10, 0.1)] == pytest.approx([0, 1 - 0.1**0.1])
+
+
+def of_estimator(make, X, y, seed=0):
+    """Training of anything with `fit` and `predict_proba` or `predict`, one table after the other; X is an array or a
+    table, y [rows] classes or numbers."""
+
+    def fitted(tables):
+        models, rng = [], np.random.default_rng(seed)
+        for table in tables:
+            places = rng.permutation(np.flatnonzero(table))
+            part = X[places] if isinstance(X, np.ndarray) else X.iloc[places]
+            models.append(said_by(make().fit(part, y[places]), X, y))
+        return joined(models)
+
+    return fitted
 
 
 def test_anything_that_fits_and_predicts_can_be_attacked():

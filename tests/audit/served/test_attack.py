@@ -167,7 +167,7 @@ def test_a_daemon_that_somebody_else_started(tmp_path):
         verdict = audit_address(small, "b", tmp_path / "audit", address)
     assert verdict.holds
     assert verdict.noise is None  # one round has no second
-    with pytest.raises(SettingError, match="exists already"):
+    with pytest.raises(SettingError, match="already exists"):
         prepare(small, "b", tmp_path / "audit", "127.0.0.1:0")
 
 
@@ -204,7 +204,7 @@ def test_tables_are_counted_together(tmp_path, monkeypatch):
 
 def test_terms_by_which_nobody_else_is_served_are_refused(tmp_path):
     own = make_terms(100, 80, learning__learner="a")
-    with pytest.raises(TermsError, match="a learner that is not this owner"):
+    with pytest.raises(TermsError, match="expected terms with another learner"):
         prepare(own, "a", tmp_path / "audit", "127.0.0.1:0")
     with pytest.raises(SettingError, match="cannot be started"):
         audit_served(make_terms(100), "a", tmp_path / "audit", program=("/no/such/parley",))
@@ -285,7 +285,7 @@ def test_the_command_starts_the_real_program_and_prints_what_it_found(tmp_path, 
     assert '"stopped"' in (tmp_path / "audit/table-1/owner/daemon.log").read_text()  # nothing is left running
     again = typed("audit", "terms.toml", "--served", "audit")
     assert again.code == 2
-    assert "exists already" in again.err
+    assert "already exists" in again.err
 
 
 def test_the_command_prepares_and_attacks_what_somebody_else_serves(tmp_path, monkeypatch):

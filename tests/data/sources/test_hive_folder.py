@@ -93,7 +93,7 @@ def test_a_release_from_a_hive_folder_is_that_of_a_flat_one(tmp_path):
     owner = parley.Owner("a", tmp_path / "hive", ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     said = [warning.sentence for warning in find_warnings(owner, owner.prepare(terms))]
     assert place_warnings(["x2"])[0].sentence in said
-    assert "in the order of x2" in place_warnings(["x2"])[0].sentence
+    assert "ordered by x2" in place_warnings(["x2"])[0].sentence
     owner.ledger.close()
 
 

@@ -152,7 +152,7 @@ def test_settings_and_terms_keep_an_address_as_it_is(store, tables, tmp_path):
     terms = make_terms(400).changed(owners={"a": {"data": address}})
     write_terms(terms, tmp_path / "terms.toml")
     assert load_terms(tmp_path / "terms.toml").owners[0].data == address
-    with pytest.raises(SettingError, match="opened the books"):
+    with pytest.raises(SettingError, match="already has a ledger"):
         open_ledger(tmp_path / "again", "a", Path(address), 1.0, 0.0, "127.0.0.1:0")
 
 

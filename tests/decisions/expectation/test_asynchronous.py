@@ -40,7 +40,7 @@ def test_the_forecast_is_a_run_on_the_pilot_and_meets_many_runs():
     expected = forecast(terms, pilot=table, resamples=2)
     assert expected.method == "pilot-run"
     assert len(expected.path) == 18
-    assert any("all owners give their last at the same time" in warning for warning in expected.warnings)
+    assert any("all owners finish at the same time" in warning for warning in expected.warnings)
     runs = parley.train(terms, [parley.Owner(name, table) for name in "ab"], replicates=500, seed=1).path[-1]
     error = runs.std(ddof=1) * (1 / 500 + 1 / 96) ** 0.5
     assert abs(runs.mean() - expected.path[-1]) < 4 * error
@@ -59,7 +59,7 @@ def test_an_owner_with_fewer_answers_is_not_taken_for_a_quieter_one():
 def test_plans_and_negotiations_say_that_they_are_for_rounds_that_wait():
     with pytest.raises(SettingError, match="plan without the key"):
         plan(slow_terms(), pilot=regression_table(200, 1))
-    with pytest.raises(SettingError, match="negotiate without the key"):
+    with pytest.raises(SettingError, match="remove it to negotiate"):
         noise_law(slow_terms(), (0.1, 10.0))
 
 

@@ -79,7 +79,7 @@ def test_missing_stakes_are_named():
         negotiate(make_terms(300, 400), PILOT)
     with pytest.raises(DataError, match="public knowledge"):
         negotiate(priced_terms(300, 400))
-    with pytest.raises(SettingError, match="takes two"):
+    with pytest.raises(SettingError, match="needs two"):
         negotiate(priced_terms(300), PILOT, target=1.0)
     with pytest.raises(SettingError, match="target = nan"):
         negotiate(priced_terms(300, 400), PILOT, target=float("nan"))

@@ -10,7 +10,7 @@ import pytest
 
 import parley
 from parley.decisions.knowledge import cross_fit as growing
-from parley.decisions.knowledge.cross_fit import LARGE, with_best_growth
+from parley.decisions.knowledge.cross_fit import LARGE_TREES, with_best_growth
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.errors import DataError
 from parley.protocol.setup import pin, resolve
@@ -40,12 +40,12 @@ def terms(folder, epsilon=4.0, noise=0.02, public=PUBLIC, **trees):
     return parley.Terms.from_dict({"model": model, "learning": learning, "privacy": privacy, "owners": owners})
 
 
-@pytest.mark.parametrize(("noise", "taken"), [(0.02, LARGE["refitted"]), (2.0, None)])
+@pytest.mark.parametrize(("noise", "taken"), [(0.02, LARGE_TREES["refitted"]), (2.0, None)])
 def test_a_margin_is_taken_where_public_rows_speak_for_it(tmp_path, monkeypatch, noise, taken):
     monkeypatch.setattr(growing, "CHOOSING", 2)
     found = with_best_growth(terms(tmp_path, noise=noise, public=1200)).model.trees
     assert found.refitted == taken
-    assert (found.count, found.leaves) == ((LARGE["count"], LARGE["leaves"]) if taken else (100, 8))
+    assert (found.count, found.leaves) == ((LARGE_TREES["count"], LARGE_TREES["leaves"]) if taken else (100, 8))
 
 
 def test_trees_of_a_size_that_somebody_chose_are_not_made_larger(tmp_path, monkeypatch):

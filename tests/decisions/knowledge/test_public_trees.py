@@ -13,7 +13,7 @@ import parley
 from parley.cli.app import app
 from parley.data.blocks import Remembered
 from parley.decisions.games.stakes import stakes
-from parley.decisions.knowledge.baselines import FEW_FOLDS, PARTS, _losses, public_trees, trees_alone
+from parley.decisions.knowledge.baselines import PART_FOLDS, SAMPLE_PARTS, _losses, public_trees, trees_alone
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.outlook.inside_view import inside_view
 from parley.decisions.outlook.worth import worth
@@ -75,7 +75,7 @@ def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkey
 
     first, times = found(steps(60)), len(grown)
     # the first fold twice: it says that more iterations pay; a mutant that mixes up leaves or folds has fewer
-    assert times == 2 * (FOLDS + 1) + len(PARTS) * FEW_FOLDS
+    assert times == 2 * (FOLDS + 1) + len(SAMPLE_PARTS) * PART_FOLDS
     assert found(steps(60)).gain == first.gain
     assert len(grown) == times
     moved = steps(60).assign(x2=lambda table: -table["x2"])
@@ -100,7 +100,7 @@ def test_costs_of_the_sample_and_of_owners_are_what_fresh_rows_show(tmp_path, tu
 
         def rows_of(table, pilot=pilot, preparation=preparation, plain=plain):
             design = preparation.design(table, "fresh")
-            return TreeRows.of(pilot.objective, preparation, design, plain.matrix(table, "fresh"))
+            return TreeRows.from_design(pilot.objective, preparation, design, plain.matrix(table, "fresh"))
 
         judged = rows_of(fresh)
         for size in (100, 400, 1500):

@@ -36,7 +36,7 @@ class Table:
     asked: list
     draws: int = 1  # each by a law of its own
 
-    def of(self, members):
+    def for_members(self, members):
         return replace(self, members=members)
 
     @property
@@ -60,7 +60,7 @@ class Table:
 def ruled(names, gaining, sizes=None):
     terms = make_terms(*(sizes or (100 * 4**place for place in range(len(names)))))
     law = Table(gaining, names, np.ones(len(names), bool), [])
-    return Outlook.of(terms, [law]), law.asked
+    return Outlook.from_laws(terms, [law]), law.asked
 
 
 @pytest.mark.parametrize(("gaining", "verdict"), [(90, "join"), (89, "unsure"), (11, "unsure"), (10, "stay")])
@@ -208,8 +208,8 @@ def owners(**more):
 
 def test_what_was_seen_moves_draws_to_where_a_normal_posterior_lies(monkeypatch):
     """Best parameters b of variance d, whose estimate minus the public fit is seen: b + chance - error - elsewhere."""
-    monkeypatch.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 4000)
-    monkeypatch.setattr("parley.decisions.outlook.owners.NUMBERS", 2**20)
+    monkeypatch.setattr("parley.decisions.outlook.owners.MAX_DRAWS", 4000)
+    monkeypatch.setattr("parley.decisions.outlook.owners.MAX_NUMBERS", 2**20)
     d, step = np.full(P, 0.03), np.array([0.5, -0.2, 0.0])
     apart = 2 * d + 1 / 100 + 0.2**2
     mean, variance = d / apart * step, d - d**2 / apart

@@ -39,7 +39,7 @@ def quiet_run(terms, owners):
     """The model of the terms' algorithm where nobody adds noise."""
     setup = owners[0].simulate(0, 1).resolve(terms)
     algorithm = make_algorithm(setup).without_noise()
-    state, asker = algorithm.start(np.zeros(setup.parameters), (1,)), Asker.of(setup)
+    state, asker = algorithm.start(np.zeros(setup.parameters), (1,)), Asker.from_setup(setup)
     for _ in range(algorithm.horizon):
         answers = []
         for name, query in algorithm.questions(state, asker).items():
@@ -172,7 +172,7 @@ def test_the_moments_are_unbiased_and_as_noisy_as_stated(rounds):
     setup = parties[0].resolve(terms)
     for party in parties:
         party.accept(setup)
-    algorithm, asker = make_algorithm(setup), Asker.of(setup)
+    algorithm, asker = make_algorithm(setup), Asker.from_setup(setup)
     state = algorithm.start(np.zeros(3), (4000,))
     for _ in range(terms.learning.horizon):
         asked = algorithm.questions(state, asker)

@@ -210,16 +210,16 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
         Checkpoint(terms.hash, state, {}, {}).save(file)
 
     with pytest.raises(KeyboardInterrupt):
-        run(rule, Halfway(agreements), aggregation_of(terms), Asker.of(setup), start, keep)
+        run(rule, Halfway(agreements), aggregation_of(terms), Asker.from_setup(setup), start, keep)
     kept = load_checkpoint(file, terms, start).state
     assert kept.round == 4
     assert kept.memory.keys() == {f"{what} of {name}" for what in ("point", "tracker", "gradient") for name in TABLES}
-    resumed = run(rule, Quiet(agreements), aggregation_of(terms), Asker.of(setup), kept)
+    resumed = run(rule, Quiet(agreements), aggregation_of(terms), Asker.from_setup(setup), kept)
     whole, _ = quiet_run(terms, TABLES)
     np.testing.assert_array_equal(resumed.theta, whole)
     forgetful = replace(kept, memory={**kept.memory, "tracker of c": np.zeros(3)})
     assert not np.array_equal(
-        run(rule, Quiet(agreements), aggregation_of(terms), Asker.of(setup), forgetful).theta, whole
+        run(rule, Quiet(agreements), aggregation_of(terms), Asker.from_setup(setup), forgetful).theta, whole
     )
     with pytest.raises(SettingError, match="not a checkpoint"):
         load_checkpoint(file, terms, State(1, np.zeros(3)))

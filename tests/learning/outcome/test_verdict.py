@@ -8,7 +8,7 @@ from samples import class_table, make_terms, regression_table
 import parley
 from parley.errors import ModelError
 from parley.learning.outcome import tree_study
-from parley.learning.outcome.correction import said
+from parley.learning.outcome.correction import rows_with_trees
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import compared, personal_model, refine
 from parley.learning.outcome.verdict import Estimate, score
@@ -101,8 +101,8 @@ def crossed(rows: int, seed: int, kind: str = "linear-regression", columns: int 
     """Customers whom no line parts: what one column says, the sign of another one turns; and a line beside it."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (rows, columns))
-    said = 3 * np.sign(X[:, 0]) * X[:, 1] + X @ LINE[:columns]
-    y = said + noise * rng.normal(size=rows) if kind == "linear-regression" else np.sign(said)
+    rows_with_trees = 3 * np.sign(X[:, 0]) * X[:, 1] + X @ LINE[:columns]
+    y = rows_with_trees + noise * rng.normal(size=rows) if kind == "linear-regression" else np.sign(rows_with_trees)
     return pd.DataFrame(X, columns=[f"x{i}" for i in range(columns)]).assign(y=y)
 
 
@@ -147,7 +147,7 @@ def test_an_owner_with_trees_gains_by_a_joint_model_that_knows_the_line_and_lose
         alone, personal = compared(agreement, joints, train.X)
 
         def cost(model, rows, risk=risk):
-            return risk.record_losses(*said(risk, rows.in_memory(), model.theta, model.trees, rows.X)).mean()
+            return risk.record_losses(*rows_with_trees(risk, rows.in_memory(), model.theta, model.trees, rows.X)).mean()
 
         useful, useless = (cost(each, held_out) for each in personal)
         own = cost(alone, held_out)

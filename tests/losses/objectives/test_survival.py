@@ -4,11 +4,11 @@ exceeds, searched for by hill climbing over raw cells."""
 import numpy as np
 import pandas as pd
 import pytest
+from climbs import hill_climbs
 from samples import make_terms, row_batch
 from sklearn.linear_model import LogisticRegression
 
 import parley
-from parley.audit.exact.pair_search import hill_climbs
 from parley.data import Design
 from parley.data.design import BLOCK_ROWS
 from parley.errors import DataError, TermsError

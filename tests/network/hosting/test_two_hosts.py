@@ -240,11 +240,11 @@ def test_a_release_with_two_hosts_in_process_repeats_its_openings(tmp_path):
 
 def owners_words(terms, owner):
     said = owners_summary(owner, owner.agreement(terms.hash))
-    assert any("the two together can read your exact sum" in sentence for sentence in said)
-    assert any("leaves in two shares, one to each host" in sentence for sentence in said)
+    assert any("The two together can read your exact sum" in sentence for sentence in said)
+    assert any("leaves in two shares, one for each host" in sentence for sentence in said)
     holds = "as long as the two hosts do not act together and neither's journal is put back to an earlier time"
     assert any(holds in sentence for sentence in said)
-    assert "one of two shares of every answer, which tells nothing" in " ".join(acceptance_summary(terms, "h0"))
+    assert "one of two shares of every answer, which tells you nothing" in " ".join(acceptance_summary(terms, "h0"))
 
 
 def test_a_restart_before_the_record_aborts_and_after_it_goes_on(pair, tmp_path):

@@ -326,7 +326,7 @@ def test_who_holds_the_lock_for_ever_stops_no_daemon(service, calendar, monkeypa
     proposed(service, terms)
     calendar.after(30)
     with locked(service.inbox.folder / ".lock", 1.0):
-        with pytest.raises(SettingError, match="somebody else is changing it"):
+        with pytest.raises(SettingError, match="another process is changing it"):
             service.inbox.lapse()
         service.lapse()
         assert told(service, terms.hash) == ProposalState("open")

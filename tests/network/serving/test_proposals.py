@@ -112,9 +112,9 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert accepting.exit_code == 1
     summary = [line for line in accepting.stdout.splitlines() if not line.startswith("Learner:")]
     assert [line for line in summary if line.strip() and line not in shown.stdout.splitlines()] == []
-    assert f"with the key {facts['key'][:16]}" in shown.stdout
-    assert "Who else is in: nobody." in shown.stdout
-    assert "What is left after: ε = 1 of 2" in shown.stdout
+    assert f"the key {facts['key'][:16]}" in shown.stdout
+    assert "Other owners in these terms: none." in shown.stdout
+    assert "What is left afterwards: ε = 1 of 2" in shown.stdout
     assert (served.folder / "a.ledger").read_bytes() == ledger
     refused = run("owner", "refuse", terms.hash[:16], "--owner", owner, "--reason", "ask on Monday")
     assert refused.exit_code == 0

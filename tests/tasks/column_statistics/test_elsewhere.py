@@ -15,7 +15,7 @@ import parley
 from parley.cli.app import app
 from parley.errors import ParleyError
 from parley.learning.deployed import ask_elsewhere, open_federation, prepare_run
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 TERMS = """
 title = "Elsewhere"
@@ -122,7 +122,7 @@ def test_an_interrupted_run_goes_on_where_it_was_and_costs_nothing_twice(consort
     ask = ["scales", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
     refused = CliRunner().invoke(app, [str(each) for each in ask])
     assert isinstance(refused.exception, ParleyError)
-    assert "--resume goes on with it" in str(refused.exception)
+    assert "--resume continues it" in str(refused.exception)
     told = json.loads(typed(*ask, "--resume"))
     assert told["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
     for name in "abc":

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import StatisticsReader
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "from_files.md").read_text(encoding="utf-8")
 WARDS = {"surgery": 0.5, "cardiology": 0.3, "children": 0.2}
@@ -114,8 +114,8 @@ def test_the_command_says_what_is_wrong(folder):
     for arguments, expected in (
         (["--owners", "x.toml", "--seed", "1"], "--owners"),
         (["--ledgers", "books", "--seed", "1"], "--seed"),
-        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning take together"),
-        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning take together"),
+        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning together need"),
+        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning together need"),
         (["--ledgers", "books"], "--lifetime 1 --lifetime-delta 1e-06"),
     ):
         done = CliRunner().invoke(app, ["scales", "terms.toml", *arguments])

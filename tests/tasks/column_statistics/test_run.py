@@ -10,9 +10,9 @@ import pytest
 import parley
 from parley.errors import LedgerError, Refusal, TermsError
 from parley.privacy.mechanisms.name_counts import MAX_NAMES
-from parley.tasks.column_statistics.agreement import column_statistics_agreement, ready_terms
 from parley.tasks.column_statistics.question import CellColumn
 from parley.tasks.column_statistics.run import _frequent, ask_column_statistics
+from parley.tasks.column_statistics.terms import column_statistics_agreement, ready_terms
 
 ROWS = 6000
 FEATURES = ["age", "income", "job", "year"]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
+from parley.tasks.heterogeneity.run import heterogeneity_agreement
 
 TERMS = """
 title = "Elsewhere"

@@ -16,8 +16,7 @@ from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.forecast import forecast
 from parley.errors import DataError, LedgerError, TermsError
 from parley.protocol.setup import resolve
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
-from parley.tasks.heterogeneity.run import ask_heterogeneity
+from parley.tasks.heterogeneity.run import ask_heterogeneity, heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import load_terms
 
 NAMES = ["x0", "x1", "x2"]
@@ -146,7 +145,7 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
     short = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 1.0, "--lifetime-delta", 1e-5)
     assert (
         isinstance(short.exception, LedgerError)
-        or "this answer and learning take together" in short.output + short.stderr
+        or "this answer and learning together need" in short.output + short.stderr
     )
     out = ("--save", tmp_path / "apart.json", "--write", tmp_path / "ready.toml", "--json")
     done = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 4.0, "--lifetime-delta", 1e-5, *out)

@@ -135,5 +135,5 @@ def test_a_checkpoint_without_what_was_asked_and_solved_is_refused(terms, tmp_pa
         state = type(run.start)(1, run.start.theta, memory)
         Checkpoint(terms.hash, state, {}, {}).save(run.checkpoint)
         assert lost not in json.loads(run.checkpoint.read_text())["memory"]
-        with pytest.raises(SettingError, match="not a checkpoint that Parley wrote"):
+        with pytest.raises(SettingError, match="not a Parley checkpoint"):
             run.begin(resume=True)

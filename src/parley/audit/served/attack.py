@@ -54,7 +54,7 @@ class ServedTable:
 
     @property
     def settings_file(self) -> Path:
-        """What its daemon is started with."""
+        """The settings file that starts its daemon."""
         return self.folder / "owner" / "owner.toml"
 
     @property
@@ -63,7 +63,7 @@ class ServedTable:
 
     @property
     def identity(self) -> Identity:
-        """Of who attacks: the learner that the terms name, certified by the audit's own authority."""
+        """The attacker's identity: the learner named in the terms, certified by the audit's own authority."""
         folder = self.folder / "learner"
         name = self.planted.setup.terms.learning.learner
         return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
@@ -88,7 +88,9 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     terms, name = planted.setup.terms, planted.name
     require_other_learner(terms, name)
     if folder.exists():
-        raise SettingError(f"{folder}: exists already; an audit makes a table and books of its own, in a new folder")
+        raise SettingError(
+            f"{folder}: already exists; name a new folder, where the audit makes a table and a ledger of its own"
+        )
     owner, coins = folder / "owner", flipped(len(planted), rng)
     for place in (folder, owner, folder / "learner", folder / "authority"):
         make_folder(place)
@@ -121,15 +123,13 @@ def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
 
 
 def require_other_learner(terms: Terms, name: str) -> None:
-    """Refuse terms by which nobody is served who is not the owner itself."""
+    """Refuse terms whose learner is the owner itself, and terms without a learner."""
     if terms.learning.topology is not None or terms.learning.learner == name:
-        raise TermsError(
-            f"{name}: expected terms with a learner that is not this owner: its daemon answers itself alone"
-        )
+        raise TermsError(f"{name}: expected terms with another learner; this owner's daemon answers only itself")
 
 
 def _certify(folder: Path, members: dict[str, Path]) -> None:
-    """An authority of the audit's own, and a certificate for each member, in its folder."""
+    """Create an authority for this audit, and a certificate for each member in its folder."""
     authority = folder / "authority"
     make_authority(authority, "Parley audit", CERTIFICATE_DAYS)
     for name, place in members.items():
@@ -146,7 +146,7 @@ LOOPBACK_ADDRESS = "127.0.0.1:0"  # on this machine, at any port
 
 @contextmanager
 def daemon(program: Sequence[str], settings_file: Path) -> Iterator[str]:
-    """Where the owner's daemon listens, which runs as a process of its own until the block ends."""
+    """Run the owner's daemon as a process until the block ends, and yield its address."""
     log = settings_file.with_name("daemon.log")
     with log.open("wb") as lines:
         command = [*program, "owner", "serve", str(settings_file)]
@@ -166,14 +166,14 @@ def daemon(program: Sequence[str], settings_file: Path) -> Iterator[str]:
 
 
 def listening(log: Path, alive: Callable[[], bool]) -> str:
-    """The address that the daemon's log names once it serves."""
+    """Wait for the daemon to serve, and return the address in its log."""
     until = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < until and alive():
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
             if '"serving"' in line and line.endswith("}"):
                 return str(json.loads(line)["listen"])
         time.sleep(0.02)
-    raise SettingError(f"{log}: the daemon did not begin to serve; its log says why")
+    raise SettingError(f"{log}: the daemon did not start to serve; this log says why")
 
 
 ANSWER_TIMEOUT_S = 60.0  # seconds for an answer
@@ -182,7 +182,7 @@ RETRY_PAUSE_S = 0.1  # seconds before an owner that is not ready is asked again
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class TableAnswers:
     """What one table's daemon answered, all rounds at one parameter, each question asked twice."""
 
     coins: Coins
@@ -215,19 +215,21 @@ def audit_served(
     check_confidence(terms.privacy.delta, confidence)
     planted, rng = plant(terms, name), np.random.default_rng(seed)
     if folder.exists():
-        raise SettingError(f"{folder}: exists already; an audit makes tables and books of its own, in a new folder")
-    rounds, heard = len(planted.setup.part(name).training.rounds), []
+        raise SettingError(
+            f"{folder}: already exists; name a new folder, where the audit makes tables and ledgers of its own"
+        )
+    rounds, answers_by_table = len(planted.setup.part(name).training.rounds), []
     for number in range(tables):
         table = make_table(folder / f"table-{number + 1}", planted, LOOPBACK_ADDRESS, rng)
         with daemon(program, table.settings_file) as address, reached(table, address) as owner:
-            heard.append(attack(table, owner, _within(progress, number * rounds, tables * rounds)))
+            answers_by_table.append(attack(table, owner, _within(progress, number * rounds, tables * rounds)))
     with daemon(program, table.settings_file) as address, reached(table, address) as owner:
-        heard[-1] = asked_once_more(table, owner, heard[-1])
-    return judge(terms, planted.setup.part(name), heard, confidence, time.perf_counter() - began)
+        answers_by_table[-1] = asked_once_more(table, owner, answers_by_table[-1])
+    return judge(terms, planted.setup.part(name), answers_by_table, confidence, time.perf_counter() - began)
 
 
 def prepare(terms: Terms, name: str, folder: Path, listen: str, seed: int | None = None) -> ServedTable:
-    """A new audit table with its books, for a daemon that somebody else starts and that listens there."""
+    """Make an audit table and ledger for a daemon that somebody else starts at this address."""
     return make_table(folder, plant(terms, name), listen, np.random.default_rng(seed))
 
 
@@ -245,13 +247,13 @@ def audit_address(
     check_confidence(terms.privacy.delta, confidence)
     rounds, table = len(planted.setup.part(name).training.rounds), open_table(folder, planted)
     with reached(table, address) as owner:
-        heard = attack(table, owner, _within(progress, 0, rounds))
-    return judge(terms, planted.setup.part(name), [heard], confidence, time.perf_counter() - began)
+        answers_by_table = attack(table, owner, _within(progress, 0, rounds))
+    return judge(terms, planted.setup.part(name), [answers_by_table], confidence, time.perf_counter() - began)
 
 
 @contextmanager
 def reached(table: ServedTable, address: str) -> Iterator[RemoteOwner]:
-    """The owner at this address, asked as the learner whom the audit's own authority certified."""
+    """Connect to the owner at this address as the learner that the audit's authority certified."""
     owner = RemoteOwner(table.planted.name, address, table.identity)
     try:
         yield owner
@@ -259,7 +261,7 @@ def reached(table: ServedTable, address: str) -> Iterator[RemoteOwner]:
         owner.close()
 
 
-def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda count: None) -> Heard:
+def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda count: None) -> TableAnswers:
     """Ask every round of training at the parameter where a run begins, each twice; refused if the owner has other books
     than the audit table's."""
     planted = table.planted
@@ -281,39 +283,39 @@ def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda
         before = first.statement
         done(count)
     known = np.array(exact) if exact else None
-    return Heard(table.coins, scores, np.array(answers), known, frozenset(changed), frozenset(charged), before)
+    return TableAnswers(table.coins, scores, np.array(answers), known, frozenset(changed), frozenset(charged), before)
 
 
-def asked_once_more(table: ServedTable, owner: Peer, heard: Heard) -> Heard:
+def asked_once_more(table: ServedTable, owner: Peer, answers_by_table: TableAnswers) -> TableAnswers:
     """The same with the last question asked once more, of a daemon that was started anew: its answer was stored, and
     its books must stand where they stood."""
     part = table.planted.setup.part(table.planted.name)
     number = part.training.rounds[-1]
     again = _asked(owner, table.planted.search.query(number), Scrutiny(part, gaps=False))
-    fresh = again.answer.value.tobytes() != heard.answers[-1].tobytes()
+    fresh = again.answer.value.tobytes() != answers_by_table.answers[-1].tobytes()
     return replace(
-        heard,
-        changed=heard.changed | ({number} if fresh else set()),
-        charged=heard.charged | (set() if again.statement == heard.statement else {number}),
+        answers_by_table,
+        changed=answers_by_table.changed | ({number} if fresh else set()),
+        charged=answers_by_table.charged | (set() if again.statement == answers_by_table.statement else {number}),
     )
 
 
 def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
-    """Where the agreement stands before anything is asked, if the ledger's chain is that of the audit table and holds
-    no answer yet."""
+    """Return where the ledger stands before the first question. Refuse a ledger whose chain is not the audit table's,
+    or that holds answers already."""
     terms, known = table.planted.setup.terms, table.accepted
     statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
         raise ExchangeError(
-            f"{owner.name}: who listens there serves other books than the audit table's; nothing was asked"
+            f"{owner.name}: the daemon there serves another ledger than the audit table's; nothing was asked"
         )
     if statement.answered:
-        raise ExchangeError(f"{owner.name}: this audit table was asked already; make a new one")
+        raise ExchangeError(f"{owner.name}: this audit table was used before; make a new one")
     return statement
 
 
 def _asked(owner: Peer, query: Query, rules: Scrutiny) -> AnswerReply:
-    """The owner's answer, waited for as long as asking again may help."""
+    """Ask the owner, and ask again while that may help."""
     until = time.monotonic() + ANSWER_TIMEOUT_S
     while True:
         try:
@@ -341,40 +343,42 @@ def _debited_once(
 
 
 def judge(
-    terms: Terms, part: Part, heard: Sequence[Heard], confidence: float = 0.99, seconds: float = 0.0
+    terms: Terms, part: Part, answers_by_table: Sequence[TableAnswers], confidence: float = 0.99, seconds: float = 0.0
 ) -> ServedVerdict:
-    """What all tables' answers come to."""
+    """Judge the answers of all tables."""
     question, mechanism = part.training.question, part.training.series.mechanism
     pairs = len(part.training.rounds) // 2
     noise = None
     if pairs and not question.batched:  # both answers of a pair are about the same rows, at the same parameter
-        apart = [each.answers[1 : 2 * pairs : 2] - each.answers[0 : 2 * pairs : 2] for each in heard]
+        apart = [each.answers[1 : 2 * pairs : 2] - each.answers[0 : 2 * pairs : 2] for each in answers_by_table]
         noise = judge_noise(np.concatenate(apart), mechanism)
     return ServedVerdict(
         owner=part.name,
         claimed_epsilon=upper(terms.training_epsilon(part.name)),
         delta=terms.privacy.delta,
-        guesses=Guesses.of(*(np.concatenate(each) for each in zip(*((h.coins, h.scores) for h in heard), strict=True))),
+        guesses=Guesses.from_scores(
+            *(np.concatenate(each) for each in zip(*((h.coins, h.scores) for h in answers_by_table), strict=True))
+        ),
         confidence=confidence,
-        tables=len(heard),
-        rounds=sum(len(each.answers) for each in heard),
-        changed=sum(len(each.changed) for each in heard),
-        charged=sum(len(each.charged) for each in heard),
+        tables=len(answers_by_table),
+        rounds=sum(len(each.answers) for each in answers_by_table),
+        changed=sum(len(each.changed) for each in answers_by_table),
+        charged=sum(len(each.charged) for each in answers_by_table),
         noise=noise,
-        repeats=_repeats(part, heard),
+        repeats=_repeats(part, answers_by_table),
         seconds=seconds,
     )
 
 
-def _repeats(part: Part, heard: Sequence[Heard]) -> RepeatVerdict | None:
-    """Whether noise of any answer came before, in the same table or in another, where it is known."""
-    left = [each.answers - each.exact for each in heard if each.exact is not None]
+def _repeats(part: Part, answers_by_table: Sequence[TableAnswers]) -> RepeatVerdict | None:
+    """Whether any answer's noise was drawn before, in the same table or another, where the noise is known."""
+    left = [each.answers - each.exact for each in answers_by_table if each.exact is not None]
     if not left:
         return None
-    largest = max(float(np.abs(each.exact).max()) for each in heard if each.exact is not None)
+    largest = max(float(np.abs(each.exact).max()) for each in answers_by_table if each.exact is not None)
     return find_repeats(np.concatenate(left), part.training.series.mechanism, largest)
 
 
 def _within(progress: Progress, before: int, total: int) -> Callable[[int], None]:
-    """Progress of one part of the work."""
+    """Report progress of one part of the work."""
     return lambda done: progress(before + done, total)

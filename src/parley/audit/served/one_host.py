@@ -31,9 +31,9 @@ from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
-TERMS_OF_A_SUM = 3  # numbers that a host knows and takes off what was opened, at most
+MAX_SUM_TERMS = 3  # numbers that a host knows and takes off what was opened, at most
 FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all hosts together
-LABEL = 8  # bytes before the words of a message
+LABEL_BYTES = 8  # bytes before the words of a message
 NO_RECORD = Record("", 1, "", "", 0, ())  # what two hosts agreed on: the sum of one answer depends on none of it
 
 Signed = tuple[tuple[str, int], ...]  # which numbers of a view are added, and with which sign
@@ -56,7 +56,7 @@ class HostView:
 
     def sums(self) -> Iterator[Signed]:
         """Everything that it may take off: signed sums of a few numbers, first of none."""
-        for count in range(TERMS_OF_A_SUM + 1):
+        for count in range(MAX_SUM_TERMS + 1):
             for names in combinations(self.words, count):
                 for signs in product((1, -1), repeat=count):
                     yield tuple(zip(names, signs, strict=True))
@@ -82,7 +82,7 @@ class WatchedChannel:
 
     def receive(self, source: int) -> bytes:
         payload = self._channel.receive(source)
-        self._view.received.append(payload[LABEL:])
+        self._view.received.append(payload[LABEL_BYTES:])
         return payload
 
 
@@ -137,7 +137,7 @@ class HostVerdict:
         return self.lower_bound <= self.claimed_epsilon and self.p_value >= FALSE_ALARM / HOSTS
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict for programs."""
+        """The verdict as JSON."""
         found = {**vars(self), "adjacency": Adjacency.REPLACE_ONE, "holds": self.holds}
         return {**found, "takes_off": [list(each) for each in self.takes_off]}
 
@@ -158,7 +158,7 @@ def audit_hosts(
     part = resolve(terms).part(terms.owners[0].name)
     noise, delta = part.training.series.mechanism, float(part.delta)
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
-        raise TermsError("privacy.noise: expected 'shared': by these terms no host sees anything")
+        raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
     rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_COORDINATES)
     opened = opened_by_two if terms.noise.hosts == 2 else opened_once
@@ -205,12 +205,12 @@ def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generato
 
 
 def _halves(moved: int, size: int) -> Words:
-    """Answers of which the first half is 0, the second `moved` grid units."""
+    """Encode answers of which the first half is 0, the second `moved` grid units."""
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
 def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
-    """A host's shares of the answers with noise."""
+    """Compute a host's shares of the answers with noise."""
     noise = draw(party, recipe, len(answer.first))
     shares = {"answer": answer, "noise": noise}
     for name, held in shares.items():

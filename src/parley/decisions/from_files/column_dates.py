@@ -7,7 +7,7 @@ from parley.data.headers import written_dates
 from parley.data.sources import Table
 from parley.errors import SettingError
 from parley.numerals import counted
-from parley.terms.columns import DATE_FORMAT, date_pattern
+from parley.terms.keys import DATE_FORMAT, date_pattern
 from parley.validate import printable
 
 

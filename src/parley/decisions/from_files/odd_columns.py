@@ -10,7 +10,7 @@ import pandas as pd
 
 from parley.data.cells import TRUTH_VALUES, cell_number
 from parley.data.table import cell_counts, names, numbers
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import printable
 
 # who somebody is

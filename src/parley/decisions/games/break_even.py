@@ -15,17 +15,16 @@ import numpy as np
 from parley.data.sources import Table
 from parley.decisions.games.budget_game import BudgetGame
 from parley.decisions.games.negotiate import budget_game, budgets, common_game
-from parley.decisions.games.stakes import Lines, common_stakes, stakes
+from parley.decisions.games.stakes import common_stakes, stakes
 from parley.decisions.games.weakest_link import WeakestLink
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
-from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.forecast import forecast
 from parley.decisions.outlook.outlook import Outlook
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.terms import Terms
-from parley.validate import Floats, Integers
+from parley.validate import Floats
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,17 @@ class BreakEvens:
     owners: tuple[BreakEven, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley negotiate --json` prints where nobody stated anything."""
-        told = self.outlook.to_json()
+        """The object that `parley negotiate --json` prints where the terms state no values."""
+        content = self.outlook.to_json()
         values = [{"most": each.most, "break_even_value": each.value} for each in self.owners]
-        owners = [said | value for said, value in zip(told["owners"], values, strict=True)]
-        return told | {"owners": owners, "terms_hash": self.outlook.terms.hash}
+        owners = [row | value for row, value in zip(content["owners"], values, strict=True)]
+        return content | {"owners": owners, "terms_hash": self.outlook.terms.hash}
 
 
 def break_even(
     terms: Terms, pilot: Table | None = None, seed: int = 0, differences: Heterogeneity | None = None
 ) -> BreakEvens:
-    """From which value on joining pays each owner. No private record is looked at."""
+    """Find from which value on joining pays each owner. No private record is read."""
     outlook = forecast(terms, pilot, seed, differences=differences).outlook
     gain, most = (np.maximum(each.expected_gain, 0.0) for each in (outlook, outlook.louder(0.0)))
     epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
@@ -69,8 +68,8 @@ def break_even(
     return BreakEvens(outlook, tuple(BreakEven(*row) for row in rows))
 
 
-MOST = 200  # owners
-POINTS = 24
+MAX_OWNERS = 200  # owners
+CURVE_POINTS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +91,13 @@ def equal_owners(
     progress: Progress = lambda done, total: None,
     differences: Heterogeneity | None = None,
 ) -> EqualOwners:
-    """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is
-    looked at."""
+    """Compare two to two hundred owners like the terms' owner of median size, with each kind of noise. No private
+    record is read."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
     own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed, differences=differences))
     common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed, differences=differences))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
-    counts = np.unique(np.geomspace(2, MOST, POINTS).round().astype(int))
+    counts = np.unique(np.geomspace(2, MAX_OWNERS, CURVE_POINTS).round().astype(int))
     found = []
     for done, count in enumerate(counts):
         progress(done, len(counts))
@@ -115,9 +114,9 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
     known = replace(
         game.stakes,
         unit_noise=EachOwnerNoise(unit.records[like], unit.variances[like]),
-        lines=_lines(game.stakes.lines, like),
+        lines=None if game.stakes.lines is None else game.stakes.lines.take(like),
     )
-    crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count))
+    crowded = BudgetGame(known, game.value[like], game.privacy_cost.take(like))
     epsilon = crowded.best_budgets(crowded.everyone)
     return (
         float(epsilon[0]),
@@ -129,19 +128,12 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
 def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float]:
     """The same with one noise: all have the same peak."""
     like = np.full(count, place)
-    known = replace(game.stakes, records=game.stakes.records[like], lines=_lines(game.stakes.lines, like))
-    crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count))
+    lines = None if game.stakes.lines is None else game.stakes.lines.take(like)
+    known = replace(game.stakes, records=game.stakes.records[like], lines=lines)
+    crowded = WeakestLink(known, game.value[like], game.privacy_cost.take(like))
     epsilon = crowded.peaks(crowded.everyone)
     return (
         float(epsilon[0]),
         float(crowded.payoff(epsilon, crowded.everyone)[0]),
         crowded.fitness(epsilon, crowded.everyone) or 0.0,
     )
-
-
-def _lines(lines: Lines | None, like: Integers) -> Lines | None:
-    return None if lines is None else lines.take(like)
-
-
-def _costs(costs: PrivacyCosts, place: int, count: int) -> PrivacyCosts:
-    return costs.take(np.full(count, place))

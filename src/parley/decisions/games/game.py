@@ -65,11 +65,11 @@ class Game:
 
     @property
     def players(self) -> int:
-        """The number of players in the game, N."""
+        """The number of players, N."""
         return len(self.low)
 
     def clipped(self, given: ArrayLike) -> Floats:
-        """The profile as an array inside the box; anything of another length is refused."""
+        """Clip a profile to the box; refuse another length."""
         profile = finite(given, "profile")
         if profile.shape != self.low.shape:
             raise SettingError(f"profile: expected {self.players} numbers, one for every player")
@@ -83,14 +83,14 @@ class Game:
         return 1 - float(np.sum(self.improvement(profile))) / best if best > 0 and math.isfinite(best) else None
 
 
-GRID = 257  # points of the global search: two peaks closer than a 256th of the interval count as one
-PEAKS = 3  # of the grid's highest local maxima are polished
-GOLDEN = (5**0.5 - 1) / 2
-STEPS = 38  # of golden section: the last bracket is 1e-10 of the interval, finer than payoffs can tell apart
+GRID_POINTS = 257  # points of the global search: two peaks closer than a 256th of the interval count as one
+POLISHED_PEAKS = 3  # of the grid's highest local maxima are polished
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+GOLDEN_STEPS = 38  # of golden section: the last bracket is 1e-10 of the interval, finer than payoffs can tell apart
 
 
 def maximise(
-    value: Callable[[Floats], Floats], low: Floats, high: Floats, grid: int = GRID, heights: Floats | None = None
+    value: Callable[[Floats], Floats], low: Floats, high: Floats, grid: int = GRID_POINTS, heights: Floats | None = None
 ) -> Floats:
     """Where each row's function is highest on [low, high]; of equal points the lowest.
 
@@ -105,7 +105,7 @@ def maximise(
     y = value(x) if heights is None else heights
     beside = np.pad(y, ((0, 0), (1, 1)), constant_values=-np.inf)
     peaks = np.where((y >= beside[:, :-2]) & (y >= beside[:, 2:]), y, -np.inf)
-    most = int(np.clip(np.isfinite(peaks).sum(axis=1).max(), 1, PEAKS))  # mostly one
+    most = int(np.clip(np.isfinite(peaks).sum(axis=1).max(), 1, POLISHED_PEAKS))  # mostly one
     place = np.argsort(-peaks, axis=1, kind="stable")[:, :most]
     a = np.take_along_axis(x, np.maximum(place - 1, 0), axis=1)
     b = np.take_along_axis(x, np.minimum(place + 1, grid - 1), axis=1)
@@ -120,17 +120,17 @@ def maximise(
 def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
     """Golden-section search in every bracket [a, a + width] at once; `best` is the point inside that is known."""
     width = b - a
-    left, right = value(b - GOLDEN * width), value(a + GOLDEN * width)
+    left, right = value(b - GOLDEN_RATIO * width), value(a + GOLDEN_RATIO * width)
     down, best = left >= right, np.fmax(left, right)  # whether the maximum lies in the lower part
-    for _ in range(STEPS):
-        a = np.where(down, a, a + (1 - GOLDEN) * width)
-        width = GOLDEN * width
-        fresh = value(a + np.where(down, 1 - GOLDEN, GOLDEN) * width)
+    for _ in range(GOLDEN_STEPS):
+        a = np.where(down, a, a + (1 - GOLDEN_RATIO) * width)
+        width = GOLDEN_RATIO * width
+        fresh = value(a + np.where(down, 1 - GOLDEN_RATIO, GOLDEN_RATIO) * width)
         down, best = np.where(down, fresh >= best, best >= fresh), np.fmax(best, fresh)
     return a + width / 2
 
 
-def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID) -> Floats:
+def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID_POINTS) -> Floats:
     """The player's best strategy [M] against each of these profiles [M, N]; its own entry in them does not matter.
 
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
@@ -151,7 +151,7 @@ def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID) 
 
 
 def all_best_responses(game: Game, profile: Floats) -> Floats:
-    """Every player's best strategy against this one profile [N]."""
+    """Find every player's best strategy against this profile [N]."""
     players = np.arange(game.players)
 
     def value(x: Floats) -> Floats:
@@ -163,7 +163,7 @@ def all_best_responses(game: Game, profile: Floats) -> Floats:
 
 
 def largest_gain(game: Game, profile: Floats) -> float:
-    """The most that any player could gain by changing its own strategy alone: 0 at an equilibrium.
+    """The most that any player gains by changing its own strategy alone: 0 at an equilibrium.
 
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> [round(largest_gain(commons, np.array([each, each])), 9) for each in (1 / 3, 0.25)]
@@ -173,7 +173,7 @@ def largest_gain(game: Game, profile: Floats) -> float:
 
 
 def gains(game: Game, profile: Floats) -> Floats:
-    """What each player could gain by changing its own strategy alone [N]."""
+    """What each player gains at most by changing its own strategy alone [N]."""
     profile = game.clipped(profile)
     here = game.payoff(profile)
     deviations = np.repeat(profile[None], game.players, axis=0)

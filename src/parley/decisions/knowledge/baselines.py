@@ -33,8 +33,8 @@ from parley.learning.start import PublicFit, ridge_fit
 from parley.validate import Floats
 
 POWERS = np.array([0.5, 1.0])
-REACH = 8.0  # times the most rows looked at: beyond, more rows are not thought to help
-SIDES = 1.645  # standard errors to an end of a 90 % interval
+MAX_EXTRAPOLATION = 8.0  # times the most rows looked at: beyond, more rows are not thought to help
+INTERVAL_ERRORS = 1.645  # standard errors to an end of a 90 % interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,8 @@ class LearningCurve:
         return cls(rows, cost, error, slopes, known**-0.5, weights / weights.sum())
 
     def at(self, records: Floats) -> tuple[Floats, Floats]:
-        """(cost, standard error) [N] of trees of so many rows; infinite where they are too few for trees."""
-        n = np.clip(records, 1.0, REACH * self.rows)
+        """Return (cost, standard error) [N] of trees of so many rows; infinite where these are too few for trees."""
+        n = np.clip(records, 1.0, MAX_EXTRAPOLATION * self.rows)
         away = n ** -POWERS[:, None] - self.rows ** -POWERS[:, None]
         each = self.slopes[:, None] * away
         mean = self.weights @ each
@@ -87,14 +87,14 @@ class LearningCurve:
         """The cost of the model that is chosen [N]: trees where they are `ahead`, else linear; `side` -1 and 1: the low
         and the high end of its 90 % interval, for what is not known of trees."""
         mean, error = self.at(records)
-        return np.where(mean + error < linear, np.minimum(linear, mean + side * SIDES * error), linear)
+        return np.where(mean + error < linear, np.minimum(linear, mean + side * INTERVAL_ERRORS * error), linear)
 
     def above(self, cost: float) -> "LearningCurve":
-        """The same, counted from this cost."""
+        """The same curve counted from this cost."""
         return replace(self, cost=self.cost - cost)
 
     def in_units(self, unit: float) -> "LearningCurve":
-        """The same with costs counted in another unit, `unit` of which make one of these."""
+        """The same curve in another unit, `unit` of which make one of these."""
         return replace(
             self,
             cost=self.cost * unit,
@@ -104,13 +104,16 @@ class LearningCurve:
         )
 
 
-PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
-FEW_FOLDS = 2  # in which they are judged
+SAMPLE_PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
+PART_FOLDS = 2  # in which they are judged
 
 _known = Remembered[Floats](max_entries=128)  # losses by trees of the last few samples
-FROM_THE_FIT = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "start": "public"} | dict.fromkeys(
-    ("average", "decay", "momentum", "local_steps")
-)
+PUBLIC_START_LEARNING = {
+    "algorithm": "averaged-subgradient",
+    "horizon": 100,
+    "step": "auto",
+    "start": "public",
+} | dict.fromkeys(("average", "decay", "momentum", "local_steps"))
 
 
 AloneModel = Literal["linear", "boosted trees"]
@@ -142,7 +145,7 @@ class Baselines:
 
 
 def baselines(pilot: Pilot) -> Baselines:
-    """Both baselines for these terms. No private record is looked at."""
+    """Compute both baselines for these terms. No private record is read."""
     unit, model, trees = pilot.setup.preparation.target_scale**2, public_sample_model(pilot), public_trees(pilot)
     if pilot.has_rows:
         begin = pilot.objective.start(pilot.setup.preparation)
@@ -238,7 +241,7 @@ def _from_the_fit(pilot: Pilot) -> Pilot | None:
         try:
             there = pilot
             if pilot.grown is None:
-                there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT, privacy=clip))
+                there = pilot.under(pilot.terms.changed(learning=PUBLIC_START_LEARNING, privacy=clip))
             there.landscape()
             return None if there.own_fit is None else there
         except (TermsError, SettingError, DataError):
@@ -251,7 +254,7 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
     if columns is None or len(design) < LEAST_ROWS:
         return None
     some = looked_at(len(design), columns.shape[1])
-    rows = TreeRows.of(pilot.objective, pilot.setup.preparation, design.where(some), columns[some])
+    rows = TreeRows.from_design(pilot.objective, pilot.setup.preparation, design.where(some), columns[some])
     linear: Floats | None = None
     if pilot.grown is not None and len(pilot.grown.scores) == len(design):
         linear = rows.scored(pilot.grown.scores[some])  # the terms' own trees stand in the place of the linear fit
@@ -266,8 +269,8 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
     elif not gain > error:
         return None
     most = len(rows) * (FOLDS - 1) / FOLDS
-    sizes = [int(most / part) for part in PARTS]
-    rises = [_rise(rows, trees, part) for part in PARTS]
+    sizes = [int(most / part) for part in SAMPLE_PARTS]
+    rises = [_rise(rows, trees, part) for part in SAMPLE_PARTS]
     means, errors = zip(*rises, strict=True)
     return PublicTrees(gain, error, LearningCurve.through(most, fit.cost - gain, error, sizes, means, errors))
 
@@ -287,11 +290,11 @@ def _linear_losses(pilot: Pilot, fit: PublicFit, design: Design, rows: TreeRows)
 def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]:
     """(by how much more trees cost that are made of one in `part` of a fold's rows, its standard error)."""
     fold = folds(len(rows))
-    order = np.concatenate([np.flatnonzero(fold == k) for k in range(FEW_FOLDS)])
+    order = np.concatenate([np.flatnonzero(fold == k) for k in range(PART_FOLDS)])
     ways = np.concatenate(
         [
             _losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves, trees.tried)
-            for k in range(FEW_FOLDS)
+            for k in range(PART_FOLDS)
         ],
         axis=1,
     )
@@ -299,6 +302,6 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 
 
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
-    """`tree_losses` of public rows, grown once for the same ones."""
+    """`tree_losses` of public rows, computed once for the same rows."""
     key = content_key((rows.digest, new.digest, leaves, tuple(iterations)))
     return _known.get(key, lambda: tree_losses(rows, new, leaves, iterations))

@@ -19,8 +19,8 @@ import numpy as np
 from parley.data.blocks import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.outlook import SURE, Outlook
-from parley.decisions.outlook.owner_values import MOST, common_demand, least_epsilon, owners_needed
+from parley.decisions.outlook.outlook import SURE_SHARE, Outlook
+from parley.decisions.outlook.owner_values import MAX_OWNERS, common_demand, least_epsilon, owners_needed
 from parley.decisions.outlook.worth import joint_cost
 from parley.decisions.planning.noise_terms import each_owner_terms, kind_of, shared_terms
 from parley.errors import DataError, SettingError, TermsError
@@ -45,12 +45,12 @@ class KindForecast:
 
     @property
     def gains(self) -> Mapping[str, float]:
-        """Of every owner: test cost alone less that of its personal model."""
+        """Each owner's test cost alone less its personal model's."""
         return {owner.name: owner.gain.mean for owner in self.outlook.owners}
 
     @property
     def gaining(self) -> float:
-        """The share of owners for whom joining is worth it in half of the draws or more."""
+        """The share of owners for whom joining is worth it in at least half of the draws."""
         return float(np.mean(self.outlook.chances >= 0.5))
 
     def to_json(self) -> dict[str, Any]:
@@ -85,8 +85,8 @@ class NoiseComparison:
 
 @one_thread
 def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
-    """The forecast `result` beside what the same terms would give with noise of the other kinds. No private record is
-    looked at."""
+    """Compare the forecast `result` with what the same terms give under other kinds of noise. No private record is
+    read."""
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
     agreed, known = kind_of(result.terms), result.expected.pilot
     for kind in dict.fromkeys(("each_owner", "shared", agreed)):
@@ -108,7 +108,7 @@ def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
 
 
 def _terms_of(known: Pilot, kind: Kind) -> Terms:
-    """Terms of the other kind: with the least delta that suffices, where it needs one and there is none."""
+    """Terms with another kind of noise, with the least sufficient delta where they need one and have none."""
     if kind == "each_owner":
         return each_owner_terms(known.terms)
     *first, last = HOST_DELTAS
@@ -152,14 +152,14 @@ def _kind(
 
 Way = Literal["each_owner", "shared", "two_hosts"]
 
-CALIBRATED = (1e-9, 1e6)  # epsilons that noise can be calibrated to
-LARGEST = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
+EPSILON_LIMITS = (1e-9, 1e6)  # epsilons that noise can be calibrated to
+LARGEST_EPSILON = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """One way to spend budgets, and from where on it is worth it; None: up to `LARGEST` it is not. Where epsilons
-    differ and each owner has its own noise, these are the times by which all of them would grow (`times`)."""
+    """One way to spend budgets, and from where on it is worth it; None: up to `LARGEST_EPSILON` it is not. Where
+    epsilons differ and each owner has its own noise, these are the times by which all of them would grow (`times`)."""
 
     way: Way
     first: float | None  # from where on anybody gains
@@ -186,24 +186,26 @@ class Remedies:
 
 @one_thread
 def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
-    """What would make the verdict of this forecast join, beside its comparison of kinds of noise. No private record is
-    looked at."""
+    """Find what would turn this forecast's verdict into join, given its comparison of kinds of noise. No private record
+    is read."""
     ways, names = _ways(result, noise), result.outlook.names
     for surely in (True, False):
         found = [outlook.bearable(surely) for _, outlook in ways]
         if any((each > 0).any() for each in found):
             break
-    told = [_remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, found, strict=True)]
+    found_ways = [
+        _remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, found, strict=True)
+    ]
     never = [name for place, name in enumerate(names) if not any(each[place] > 0 for each in found)]
     written, can = found[0], np.any(np.array(found) > 0, axis=0)
     already = bool(can.any() and (written[can] >= 1).all())
-    return Remedies(surely, tuple(told), *_owners(result, surely), tuple(never), already)
+    return Remedies(surely, tuple(found_ways), *_owners(result, surely), tuple(never), already)
 
 
 def _owners(result: Forecast, surely: bool) -> tuple[int | None, int | None]:
     """How many owners like these it takes until one gains, and until all do that gain in any such crowd."""
-    outlook, noise, least = result.outlook, result.expected.pilot.noise, SURE if surely else 0.5
-    in_a_crowd = outlook.at(owners=MOST).louder(0.0).chances >= least
+    outlook, noise, least = result.outlook, result.expected.pilot.noise, SURE_SHARE if surely else 0.5
+    in_a_crowd = outlook.at(owners=MAX_OWNERS).louder(0.0).chances >= least
     if not in_a_crowd.any():
         return None, None
     first, everybody = (
@@ -234,7 +236,7 @@ def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> R
     bearable = bearable * pilot.combined_variance()
     common = isinstance(pilot.noise, OneNoise)
     times = not common and bool(budgets.min() < budgets.max())
-    unit, largest = (1.0, LARGEST / budgets.max()) if times else (float(budgets.min()), LARGEST)
+    unit, largest = (1.0, LARGEST_EPSILON / budgets.max()) if times else (float(budgets.min()), LARGEST_EPSILON)
     tried: dict[float, float] = {}
 
     def least(variance: float) -> float | None:
@@ -250,13 +252,13 @@ def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> R
 
 
 def _variance(pilot: Pilot, factor: float, budgets: Floats) -> float:
-    """The combined answer's variance if every epsilon were so many times as large; infinite where a score takes all of
-    it. Of one noise for all, the smallest epsilon counts."""
+    """The combined answer's variance with every epsilon so many times as large; infinite where a score takes all of it.
+    With one noise for all, the smallest epsilon counts."""
     noise, score = pilot.noise, float(pilot.terms.score_epsilon)
     training = factor * budgets - score
     if not training.min() > 0:
         return math.inf
-    training = np.clip(training, *CALIBRATED)
+    training = np.clip(training, *EPSILON_LIMITS)
     if isinstance(noise, OneNoise):
         demand = common_demand(pilot.setup, float(training.min()))
         return float(pilot.variances_of(replace(noise, demands=np.full(len(budgets), demand))).mean())

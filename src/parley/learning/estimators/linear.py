@@ -35,16 +35,10 @@ OWNER = "owner"  # how terms call who fits
 
 
 def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
-    """What comes of the terms on this table; without a seed with exact noise, debited from a ledger of its own."""
-    return _release(terms, table) if seed is None else _study(terms, table, seed)
-
-
-def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
-    return learn_model(terms, [Owner(OWNER, table)], RunSettings(seed=seed, measure=False))
-
-
-def _release(terms: Terms, table: pd.DataFrame) -> Result:
-    """The course of a release, with books that are closed when it is over."""
+    """Train by the terms on this table: without a seed a release with exact noise, debited from a ledger of its own
+    that is closed when it is over; with a seed a study."""
+    if seed is not None:
+        return learn_model(terms, [Owner(OWNER, table)], RunSettings(seed=seed, measure=False))
     epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
     with (
         TemporaryDirectory() as folder,

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from parley.data import Design, Preparation, Summable
 from parley.data.blocks import sum_blocks
 from parley.data.design import BLOCK_ROWS, UNIT_ROUNDOFF
-from parley.losses.loss import Squared
+from parley.losses.loss import RecordBound, Squared, clip, derivative_limit
 from parley.losses.moments import SufficientMoments, targets
 from parley.losses.objectives.margin import MarginObjective
-from parley.losses.record_bound import RecordBound, clip, derivative_limit
 from parley.validate import SMALLEST, Floats
 
 FINE = 128  # rows between the ends of two prefixes, at least

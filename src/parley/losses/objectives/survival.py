@@ -15,9 +15,9 @@ import numpy as np
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT_ROUNDOFF
 from parley.losses.class_loss import Hazards, over_classes, periods
+from parley.losses.loss import ClipNorm, Limits, RecordBound, bound_norm, tightest
 from parley.losses.objective import EmpiricalRisk, batched
 from parley.losses.objectives.newton import optimum_by_newton
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
 from parley.terms.outcomes import SurvivalModel
 from parley.validate import SMALLEST, Floats
 

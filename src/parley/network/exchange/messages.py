@@ -33,8 +33,8 @@ PIECE = 1 << 20  # numbers in one message
 _MOST_ARRAYS = 100
 _FLOATS = np.dtype("<f8")
 REMEDY = (
-    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs "
-    "another version: pin them (parley pin TERMS --write PINNED), and let everybody accept those terms"
+    "nothing was spent for it. The two machines find different numbers for the same public sample, or one runs another "
+    "version. Pin the numbers (parley pin TERMS --write PINNED) and have everybody accept those terms"
 )
 
 
@@ -105,8 +105,8 @@ def _disagreement(party: str, what: str) -> ContradictionError:
 def silent(party: str) -> str:
     """What there is to say about a party that does not say its numbers."""
     return (
-        f"{party}: does not say which public numbers it resolved, as older versions do not: whether they are these "
-        f"goes unseen"
+        f"{party}: an older version, which does not report its public numbers; a difference from yours would go "
+        "unnoticed"
     )
 
 

@@ -223,14 +223,14 @@ class Host:
             if kept is not None:
                 if (kept.content, kept.shares) != (bundle.content, bundle.shares):
                     raise ContentMismatch(
-                        f"{bundle.owner}: another share bundle of its for round {bundle.round} is here already"
+                        f"{bundle.owner}: it sent a different share bundle for round {bundle.round} before"
                     )
                 return
             entry = self._entry(bundle.round)
             if entry.proposal is not None or entry.aborted is not None:
                 if entry.record is not None and bundle.owner in Record.from_text(entry.record).names:
                     return  # it was counted
-                raise TooLate(f"{bundle.owner}: round {bundle.round} is settled without it")
+                raise TooLate(f"{bundle.owner}: round {bundle.round} was settled without its share bundle")
             self._make_room(bundle)
             self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
@@ -364,13 +364,13 @@ class Host:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
             raise Unavailable(
-                f"round {number}: {held} share bundles are here, the terms need {max(1, turn.quorum)}; ask again when "
-                f"they are"
+                f"round {number}: {held} share bundles have arrived, the terms need {max(1, turn.quorum)}; ask again "
+                "later"
             )
 
     def _require_fit(self, bundle: ShareBundle, turn: Turn) -> None:
         if bundle.terms_hash != self.assignment.terms_hash:
-            raise Malformed("share bundle: of other terms")
+            raise Malformed("share bundle: it belongs to other terms")
         _require_content(bundle.content)
         if bundle.owner not in turn.records:
             raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")

@@ -349,19 +349,17 @@ def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
     try:
         known = {name: Head(end["entries"], end["hash"]) for name, end in json.loads(path.read_text("utf-8")).items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise BrokenChainError(f"{path}: it does not say where journals ended; put it back") from None
+        raise BrokenChainError(f"{path}: it does not say where the journals ended; put it back from a copy") from None
     for name, journal in journals.items():
         if name in known and not journal.holds(known[name]):
-            raise BrokenChainError(
-                f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
-            )
+            raise BrokenChainError(f"{journal.path}: this journal is an older or another one; put the latest one back")
 
 
 def statement(settings: HostSettings) -> dict[str, Any]:
     """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does
     not wait for it."""
     if not settings.journal.exists():
-        raise LedgerError(f"{settings.journal}: no journal lies there; put it back, or begin with parley host init")
+        raise LedgerError(f"{settings.journal}: no such journal; put it back, or begin with parley host init")
     journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
     try:
         accepted = [

@@ -31,7 +31,7 @@ def sole_block(path: Path, expected: str) -> bytes:
     except FileNotFoundError:
         raise CertificateError(f"{path}: no such file; expected {expected}") from None
     if content.count(b"-----BEGIN ") > 1:
-        raise CertificateError(f"{path}: it holds more than one thing; expected {expected} alone")
+        raise CertificateError(f"{path}: it holds more than one PEM block; expected {expected} alone")
     return content
 
 
@@ -73,7 +73,7 @@ def require_new(*paths: Path, advice: str = "choose another folder") -> None:
     """Refuse before the first of several files is written."""
     known = next((path for path in paths if path.exists()), None)
     if known is not None:
-        raise CertificateError(f"{known}: exists already; nothing was overwritten; {advice}")
+        raise CertificateError(f"{known}: already exists; nothing was overwritten; {advice}")
 
 
 def pem(certificate: x509.Certificate) -> bytes:
@@ -295,7 +295,8 @@ def require_trusted(certificate: x509.Certificate, path: Path, identity: Identit
     for place, dated in ((identity.authority, ca), (path, certificate)):
         if dated.not_valid_before_utc > datetime.now(UTC):
             raise CertificateError(
-                f"{place}: not good before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?"
+                f"{place}: not valid before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; check the clock of "
+                f"this machine"
             )
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):

@@ -67,7 +67,7 @@ class Board:
         with self._changed:
             before = self._said.setdefault(place, vectors.copy())
             if before.tobytes() != vectors.tobytes():
-                raise GuaranteeError(f"round {place[0]}: this peer said something else there before; nothing was sent")
+                raise GuaranteeError(f"round {place[0]}: this peer sent something else before; nothing was sent now")
             self._changed.notify_all()
 
     def read(self, place: Place, patience: float) -> Floats | None:
@@ -78,9 +78,9 @@ class Board:
                 return self._said[place]
             if place[0] < self._first:
                 raise OutOfOrder(
-                    f"round {place[0]} is over here, where round {self._first} is the oldest kept: put the latest "
-                    "checkpoint back; if it is lost, let all peers move theirs away and begin again, which costs "
-                    "nothing while the owners keep all answers"
+                    f"round {place[0]} is over here; round {self._first} is the oldest kept. Put the latest checkpoint "
+                    "back. If it is lost, all peers move theirs away and begin again, which costs nothing while the "
+                    "owners keep all answers"
                 )
             return None
 
@@ -239,8 +239,8 @@ class Neighbourhood:
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
-                            f"{name} and others tell different things about {about}: one of them passes on something "
-                            f"else than it heard"
+                            f"{name} and others tell different things about {about}; one of them passes on something "
+                            "other than it received"
                         )
         return {name: known[name] for name in graph.names}
 

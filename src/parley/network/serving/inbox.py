@@ -220,8 +220,7 @@ class Inbox:
         free = IN_ALL - len(waiting)
         if theirs and SHARE * theirs >= free:
             raise Refusal(
-                f"{theirs} proposals of this learner wait for a decision already, and the places that are left are for "
-                "others"
+                f"{theirs} proposals of this learner already wait for a decision, and the places left are for others"
             )
         if free <= 0:
             raise Refusal("the inbox is full until this owner's people have decided about some proposals")

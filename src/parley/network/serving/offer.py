@@ -153,9 +153,8 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "These books hold terms about whole tables and terms about single persons. What all of them spend together "
-            "is promised to persons; of your table as a whole only the former promise anything, and the latter may "
-            "tell it.",
+            "This ledger holds terms about whole tables and terms about single persons. What they spend together is "
+            "promised to persons. Your table as a whole is protected by the former only; the latter may reveal it.",
         )
     ]
 
@@ -179,8 +178,8 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
     file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
     if proposal.certificate is None:
         raise CertificateError(
-            f"{file}: an earlier Parley kept no certificate with it; have the learner propose the same terms again, or "
-            f"say with --certificate whose key may ask"
+            f"{file}: an earlier Parley kept no certificate with it. Have the learner propose the same terms again, or "
+            "say with --certificate whose key may ask"
         )
     found = certificate_in(proposal.certificate, file)
     if settings.identity is not None:
@@ -195,7 +194,7 @@ def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | 
     if terms.learning.topology is None:
         raise SettingError("--peer: expected terms with algorithm = 'gossip'; others have a learner")
     if certificate is not None:
-        raise SettingError("--peer: expected without --certificate: who asks is this owner itself")
+        raise SettingError("--peer: expected without --certificate, because this owner itself asks")
     if settings.identity is None:
         raise SettingError(
             "--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate"

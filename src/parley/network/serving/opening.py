@@ -77,7 +77,7 @@ def open_ledger(
     it."""
     path = folder / "owner.toml"
     if path.exists():
-        raise SettingError(f"{path}: exists already; a table has one set of books")
+        raise SettingError(f"{path}: already exists; a table has one ledger")
     address = store_address(table)
     if address is None and not table.exists():
         raise SettingError(f"{table}: no such table")
@@ -109,7 +109,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     folder = folder.resolve()
     ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
     if ledger is not None:
-        raise SettingError(f"{ledger}: the folder holds other books already; every table has its own folder")
+        raise SettingError(f"{ledger}: the folder already holds another ledger; give every table its own folder")
     origin = _origin(table)
     for known, content in _books(folder):
         place = known.parent / str(content["table"])
@@ -117,9 +117,9 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             origin is not None and any(origin.same_query(other) for other in _origins(known, content, place, table))
         ):
             raise SettingError(
-                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with "
-                f"those. Only if they never accepted any terms (parley owner ledger {known}) may they be given up: "
-                f"move {known.parent} out of {known.parent.parent} and init anew"
+                f"{known}: {table} already has a ledger there. A table has one lifetime budget, so use that ledger. "
+                f"Only if it never accepted terms (parley owner ledger {known}) may you give it up: move "
+                f"{known.parent} out of {known.parent.parent} and run init again"
             )
 
 
@@ -175,8 +175,8 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
             yield now
     except (OSError, ValueError, DataError, KeyError, TypeError):
         raise SettingError(
-            f"{known}: its table cannot be looked at, so nobody can tell whether it is of the same people as {table}; "
-            "put it back, or go on with those books. Only books of other people may lie beside them"
+            f"{known}: its table cannot be read, so nobody can tell whether it holds the same people as {table}. Put "
+            "it back, or use that ledger. Only ledgers of other people may lie beside each other"
         ) from None
 
 
@@ -283,7 +283,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
                 if error.errno != errno.EWOULDBLOCK:
                     raise
             if time.monotonic() > until:
-                raise SettingError(f"{path.parent}: somebody else is changing it; try again")
+                raise SettingError(f"{path.parent}: another process is changing it; try again")
             time.sleep(AGAIN)
         yield
     finally:
@@ -299,7 +299,11 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
     and `ledger`, whose transactions are SQLite's matter.
     """
     if not ledger.exists():
-        raise LedgerError(f"{ledger}: no such {kind}; is the path right? ({maker} makes one)")
+        restored = " (parley owner restore)" if kind == "ledger" else ""
+        raise LedgerError(
+            f"{ledger}: no such {kind}; check the path. If it is lost, put the latest copy back{restored}; {maker} "
+            "makes a first one"
+        )
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)

@@ -298,9 +298,9 @@ def require_known(db: sqlite3.Connection, path: Path) -> None:
         if known.entries <= end.entries and hash_at(db, known.entries) == known.hash:
             continue
         raise BrokenChainError(
-            f"{path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there "
-            f"are {end.entries}, and they do not go on from those. Put the latest one back with its -wal file; "
-            "if it is lost: parley owner restore"
+            f"{path}: the ledger was rolled back or replaced. It had {known.entries} rows; the {end.entries} rows "
+            "there now do not continue them. Put the latest one back with its -wal file; if it is lost: "
+            "parley owner restore"
         )
 
 

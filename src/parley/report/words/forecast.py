@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.outlook import Interval
-from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy
+from parley.decisions.outlook.remedies import LARGEST_EPSILON, Remedies, Remedy
 from parley.decisions.outlook.worth import Worth
 from parley.decisions.planning.planner import Proposal
 from parley.numerals import ends, number
@@ -213,7 +213,8 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     never = f" No budget makes {listed_names(list(found.never))} gain." if found.never and told else ""
     if not told:
         return (
-            f"Joining would not be worth it at any ε up to {number(LARGEST)}, nor with any number of owners like these."
+            f"Joining would not be worth it at any ε up to {number(LARGEST_EPSILON)}, nor with any number of owners "
+            "like these."
         )
     surely = "for sure" if found.surely else "in half of the draws"
     whom = "every owner that can gain would gain" if some else "joining would be worth it"

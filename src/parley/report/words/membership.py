@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from parley.audit.attacks.membership import RARE, Estimate, Membership
+from parley.audit.attacks.membership import RARE_ALARM_RATE, Estimate, Membership
 from parley.audit.attacks.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
@@ -29,18 +29,18 @@ NOT_TRIED = (
 
 def attack_rows(found: Membership) -> list[list[str]]:
     """A table: how well each attack tells members from others, beside what the claim allows at most."""
-    rows = [["attack", "AUC", f"hits at {RARE:.1%} alarms", "proved ε"]]
+    rows = [["attack", "AUC", f"hits at {RARE_ALARM_RATE:.1%} alarms", "proved ε"]]
     for each in found.inferences:
         proved = f"{math.floor(each.lower_bound * 1e3) / 1e3:.3f}"
         rows.append([ATTACK_NAMES[each.method], _interval(each.auc, 3), _interval(each.hits, 4), proved])
     if found.claimed_epsilon is not None:
         most = (
             most_area(found.claimed_epsilon, found.delta),
-            1 - error_tradeoff(found.claimed_epsilon, found.delta, RARE),
+            1 - error_tradeoff(found.claimed_epsilon, found.delta, RARE_ALARM_RATE),
         )
         area, hits = (number(float(each), 3, side="above") for each in most)
         rows.append(["claimed maximum", area, hits, f"{found.claimed_epsilon:g}"])
-    return [*rows, ["guessing", "0.500", f"{RARE:.4f}", "0"]]
+    return [*rows, ["guessing", "0.500", f"{RARE_ALARM_RATE:.4f}", "0"]]
 
 
 def _interval(found: Estimate, digits: int) -> str:
@@ -108,7 +108,8 @@ def learned(audit: ModelAudit) -> list[str]:
     sentences = [
         headline(audit),
         f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above another row {best.auc.value:.0%} "
-        f"of the time (guessing: 50%). It finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
+        f"of the time (guessing: 50%). It finds {best.hits.value:.2%} of members at {RARE_ALARM_RATE:.1%} false "
+        "alarms.",
         f"On this very model the areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
     ]
     if found.claimed_epsilon is not None:

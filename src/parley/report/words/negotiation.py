@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from parley.decisions.games.break_even import BreakEven
-from parley.decisions.games.budget_game import EXACT_UP_TO
+from parley.decisions.games.budget_game import MAX_EXACT_OWNERS
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
@@ -29,7 +29,7 @@ BREAK_EVEN = "If all join, at the terms' own budgets"
 def headline(result: Negotiation) -> str:
     """How good the agreed model would be, or that there is none."""
     if result.relative_fitness is None:
-        found = "exists" if result.game.owners <= EXACT_UP_TO else "was found"
+        found = "exists" if result.game.owners <= MAX_EXACT_OWNERS else "was found"
         return f"Nobody joins: no coalition {found} in which every member does better than alone."
     psi = number(result.relative_fitness)
     return f"Expected relative fitness ψ = {psi} (distance from the best model without privacy; 0 is best)"

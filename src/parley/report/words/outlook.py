@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parley.decisions.outlook.forecast import WhatIf
-from parley.decisions.outlook.outlook import SURE, Outlook, OwnerOutlook, Verdict
+from parley.decisions.outlook.outlook import SURE_SHARE, Outlook, OwnerOutlook, Verdict
 from parley.numerals import counted, ends, number, percent
-from parley.owner.acceptance_summary import DECIDING
+from parley.owner.acceptance_summary import DECISION_WARNING
 from parley.privacy.accounting.meaning import WIDER_NOTE, explanation
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 def inside_sentences(view: "InsideView") -> list[str]:
     """The verdict, what it rests on, and whether own rows are like the public sample's."""
-    from parley.decisions.outlook.inside_view import LEVEL
+    from parley.decisions.outlook.inside_view import TEST_LEVEL
 
     owner = view.owner
     gain = (
@@ -103,16 +103,16 @@ def inside_sentences(view: "InsideView") -> list[str]:
     price = f", of which {number(owner.price)} pays for privacy (privacy_cost / value)" if owner.price else ""
     asks = f"the {number(view.least)} needed to be worth it{price}"
     advice = {
-        "join": f"Join: {gain}. At least {SURE:.0%} of draws exceed {asks}.",
-        "stay": f"Stay: {gain}. At least {SURE:.0%} of draws fall below {asks}.",
+        "join": f"Join: {gain}. At least {SURE_SHARE:.0%} of draws exceed {asks}.",
+        "stay": f"Stay: {gain}. At least {SURE_SHARE:.0%} of draws fall below {asks}.",
         "unsure": f"Unsure: {gain}. That may be more or less than {asks}.",
     }[owner.verdict]
-    level = f"the test errs for {LEVEL:.0%} of owners that do not differ"
+    level = f"the test errs for {TEST_LEVEL:.0%} of owners that do not differ"
     trees = {
         "boosted trees": "Boosted trees on own rows beat a linear model, so joining can add little.",
         "linear and trees": "Trees on own rows correct the linear model, alone and jointly.",
     }
-    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECIDING]
+    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:
         return [
             advice,

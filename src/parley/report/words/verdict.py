@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from parley.learning.outcome.correction import PersonalModel
-from parley.learning.outcome.verdict import FEW, Estimate, Verdict
+from parley.learning.outcome.verdict import FEW_HELD_OUT_ROWS, Estimate, Verdict
 from parley.numerals import counted, ends, number
 
 MODELS = ("together", "alone", "personal")
@@ -108,8 +108,8 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     surely = sum(v.personal_gain.low > 0 for v in verdicts)
     worse = sum(v.personal_gain.high < 0 for v in verdicts)
     joint = sum(v.gain > 0 for v in verdicts)
-    few = sum(v.rows < FEW for v in verdicts)
-    rests = f" {counted(few, 'verdict rests', 'verdicts rest')} on fewer than {FEW} rows." if few else ""
+    few = sum(v.rows < FEW_HELD_OUT_ROWS for v in verdicts)
+    rests = f" {counted(few, 'verdict rests', 'verdicts rest')} on fewer than {FEW_HELD_OUT_ROWS} rows." if few else ""
     rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
         f"{surely or 'None'} of {counted(len(verdicts), 'owner')} {'gains' if surely == 1 else 'gain'} significantly "
@@ -159,4 +159,4 @@ def _usual(verdict: Verdict) -> str:
 
 
 def _few(verdict: Verdict) -> str:
-    return f" This rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW else ""
+    return f" This rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""

@@ -14,9 +14,9 @@ from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import cost_sentence
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.tasks.column_statistics.run import ColumnStatisticsResult
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
@@ -79,7 +79,7 @@ def column_statistics_command(
             _say_sight(asked, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
-        result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
+        result, unheard = column_statistics_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)

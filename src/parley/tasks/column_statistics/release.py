@@ -17,7 +17,6 @@ from parley.data.encoding import TRANSFORMS
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, decode
 from parley.protocol.setup import Setup
-from parley.tasks.column_statistics.agreement import ready_terms
 from parley.tasks.column_statistics.question import (
     BINS,
     EDGES,
@@ -28,9 +27,10 @@ from parley.tasks.column_statistics.question import (
     CellPreparation,
     ColumnStatisticsQuestion,
 )
+from parley.tasks.column_statistics.terms import ready_terms
 from parley.terms import Model, Terms
 from parley.terms.catalogue import MECHANISMS
-from parley.terms.columns import Transform
+from parley.terms.keys import Transform
 from parley.validate import Floats
 
 CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read

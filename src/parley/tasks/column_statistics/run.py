@@ -22,7 +22,6 @@ from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.name_counts import MAX_NAMES, Stability
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.question import (
     BINS,
     WIDTH,
@@ -32,6 +31,7 @@ from parley.tasks.column_statistics.question import (
     ColumnStatisticsQuery,
 )
 from parley.tasks.column_statistics.release import Ready, ReleasedColumn, StatisticsReader, make_ready
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms
 from parley.validate import Floats
 

@@ -69,7 +69,7 @@ def count_command(
     if owners is not None:
         kept = terms_file.with_suffix(".count.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(terms, kept), terms, options)
-        result, unheard = counts_result(heard, rate), list(heard.unheard)
+        result, unheard = counts_result(heard, rate), list(heard.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:

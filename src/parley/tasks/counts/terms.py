@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from parley.terms import Model
-from parley.terms.checkable import CheckableTerms
 from parley.terms.rules import OneRelease
+from parley.terms.sections import CheckableTerms
 
 BINS = 10
 MOST_CELLS = 100_000

@@ -165,7 +165,7 @@ def _together(terms: Terms, options: RunOptions) -> None:
     asking.require_one_way(options)
     if options.addresses is not None:
         heard = asking.elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-        result, unheard = plant_result(heard), list(heard.unheard)
+        result, unheard = plant_result(heard), list(heard.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:

@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from parley.terms import Model
-from parley.terms.checkable import CheckableTerms
-from parley.terms.columns import Name
-from parley.terms.keys import Count, Positive
+from parley.terms.keys import Count, Name, Positive
 from parley.terms.rules import OneRelease
+from parley.terms.sections import CheckableTerms
 
 USELESS = (
     "class_weight",

@@ -11,7 +11,7 @@ from parley.numerals import percent
 from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
+from parley.tasks.heterogeneity.run import heterogeneity_agreement
 from parley.terms import load_terms, write_terms
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def heterogeneity_command(
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
         heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
-        result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
+        result, unheard = heterogeneity_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)

@@ -1,6 +1,6 @@
 """What terms must say where the noise of a network's answers is correlated across rounds.
 
-What its proof needs is checked by its question (`terms.questions.check_mixed_batches`).
+What its proof needs is checked by its question (`terms.privacy_checks.check_mixed_batches`).
 """
 
 from collections.abc import Mapping
@@ -8,9 +8,8 @@ from typing import ClassVar
 
 from parley.privacy.mechanisms.banded import MAX_STEPS
 from parley.tasks.networks.terms import NetworkSGDRules
-from parley.terms import Terms
 from parley.terms.rules import AlgorithmRules
-from parley.terms.sections import Learning
+from parley.terms.sections import CheckableTerms, Learning
 
 CORRELATED = "correlated-sgd"
 
@@ -40,7 +39,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
         if learning.participation is not None:
             raise ValueError("participation|expected none beside correlated-sgd: every round asks everybody")
 
-    def check(self, terms: Terms) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse rounds that ask some alone."""
         if any(owner.stride is not None for owner in terms.owners):
             raise ValueError("owners.stride|expected none beside correlated-sgd: every round asks everybody")

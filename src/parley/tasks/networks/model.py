@@ -19,7 +19,7 @@ from parley.errors import ModelError
 from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
-from parley.learning.outcome.model_file import WITH_WEIGHTS, preparation_content
+from parley.learning.outcome.model_file import FORMAT_WITH_WEIGHTS, preparation_content
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.report.extras import extras
@@ -59,7 +59,7 @@ class NetworkModel(JointModel):
         pieces = np.split(float32_rows(self.theta_), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
         blob = save({n: piece.reshape(shape) for (n, shape), piece in zip(shapes.items(), pieces, strict=True)})
         content = {
-            "format": WITH_WEIGHTS,
+            "format": FORMAT_WITH_WEIGHTS,
             "kind": p.model.kind,
             "terms_hash": self.terms_hash_,
             "released": self.released_,
@@ -134,7 +134,7 @@ def held_out_metrics(preparation: Preparation, rows: NetworkRows, theta: Floats)
 def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Metrics]:
     """(held-out rows, metrics of the joint model on them)."""
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():

@@ -61,7 +61,7 @@ class Networks(Task):
             f"Model: the network {model.architecture}{hidden}, {agreement.part.training.question.parameters:,} "
             f"weights, which predicts {printable(model.target)} from {len(preparation.features):,} columns: {shown}.",
             "No code travels: the terms name a network that this program has.",
-            "A row without a target counts, and contributes nothing.",
+            "A row without a target counts as a record and contributes nothing.",
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:

@@ -8,11 +8,9 @@ from pydantic import Field
 
 from parley.terms import Model
 from parley.terms.algorithms import PrivateSGDRules
-from parley.terms.checkable import CheckableTerms
-from parley.terms.columns import Name
-from parley.terms.keys import Count
+from parley.terms.keys import Count, Name
 from parley.terms.rules import AlgorithmRules
-from parley.terms.sections import Learning
+from parley.terms.sections import CheckableTerms, Learning
 
 ARCHITECTURES = (
     "logistic",

@@ -57,7 +57,7 @@ def run_ratings(terms: Terms, options: RunOptions) -> None:
     if not (options.resume or options.anyway):
         require_items_worth(terms)
     heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-    _finish(items_result(heard), options, list(heard.unheard))
+    _finish(items_result(heard), options, list(heard.missing_owners))
 
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
@@ -160,8 +160,7 @@ def recommend_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
-    from parley.tasks.ratings.recommendations import recommendations
-    from parley.tasks.ratings.recommender import Recommender
+    from parley.tasks.ratings.recommender import Recommender, recommendations
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:

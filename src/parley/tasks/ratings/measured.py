@@ -88,7 +88,7 @@ def _learned(
     spreads = deviation, deviation / ITEMS_SPREAD * FACTORS_SPREAD
     algorithm = replace(ItemFactors.make(setup), noise=np.zeros(1), centre=centre, spreads=spreads)
     start = algorithm.start(starting_point(setup) if around is None else around.V.ravel())
-    final = run(algorithm, Inside(agreement, ratings), setup.aggregation, Asker.of(setup), start)
+    final = run(algorithm, Inside(agreement, ratings), setup.aggregation, Asker.from_setup(setup), start)
     found = algorithm.learned(final)[0]
     return found if around is None else Items(found.V, around.counts)
 

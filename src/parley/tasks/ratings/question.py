@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import DataError, SettingError
-from parley.losses.record_bound import RecordBound
+from parley.losses.loss import RecordBound
 from parley.privacy.mechanisms import Bounded, Norm
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited

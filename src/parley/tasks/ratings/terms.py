@@ -9,10 +9,9 @@ from pydantic import Field
 from parley.errors import TermsError
 from parley.terms import Model
 from parley.terms.catalogue import RATING_MECHANISMS
-from parley.terms.checkable import CheckableTerms
-from parley.terms.columns import Name
-from parley.terms.keys import Count
+from parley.terms.keys import Count, Name
 from parley.terms.rules import AlgorithmRules
+from parley.terms.sections import CheckableTerms
 from parley.validate import printable
 
 ROUNDS = 20

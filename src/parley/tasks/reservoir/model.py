@@ -131,7 +131,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -
     """(recordings, metrics of the joint read-out and of the one that the owner solves alone, without noise), on its
     held-out recordings, or on new ones."""
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     tables = owner.prepare(terms).tables
     records = tables.held_out.in_memory().X if new is None else new_records(terms.model, new)
     if not len(records):

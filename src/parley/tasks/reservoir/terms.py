@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from parley.terms import Model
-from parley.terms.checkable import CheckableTerms
-from parley.terms.columns import Name
-from parley.terms.keys import Count, Section
+from parley.terms.keys import Count, Name, Section
 from parley.terms.rules import OneRelease
+from parley.terms.sections import CheckableTerms
 
 USELESS = (
     "class_weight",

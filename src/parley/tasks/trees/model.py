@@ -133,7 +133,7 @@ def held_out_metrics(agreement: Agreement, rows: PlacedRows, theta: Floats) -> M
 def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[str, Metrics]]:
     """(held-out rows, metrics of the joint model and of trees that the owner would learn alone, without noise)."""
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
     held_out = placed_rows_of(agreement.tables.held_out)
     if not held_out.present.any():

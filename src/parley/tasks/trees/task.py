@@ -76,7 +76,7 @@ class Trees(Task):
             f"A round is one tree, with a leaf for each of {model.bins} equal steps within the bounds of a column, or "
             f"for each of its listed names{pairs}: the terms say so, and no row decided it."
             + (f" A missing cell of {gaps} has a leaf of its own." if gaps else ""),
-            "A row without a target counts, and contributes nothing.",
+            "A row without a target counts as a record and contributes nothing.",
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:

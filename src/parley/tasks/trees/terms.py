@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from parley.terms import Model, Terms
-from parley.terms.checkable import CheckableTerms
 from parley.terms.rules import AlgorithmRules
+from parley.terms.sections import CheckableTerms
 
 BINS, DEPTH, TREES = 48, 1, 100
 QUARTER = 0.25  # of the target's range: what an error counts at most where the terms have no clip
