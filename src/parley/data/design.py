@@ -13,7 +13,7 @@ Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50,
   [1e-107, 1e100].
 - Products are finite. |theta.x| <= 1e107, so a derivative before clipping is at most 1e160; a gradient, clipped or
   bounded by bounds, at most 1e220, local steps stay in their box, the rest is smaller. No infinity arises, so no NaN,
-  and `LOUDEST` is far away.
+  and `MAX_MAGNITUDE` is far away.
 - What still may vanish: products with a tiny parameter, tiny derivatives of the logistic loss, tiny steps. Each such
   operation is off by at most 2^-1075 instead of u times its result. In a mean gradient there are p^2 of them on the way
   to all coordinates (statistics times theta), together below 1e-309; `summation_slack` counts four roundings more than
