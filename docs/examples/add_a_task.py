@@ -18,7 +18,7 @@ from parley.losses import Objective
 from parley.privacy.mechanisms import Extent
 from parley.protocol.queries import Query, Question
 from parley.protocol.task import register
-from parley.tasks.bounded_records import BoundedRecords
+from parley.tasks.records import BoundedRecords
 from parley.terms import catalogue
 from parley.terms.rules import OneRelease, register_rules
 

@@ -267,6 +267,15 @@ def no_room(beside: Path, size: int = 1 << 20) -> str | None:
     return None
 
 
+def require_store(folder: Path | None) -> None:
+    """Refuse a folder of runs that could not be written to, before any work is done."""
+    if folder is None:
+        return
+    above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise SettingError(f"--track {folder}: is a file, or lies where this account may not write; expected a folder")
+
+
 def require_folder(file: Path | None) -> None:
     """Refuse an output file that could not be written, before any work is done."""
     if file is None:

@@ -16,11 +16,11 @@ from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
 from parley.audit.exact.trial import StageQuestions
 from parley.audit.runs import LEAST_RUNS, audit_owner
-from parley.cli.audit import agreements_in
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.setup import resolve
 from parley.report.words.audit import learned, owner_rows
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, NOISES, RESPONSE_MECHANISMS, TASKS
+from parley.workflows.audit import agreements_in
 
 TORCH = find_spec("torch") is not None
 # (epsilon, runs) at which half of the noise is told from all of it: of pure noise few runs prove large numbers

@@ -83,7 +83,7 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
         "train",
         files / "terms.toml",
         *ledgers,
-        "--anyway",  # so few rows
+        "--force",  # so few rows
         "--save",
         files / "model.json",
         "--report",
@@ -114,7 +114,7 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
 def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     """And that the same command again costs nothing."""
     ledgers = ("--ledgers", files / "books", "--lifetime", 1, "--lifetime-delta", 1e-6, "--other-books", "a test")
-    train = invoke("train", files / "terms.toml", *ledgers, "--anyway", "--save", files / "again.json")
+    train = invoke("train", files / "terms.toml", *ledgers, "--force", "--save", files / "again.json")
     again = invoke("train", files / "terms.toml", *ledgers, "--save", files / "again.json")
     assert "Done: the same model again" in " ".join(again.output.split())
     said = " ".join(train.output.split())
@@ -245,7 +245,7 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert re.search(
         r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said
     )
-    assert "parley scales" in run.stderr
+    assert "parley column-stats" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
 
 
@@ -279,7 +279,7 @@ def test_four_hospitals_with_missing_cells_left_in(tmp_path):
 
 def test_people_are_asked_what_only_they_know(files, tmp_path):
     """Epsilon, delta, who is who, who hosts, whether cells are missing; here no plan is needed to see it."""
-    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml", "--anyway")
+    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml", "--force")
     answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\nn\n" + "\n" * 4  # no range of any column
     run = invoke("init", *tables(files), *options, input=answers)
     assert run.exit_code == 0, (run.output, run.exception)
@@ -306,7 +306,7 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
     for epsilon, helps in ((0.005, False), (0.05, True)):
         with pytest.raises(SettingError, match="No terms were written") as refused:
             draft_to_learn_by(tables(files), replace(wishes, epsilon=epsilon), Nobody(), asks=False, anyway=False)
-        assert ("--anyway writes them" in str(refused.value)) == helps
+        assert ("--force writes them" in str(refused.value)) == helps
     with pytest.raises(SettingError, match=r"written$"):
         draft_to_learn_by(tables(files), replace(wishes, epsilon=0.005), Nobody(), asks=False, anyway=True)
 

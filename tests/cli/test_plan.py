@@ -86,7 +86,7 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     refused = invoke(*release)
     assert isinstance(refused.exception, BelowBaselineError)
     assert not (folder / "ledgers").exists()
-    spent = invoke(*release, "--anyway", "--json")
+    spent = invoke(*release, "--force", "--json")
     assert spent.exit_code == 0, spent.exception
     assert json.loads(spent.stdout)["owners"][0]["epsilon_spent"] == 0.1
     study = invoke("train", folder / "terms.toml", "--seed", 1, "--report", folder / "page.html")

@@ -91,9 +91,9 @@ def test_what_nobody_gains_by_is_refused_before_anything_is_spent(folder, needle
     refused = release(needless)
     assert isinstance(refused.exception, BelowBaselineError)
     assert "no group of these owners gains by joining" in str(refused.exception)
-    assert "--anyway" in str(refused.exception)
+    assert "--force" in str(refused.exception)
     assert not (folder / "books").exists()
-    let = release(needless, "--anyway", "--json")
+    let = release(needless, "--force", "--json")
     assert let.exit_code == 0, let.output
     assert not json.loads(let.stdout)["repeated"]
 
@@ -114,9 +114,9 @@ def end_of(ledger):
 
 
 def test_a_repetition_is_free_and_says_so(folder, needless):
-    assert "Spent: a ε = 4" in release(needless, "--anyway").output
+    assert "Spent: a ε = 4" in release(needless, "--force").output
     before = end_of(folder / "books" / "a.ledger")
-    again = release(needless)  # without --anyway: nothing is asked of what was paid for
+    again = release(needless)  # without --force: nothing is asked of what was paid for
     assert again.exit_code == 0, again.output
     words = " ".join(again.output.split())
     assert "Nothing new was spent: all answers were stored ones. Spent before: a ε = 4" in words
@@ -155,7 +155,7 @@ def test_a_release_tells_what_its_check_said_also_without_a_public_sample(folder
     for seed, name in enumerate("abcdef"):
         regression_table(40, seed=seed).to_csv(folder / f"{name}.csv", index=False)
     terms = written(folder, "ranges.toml", RANGES, dict.fromkeys("abcdef", 40), 9.0)
-    done = release(terms, "--differences", 0, "--json")
+    done = release(terms, "--heterogeneity", 0, "--json")
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     expected = forecast(load_terms(terms), differences=Heterogeneity.stated(0.0)).outlook.to_json()

@@ -169,7 +169,7 @@ def printed(*arguments):
 def test_the_commands_themselves_print_it(case, folder, tmp_path):
     file, better = tmp_path / "terms.toml", tmp_path / "better.toml"
     write_terms(random_terms(case, folder), file)
-    differ = () if case == PLANNED else ("--differences", "0")
+    differ = () if case == PLANNED else ("--heterogeneity", "0")
     said = printed("forecast", file, *differ, "--json")
     found = {
         "forecast": (said, said["expected_cost"], said["relative_fitness"]["mean"]),

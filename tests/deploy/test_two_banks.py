@@ -51,7 +51,7 @@ def test_every_command_of_the_page_leads_to_a_model(folder):
     with ExitStack() as daemons:
         listen = {name: daemons.enter_context(daemon(DEFAULT_PROGRAM, folder / name / "owner.toml")) for name in BANKS}
         (folder / "addresses.toml").write_text(addresses(listen), encoding="utf-8")
-        done = typed(*run, "--anyway")
+        done = typed(*run, "--force")
     assert done.code == 0, done.said
     assert all(name in done.out for name in BANKS)
     assert Path("model.json").is_file()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from samples import make_terms
 
 from parley.errors import TermsError
-from parley.protocol.schedule import Schedule, agreed_answers, make_schedule
+from parley.protocol.stages import Schedule, agreed_answers, make_schedule
 from parley.terms import Terms
 
 

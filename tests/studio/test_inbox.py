@@ -127,7 +127,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
 
 
 def test_a_folder_without_an_inbox_is_explained(client, folder, tmp_path):
-    assert "no <code>owner.toml" in enter(stranger_at(studio_at(tmp_path))).get("/inbox").text
+    assert "no owner settings" in enter(stranger_at(studio_at(tmp_path))).get("/inbox").text
     (tmp_path / "owner.toml").write_text('name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\n')
     other = enter(stranger_at(studio_at(tmp_path)))
     assert "inbox: missing" in other.get("/inbox").text

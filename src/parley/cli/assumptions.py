@@ -1,4 +1,4 @@
-"""What people type about owners that no public rows tell: `--speeds` and `--differences`."""
+"""What people type about owners that no public rows tell: `--speeds` and `--heterogeneity`."""
 
 from typing import Annotated
 
@@ -7,17 +7,19 @@ import typer
 Differences = Annotated[
     str | None,
     typer.Option(
+        "--heterogeneity",
+        "--differences",
         metavar="MULTIPLE|JSON",
-        help="How much owners differ: the variance between their best parameters, in units of the variance of an own "
-        "estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for all. Default: "
-        "not known, from none to much.",
+        help="How much owners differ: multiple of sampling variance, or released JSON.",
     ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", "--anyway", help="Release even what is forecast to be worth no budget.")
 ]
 Speeds = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=SPEED,...",
-        help="Asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time (0: none ever). "
-        "Left out: all give their last at the same time.",
+        help="Asynchronous terms: each owner's answers per unit of time.",
     ),
 ]

@@ -93,7 +93,7 @@ def explain(
         float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")
     ] = None,
     people: Annotated[
-        int | None, typer.Option(help="Among how many people somebody is to be found; left out: 100.")
+        int | None, typer.Option(help="The number of people among whom one is sought. Default: 100.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
@@ -138,18 +138,18 @@ def compose_command(
         list[str],
         typer.Argument(
             metavar="RELEASE...",
-            help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity, the sensitivity being how far "
-            "replacing one record moves the value) or, for laplace and geometric, epsilon; and count, sampling "
-            "(Poisson rate, drawn by the owner in secret), alpha (stable).",
+            help="Releases as MECHANISM:KEY=VALUE,...",
         ),
     ],
     delta: Delta = 0.0,
-    method: Annotated[
-        str, typer.Option(help="A rule by its name in the table; left out: all, and the best one.")
-    ] = "best",
+    method: Annotated[str, typer.Option(help="Name of a rule. Default: all, and the best one.")] = "best",
     as_json: Json = False,
 ) -> None:
     """What several releases cost together: an upper bound on epsilon.
+
+    A RELEASE is MECHANISM:KEY=VALUE,... with multiplier (noise scale divided by how far replacing one record moves the
+    value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the owner in secret),
+    alpha (stable).
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """

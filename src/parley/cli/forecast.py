@@ -7,7 +7,8 @@ import typer
 
 from parley.cli.assumptions import Differences, Speeds
 from parley.cli.plan import show_plan
-from parley.cli.track import Track, require_store
+from parley.cli.track import Track
+from parley.durable import require_store
 from parley.errors import SettingError
 from parley.report.terminal import Terminal, console, print_json, terminal_table, warn
 from parley.terms import load_terms
@@ -25,17 +26,14 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="JSON",
-            help="Instead of a sample: second moments that owners released, as `parley train --json` printed them "
-            "under terms with "
-            'algorithm = "sufficient-statistics".',
+            help="Instead of a sample: second moments that owners released.",
         ),
     ] = None,
     assume: Annotated[
         Path | None,
         typer.Option(
             metavar="TOML",
-            help="Instead of a sample: stated assumptions, with the keys curvature (the Hessian's eigenvalues), "
-            "least_cost, and distance (from the start to the optimum).",
+            help="Instead of a sample: stated assumptions.",
         ),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
@@ -51,8 +49,7 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="For an owner's own eyes: its table. What would joining add for its own rows? Nothing leaves. "
-            "Needs --owner.",
+            help="For an owner's own eyes: its table. Needs --owner; nothing leaves.",
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
@@ -61,18 +58,17 @@ def forecast_command(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --inside: what joining must save to be worth a budget, beside the owner's privacy cost over its "
-            "value where the terms have both, as a share of what own rows cost alone. Default: 0.005.",
+            help="With --inside: least saving that is worth it. Default: 0.005.",
         ),
     ] = None,
     speeds: Speeds = None,
-    seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
     details: Annotated[
         bool,
-        typer.Option("--details", help="Print all else: relative fitness, costs, kinds of noise, what it rests on."),
+        typer.Option("--details", help="Print everything else that the forecast rests on."),
     ] = False,
     track: Track = None,
     report: Annotated[

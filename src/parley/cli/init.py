@@ -9,7 +9,6 @@ from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, t
 from parley.cli.plan import show_plan
 from parley.errors import SettingError
 from parley.report.terminal import Terminal, console, errors_console, print_json
-from parley.terms.catalogue import kinds_from_files
 
 if TYPE_CHECKING:
     from parley.workflows.draft import DraftReport
@@ -22,21 +21,21 @@ def init_command(
         list[Path] | None,
         typer.Argument(
             metavar="FILES...",
-            help="Private tables (.csv, .parquet, folders of .parquet files, s3://...), one for each owner.",
+            help="One private table per owner (.csv, .parquet, folder, s3://...).",
         ),
     ] = None,
     owner: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=RECORDS",
-            help="An owner whose table is elsewhere; NAME=RECORDS,EPS if it promises another epsilon. May be repeated.",
+            help="Owner whose table is elsewhere; ,EPS: its own epsilon. Repeatable.",
         ),
     ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A public sample of the same kind of rows: ranges, categories, and what the plan is judged on.",
+            help="Public sample of the same kind of rows.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -47,22 +46,21 @@ def init_command(
         typer.Option(
             "--delta",
             metavar="DELTA",
-            help="Gaussian noise at this delta is considered; 0: pure epsilon. Asked for if left out.",
+            help="Also consider Gaussian noise at this delta; 0: pure epsilon.",
         ),
     ] = None,
     hosts: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="Three parties that draw one noise for all, or two that add one each; asked for if left out (none: "
-            "each owner its own).",
+            help="Three or two parties that draw one noise for all.",
         ),
     ] = None,
     person: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Where a person may have several rows: the column that tells people apart. Asked for.",
+            help="Column that tells people apart, where one has several rows.",
         ),
     ] = None,
     records_per_person: Annotated[
@@ -73,8 +71,7 @@ def init_command(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help=f"The model's kind: {', '.join(kinds_from_files())}. Left out: by the target in the public sample, "
-            "else asked for.",
+            help="Kind of model. Default: by the target in the public sample.",
         ),
     ] = None,
     exposure: Annotated[
@@ -93,29 +90,28 @@ def init_command(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=LOW,HIGH",
-            help="The range of a column of numbers; of dates as 2015-01-01,2024-12-31. May be repeated.",
+            help="Range of a column of numbers or dates. Repeatable.",
         ),
     ] = None,
     dates: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=FORMAT",
-            help="How the dates of a column are written, such as %d/%m/%Y; found if left out. May be repeated.",
+            help="How a column's dates are written, such as %d/%m/%Y. Repeatable.",
         ),
     ] = None,
     categories: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=A,B,C",
-            help="The names of a category; COLUMN alone: those of the public sample. May be repeated. A name with a "
-            "comma in double quotes: --categories 'job=\"Professional, Technical\",Clerical'.",
+            help="Names of a category; COLUMN alone: those of the public sample. Repeatable.",
         ),
     ] = None,
     merge: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Names in it that differ only by capitals or spaces are one. Asked for; --yes tells them apart.",
+            help="Column whose names differ only by capitals or spaces: merge them.",
         ),
     ] = None,
     features: Annotated[
@@ -125,27 +121,23 @@ def init_command(
         str,
         typer.Option(
             metavar="WAY",
-            help="What columns become: lines, bins, hinges (bins joined by lines), trees (grown on --public), margin "
-            "(lines beside such trees), or best: whatever public rows say.",
+            help="What columns become: lines, bins, hinges, trees, margin or best.",
         ),
     ] = "best",
     missing: Annotated[
         str | None,
         typer.Option(
             metavar="WAY",
-            help="What cells without a value become: fill (a column for each feature says where; it takes noise), or "
-            "refuse, where no table has any. Asked for if left out (fill).",
+            help="Cells without a value: fill (default) or refuse.",
         ),
     ] = None,
-    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
+    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
         float | None,
-        typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
+        typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
-    uri: Annotated[
-        str | None, typer.Option("--uri", metavar="URI", help=f"Take one more table from a database. {URI}")
-    ] = None,
+    uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
     query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: one row for one record.")] = None,
     query_file: QueryFile = None,
     order_by: Annotated[
@@ -157,10 +149,10 @@ def init_command(
     ask_password: AskPassword = False,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Write terms even where `parley scales` would see little, and be refused."),
+        typer.Option("--force", "--anyway", help="Write terms even where column statistics would tell little."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
     """From files as they are to planned terms: reads names, kinds and row counts of private tables.

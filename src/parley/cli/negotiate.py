@@ -24,21 +24,18 @@ def negotiate_command(
     ] = None,
     value: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Of one unit of test cost, to every owner whose terms state none."),
+        typer.Option(metavar="MONEY", help="Worth of one unit of test cost, where terms state none."),
     ] = None,
     privacy_cost: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Of each unit of epsilon, to every owner whose terms state none."),
+        typer.Option(metavar="MONEY", help="Cost of one unit of epsilon, for owners that state none."),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")
     ] = False,
     keep_own: Annotated[
         bool,
-        typer.Option(
-            help="Members keep their own model where it is better, so that nobody counts a loss; else all must use "
-            "the joint one."
-        ),
+        typer.Option(help="Members may keep their own model where it is better."),
     ] = True,
     differences: Differences = None,
     write: Annotated[
@@ -51,7 +48,7 @@ def negotiate_command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw what joining pays as owners become more, with each owner's noise and with one for all.",
+            help="Draw what joining pays as owners become more.",
         ),
     ] = None,
     report: Annotated[

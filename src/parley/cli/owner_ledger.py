@@ -72,17 +72,15 @@ def restore_command(
     settings_file: SettingsOption,
     assume_spent: Annotated[
         Lost,
-        typer.Option(
-            help="What the lost answers may have spent. all: the whole lifetime budget, the only safe answer if "
-            "anybody may have accepted terms since that the folder of acceptances does not show; agreements: what "
-            "the agreements in the backup and in that folder reserve."
-        ),
+        typer.Option(help="What lost answers may have spent: all (safe), or agreements."),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Put a backup in the ledger's place. Whatever may have been answered since counts as spent: no agreement goes on.
 
-    The daemon must be stopped. The ledger that was in place is kept beside the new one.
+    The daemon must be stopped. The ledger that was in place is kept beside the new one. With --assume-spent all the
+    whole lifetime budget is gone: the only safe answer if anybody may have accepted terms since that the folder of
+    acceptances does not show. With agreements, what those in the backup and in that folder reserve is gone.
 
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """

@@ -30,14 +30,14 @@ def plan_command(
         typer.Option(
             "--delta",
             metavar="DELTA",
-            help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise.",
+            help="Consider Gaussian noise at this delta too. Default: the terms' own.",
         ),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")
     ] = None,
     differences: Differences = None,
-    seed: Annotated[int, typer.Option(help="Of the pilot runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked
@@ -100,7 +100,7 @@ def show_plan(proposal: "Proposal") -> None:
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, not yet accepted by anybody.")],
     write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="Where the terms go that pin the numbers; their file lies beside it.")
+        Path, typer.Option(metavar="TERMS2", help="Terms that pin the numbers; their file lies beside it.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -294,7 +294,7 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
         "(--other-books REASON); the reason is kept in the ledger"
         if same
         else "If they are other people, say so with --other-books REASON, which is kept in the ledger (for parley "
-        "train: --anyway)"
+        "train: --force)"
     )
     raise OtherBooksError(f"{(same or found)[0].sentence} {advice}. Nothing was spent")
 

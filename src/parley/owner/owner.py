@@ -23,9 +23,8 @@ from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import Answer, Query, Tables
-from parley.protocol.schedule import Schedule, make_schedule, uses
 from parley.protocol.setup import Setup, resolve
-from parley.protocol.stages import Part, Stage
+from parley.protocol.stages import Part, Schedule, Stage, make_schedule, uses
 from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.validate import Floats

@@ -162,11 +162,12 @@ class Task(ABC):
         """What a notebook shows of a result of the task's own; None: it has none."""
         return None
 
-    def command(self, name: str) -> Callable[..., None] | None:
-        """How it does a command in its own way; None: as the command is. What it cannot do is refused (TermsError)."""
+    def command(self, name: str) -> Callable[..., Any] | None:
+        """What does a command in its own way and returns its report; None: nothing does. What it
+        cannot do is refused (TermsError)."""
         if name in self.commands:
             module, _, function = self.commands[name].partition(":")
-            found: Callable[..., None] = getattr(import_module(module), function)
+            found: Callable[..., Any] = getattr(import_module(module), function)
             return found
         if name not in self.usual_commands:
             raise TermsError(self.refusal)
@@ -213,24 +214,3 @@ def require_predictor(terms: Terms) -> None:
     """Refuse terms by which rounds do not come to a model that predicts, the trunk's or a wing's."""
     if not task_of(terms).predicts:
         raise TermsError(task_of(terms).refusal)
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
-    way."""
-
-    ledgers: Path | None = None
-    lifetime: float | None = None
-    lifetime_delta: float | None = None
-    addresses: Path | None = None  # of owners elsewhere
-    resume: bool = False
-    deadline: float = 60.0
-    seed: int | None = None
-    replicates: int = 1
-    checkpoint: Path = Path()
-    save: Path | None = None
-    save_own: Path | None = None
-    anyway: bool = False
-    other_books: str | None = None  # why tables may have another ledger
-    as_json: bool = False

@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parley.numerals import number
+from parley.report.sheet import Grid, Line, Part, Report
 from parley.terms import Terms
 from parley.terms.participation import steps_of
 
@@ -148,6 +149,25 @@ def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
     Every command has to say so, hence no default: who passes an object on can tell by one field whether it may leave.
     """
     typer.echo(json.dumps({**content, "inside": inside}, indent=2, allow_nan=False))
+
+
+def show(report: Report, as_json: bool = False) -> None:
+    """Print a report: one JSON object, or its tables and sentences."""
+    if as_json:
+        print_json(report.to_json(), inside=report.inside)
+    else:
+        show_parts(report.parts())
+    report.require_done()
+
+
+def show_parts(parts: Iterable[Part]) -> None:
+    """Print tables and sentences, each as soon as it is there."""
+    for part in parts:
+        if isinstance(part, Grid):
+            console.print(terminal_table(part.rows, part.title, part.bold))
+        elif isinstance(part, Line):
+            out = errors_console if part.aside else console
+            out.print(part.text, style=part.style, markup=False, soft_wrap=not part.folded)
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:

@@ -72,7 +72,7 @@ def show(request: Request) -> Response:
             inbox = open_inbox(load_owner(studio.inside(chosen, "settings")))
             content = {"proposals": [inbox.facts(each) for each in inbox.proposals()]}
             damaged = inbox.damaged()
-            rows, hashes = inbox_rows(content), [each["terms_hash"] for each in content["proposals"]]
+            rows, hashes = inbox_rows(content, 80), [each["terms_hash"] for each in content["proposals"]]
     except ParleyError as error:
         refused = str(error)
     found = {"rows": rows, "hashes": hashes, "damaged": damaged, "refused": refused}

@@ -14,7 +14,8 @@ from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.words.ledgers import BOOKS, agreement_rows, books_row, chain_line, lifetime_line
 from parley.studio.form import field, fields
-from parley.studio.pages import LEDGER, TERMS, Studio, page, studio_of
+from parley.studio.pages import LEDGER, TABLES, TERMS, Studio, page, studio_of
+from parley.terms import load_terms
 
 MOST = 40  # ledgers whose chains are recomputed for one page
 
@@ -56,6 +57,7 @@ def show(request: Request) -> Response:
         refused = str(error)
     terms = [each for each in studio.files(TERMS) if Path(each).name != "owner.toml"]
     seen = {"terms": terms, "jobs": studio.jobs.listed("forecast"), "more": len(files[MOST:])}
+    seen["tables"] = studio.files(*TABLES)
     listed = {"files": files, "head": BOOKS, "found": found, "faults": [each for each in faults if each != refused]}
     return page(request, "owner.html", chosen=chosen, books=books, refused=refused, **listed, **seen)
 
@@ -63,10 +65,14 @@ def show(request: Request) -> Response:
 async def look_inside(request: Request) -> Response:
     """Start `parley forecast --inside`: what joining would add for this owner, from its own rows, for its own eyes."""
     form, studio = await fields(request), studio_of(request)
-    owner = load_owner(studio.inside(field(form, "settings"), "settings"))
     file = studio.inside(field(form, "file"), "terms")
-    command = ["forecast", str(file), "--inside", str(owner.table), "--owner", owner.name]
-    job = studio.jobs.start(command, f"Inside view of {owner.name}, {file.name}")
+    if "table" in form:
+        table, name = str(studio.inside(form["table"], "table")), load_terms(file).owner(field(form, "owner")).name
+    else:
+        owner = load_owner(studio.inside(field(form, "settings"), "settings"))
+        table, name = str(owner.table), owner.name
+    command = ["forecast", str(file), "--inside", table, "--owner", name]
+    job = studio.jobs.start(command, f"Inside view of {name}, {file.name}")
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 

@@ -118,7 +118,9 @@ def page(request: Request, template: str, **content: Any) -> Response:
     return HTMLResponse(_templates.get_template(template).render(**shared, **content))
 
 
-def error_page(request: Request, sentence: str) -> Response:
+def error_page(request: Request, sentence: str, heading: str = "That did not work", status: int = 200) -> Response:
     """A sentence in the place of what was asked for: a part where a part was asked for, else a page."""
     part = "hx-request" in request.headers
-    return page(request, "error_part.html" if part else "error.html", sentence=sentence)
+    shown = page(request, "error_part.html" if part else "error.html", sentence=sentence, heading=heading)
+    shown.status_code = status
+    return shown

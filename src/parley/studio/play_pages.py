@@ -246,9 +246,9 @@ def _saved(name: str, terms: Terms) -> list[str]:
     from parley.report.words.noise import invented_line
 
     stated = any(part.value is not None or part.privacy_cost is not None for part in terms.owners)
-    step = "train" if terms.privacy.scale_epsilon is None else "scales"
+    step = "open the Train tab" if terms.privacy.scale_epsilon is None else "ask for column scales on the Train tab"
     invented = invented_line(terms)
-    said = [f"Written: {name}. Next: parley {step} {name}", *([SHARED] if stated else [])]
+    said = [f"Saved as {name}. Next, {step}.", *([SHARED] if stated else [])]
     return said if invented is None else [*said, invented]
 
 

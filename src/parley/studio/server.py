@@ -43,7 +43,7 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, place=place, secrets=secrets), Middleware(Loaded)],
-        exception_handlers={ParleyError: _explained, OSError: _unreadable},
+        exception_handlers={ParleyError: _explained, OSError: _unreadable, 404: _missing},
     )
     app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
     app.state.csrf = secrets.csrf
@@ -128,6 +128,11 @@ async def _colours(request: Request) -> Response:
 async def _explained(request: Request, error: Exception) -> Response:
     """A user's mistake, in one sentence."""
     return error_page(request, str(error))
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    """An address that the studio does not have."""
+    return error_page(request, "The studio has no page at this address.", "Page not found", 404)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

@@ -92,7 +92,7 @@ def score(request: Request) -> Response:
     terms, model = Path(job.command[1]), Path(job.command[job.command.index("--save") + 1])
     require_expected(load_terms(terms), job.result.get("terms_hash"))
     title = f"Scores of {model.name} for every owner"
-    scored = studio.jobs.start(["score", str(model), str(terms), "--all"], title, report=True)
+    scored = studio.jobs.start(["score", str(model), str(terms), "--all", "--json"], title, report=True)
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{scored.id}"})
 
 
@@ -107,7 +107,7 @@ def _drawn(job: Job) -> dict[str, Any] | None:
         return None
     return {
         "kind": "path",
-        "label": "Relative fitness by rounds: the forecast, and what came of it",
+        "label": "Relative fitness by round: forecast and result",
         "forecast": [float(value) for value in expected.path],
         "interval": [expected.relative_fitness.low, expected.relative_fitness.high],
         "outcome": None if fitness is None else [fitness["median"], fitness["q25"], fitness["q75"]],

@@ -21,7 +21,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.queries import KINDS, Question
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, register
-from parley.tasks.bounded_records import BoundedRecords
+from parley.tasks.records import BoundedRecords
 from parley.terms import Model, Terms
 from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats, printable

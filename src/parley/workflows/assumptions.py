@@ -18,7 +18,7 @@ class Assumed:
     pilot: Path | None = None  # a public table
     moments: Path | None = None  # that owners released
     stated: Path | None = None  # assumptions
-    differences: str | None = None  # a multiple, or what `parley differences --save` kept
+    differences: str | None = None  # a multiple, or what `parley heterogeneity --save` kept
 
     def read(self) -> tuple[str | Source | None, Heterogeneity | None]:
         """(What is known, how much owners differ.)"""

@@ -122,7 +122,8 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 
 
 def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, asks: bool, anyway: bool) -> Draft:
-    """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
+    """A draft that `parley column-stats` will not refuse where it needs scales; whoever answers may say more
+    until it is."""
     while True:
         try:
             drafted = draft(files, wishes)
@@ -141,7 +142,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
             person.warn(refused)
             more = asked_columns(unsaid, wishes, person)
         if more == wishes:
-            helps = " (--anyway writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
+            helps = " (--force writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
             raise SettingError(
                 f"{refused} Declare all of them, and nothing need be asked: --bounds COLUMN=LOW,HIGH or --categories "
                 "COLUMN=A,B,C. Or leave columns out with --features, or give a larger --epsilon. No terms were "
@@ -151,7 +152,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
 
 
 def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
-    """Why `parley scales` would refuse these terms; None where it would not, or nothing has to be asked."""
+    """Why `parley column-stats` would refuse these terms; None where it would not, or nothing has to be asked."""
     if terms.privacy.scale_epsilon is None:
         return None
     try:

@@ -12,6 +12,10 @@ from parley.errors import SettingError
 Answer = TypeVar("Answer", str, int, float)
 
 
+class Declined(Exception):  # noqa: N818 - an answer, not an error
+    """The person said no. Its sentence says that nothing was done; a command ends with exit code 1."""
+
+
 class Progress(Protocol):
     """How far the work is, and what it is."""
 

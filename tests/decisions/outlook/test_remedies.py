@@ -94,5 +94,5 @@ def test_remedies_are_one_sentence():
     assert remedy_line(found, False, 2) == (
         "What would change that: joining would be worth it for sure with each owner's own noise from ε = 4; or with "
         "one noise for all (three hosts) from ε = 0.6 for a (from ε = 2 for all that can gain); or with 7 owners like "
-        "these. No budget makes d gain."
+        "these. No budget makes d gain for sure."
     )

@@ -197,7 +197,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         "Test",
         "learner",
         "0 of 8",
-        "reserved for terms that were accepted, 0 of it",
+        "is reserved for accepted terms, of which 0 is spent",
         "chain unbroken",
     ):
         assert words in " ".join(shown.stdout.split())

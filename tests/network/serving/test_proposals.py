@@ -121,12 +121,12 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert f"Refused: terms {terms.hash}" in refused.output
     heard = json.loads(run("learner", "proposal", served.folder / "terms.toml", "--owners", addresses, "--json").stdout)
     assert heard["owners"] == [{"owner": "a", "state": "refused", "reason": "ask on Monday"}]
-    assert "nobody at this owner accepted these terms" in served.fail("--anyway")
+    assert "nobody at this owner accepted these terms" in served.fail("--force")
     accepted = run("owner", "accept", terms.hash[:8], "--owner", owner, "--yes")
     assert accepted.exit_code == 0, accepted.output
     assert accepted.output.count(terms.hash) == 2  # in what is read, and in what was done
     assert propose(terms, addresses, ask=True) == [Proposed("a", "accepted")]
-    assert served.learn("--anyway")["terms_hash"] == terms.hash
+    assert served.learn("--force")["terms_hash"] == terms.hash
     assert served.spent(terms) == {"a": 1}
     kept = Acceptances(load_owner(owner).accepted).get(terms.hash)
     assert kept.fingerprint == facts["key"]  # who proposed, and no other key of that name

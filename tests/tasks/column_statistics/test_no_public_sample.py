@@ -67,7 +67,7 @@ def typed(line):
 
 def test_the_guide_works_as_it_is_typed(folder):
     said = {line: typed(line) for block in blocks("sh") for line in block.splitlines()}
-    scales = next(output for line, output in said.items() if line.startswith("parley scales"))
+    scales = next(output for line, output in said.items() if line.startswith("parley column-stats"))
     assert "cardiology, children, surgery" in scales
     assert "ghost" not in "".join(said.values()) + Path("ready.toml").read_text() + Path("model.json").read_text()
     foreseen = next(output for line, output in said.items() if line == "parley forecast ready.toml")
@@ -118,10 +118,10 @@ def test_the_command_says_what_is_wrong(folder):
         (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning together need"),
         (["--ledgers", "books"], "--lifetime 1 --lifetime-delta 1e-06"),
     ):
-        done = CliRunner().invoke(app, ["scales", "terms.toml", *arguments])
+        done = CliRunner().invoke(app, ["column-stats", "terms.toml", *arguments])
         assert done.exit_code != 0
         assert expected in str(done.exception)
     assert not list(Path().glob("books/*"))
     Path("plain.toml").write_text(Path("terms.toml").read_text().replace("scale_epsilon", "# scale_epsilon"))
-    assert "privacy.scale_epsilon: missing" in str(CliRunner().invoke(app, ["scales", "plain.toml"]).exception)
-    assert "parley scales TERMS" in str(CliRunner().invoke(app, ["train", "terms.toml"]).exception)
+    assert "privacy.scale_epsilon: missing" in str(CliRunner().invoke(app, ["column-stats", "plain.toml"]).exception)
+    assert "parley column-stats TERMS" in str(CliRunner().invoke(app, ["train", "terms.toml"]).exception)

@@ -267,7 +267,7 @@ def test_terms_that_cannot_be_are_refused(change, expected):
 
 
 def test_terms_that_want_scales_first_learn_nothing_before(tables):
-    with pytest.raises(TermsError, match="parley scales"):
+    with pytest.raises(TermsError, match="parley column-stats"):
         parley.train(terms(), [parley.Owner(name, table) for name, table in tables.items()])
     owners = [parley.Owner(name, table) for name, table in tables.items()]
     # the question itself: columns, and no model

@@ -9,8 +9,7 @@ from parley.errors import Malformed
 from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve
-from parley.tasks.trees.question import LeafSumsQuery
-from parley.tasks.trees.structure import Leaves
+from parley.tasks.trees.question import LeafSumsQuery, Leaves
 
 ROWS = 5
 CELLS = [0.0, 100.0, 50.0, -1e300, 1e300, 5e-324, np.nan, 9.999999999999999, 10.0, -0.0]

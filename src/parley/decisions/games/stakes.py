@@ -19,7 +19,7 @@ from parley.decisions.outlook.outlook import Outlook
 from parley.errors import SettingError, TermsError
 from parley.privacy.accounting import exact, make_series
 from parley.protocol.aggregation import EachOwnerNoise
-from parley.protocol.schedule import uses
+from parley.protocol.stages import uses
 from parley.terms import Terms
 from parley.validate import Floats, Integers
 

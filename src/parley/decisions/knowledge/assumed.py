@@ -44,7 +44,7 @@ INVENTED_LAWS_WARNING = (
 RANGES_WARNING = (
     "only the declared range of {columns} is known. Invented values fill all of it, a tenth, or something between. A "
     "range far wider than its values makes the model worse: declare usual values, simulate (parley train), or ask for "
-    "scales (parley scales)"
+    "scales (parley column-stats)"
 )
 COLUMNS_NAMED = 3
 
@@ -203,7 +203,7 @@ def _features(
         if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
                 f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
-                "(parley scales), or a pilot"
+                "(parley column-stats), or a pilot"
             )
         if scaled:
             centre, deviation = _spread(preparation.model, encoding.column, spread, rng)

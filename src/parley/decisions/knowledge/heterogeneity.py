@@ -42,7 +42,7 @@ class Heterogeneity:
 
     @classmethod
     def load(cls, path: str | Path) -> "Heterogeneity":
-        """Read the object that `parley differences --json` printed, or --save kept."""
+        """Read the object that `parley heterogeneity --json` printed, or --save kept."""
         try:
             printed: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
             content = printed["differences"]
@@ -50,11 +50,11 @@ class Heterogeneity:
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
-            raise DataError(f"{path}: expected the JSON that `parley differences --save` wrote") from None
+            raise DataError(f"{path}: expected the JSON that `parley heterogeneity --save` wrote") from None
         if printed.get("inside"):
             raise DataError(
                 f"{path}: a simulation computed this from private rows, so it must stay inside. Give what owners "
-                "released: parley differences TERMS --ledgers FOLDER --save FILE"
+                "released: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
             )
         return found
 
@@ -72,7 +72,7 @@ class Heterogeneity:
         if self.origin == "assumed":
             return (
                 f"How much owners differ is not known. Assumed: their heterogeneity is {number(self.low)} to "
-                f"{number(self.high, 2)} times {unit} (parley differences asks the owners)"
+                f"{number(self.high, 2)} times {unit} (parley heterogeneity asks the owners)"
             )
         if self.origin == "measured":
             return (

@@ -352,8 +352,8 @@ def _known_rows(setup: Setup, example: pd.DataFrame | None) -> Source:
     if model.scales or (model.categories and model.coding == "one-hot"):
         return AssumedSample.from_setup(setup)
     raise DataError(
-        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), "
-        "released moments or stated assumptions"
+        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley "
+        "column-stats), released moments or stated assumptions"
     )
 
 

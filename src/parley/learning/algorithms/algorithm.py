@@ -18,8 +18,8 @@ from parley.losses import Objective
 from parley.network.exchange import Exchange
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
-from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Schedule
 from parley.terms import Learning
 from parley.validate import LARGEST, Floats
 

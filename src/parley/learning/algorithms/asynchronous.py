@@ -19,8 +19,8 @@ from parley.network.exchange import Exchange
 from parley.network.exchange.in_process import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
-from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Schedule
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 

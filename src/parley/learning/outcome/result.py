@@ -29,8 +29,8 @@ from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import ScoreQuery
-from parley.protocol.schedule import make_schedule, uses
 from parley.protocol.setup import Setup
+from parley.protocol.stages import make_schedule, uses
 from parley.terms import Terms
 from parley.validate import Floats, upper
 

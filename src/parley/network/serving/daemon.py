@@ -39,7 +39,7 @@ from parley.network.serving.server import (
 from parley.network.serving.service import OwnerService, ProposalService
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
-from parley.protocol.schedule import agreed_answers
+from parley.protocol.stages import agreed_answers
 
 CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
 SENDING = 30.0  # seconds that a caller may take to send its message

@@ -23,7 +23,7 @@ from parley.network.serving.acceptance import Acceptances
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Account, Rule
 from parley.privacy.events import Adjacency
-from parley.protocol.schedule import agreed_answers
+from parley.protocol.stages import agreed_answers
 from parley.validate import upper
 
 if TYPE_CHECKING:

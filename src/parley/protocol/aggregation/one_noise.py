@@ -15,8 +15,7 @@ from parley.privacy.accounting import SharedLaw, Span, Spans, bits_delta, most_e
 from parley.privacy.accounting.series import SERIES
 from parley.protocol.aggregation.mean import Members, NoiseOfCoalitions, or_one, pieces, sums_of_others
 from parley.protocol.queries import Answer, Question
-from parley.protocol.schedule import Schedule, uses
-from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage
+from parley.protocol.stages import Resolver, Schedule, Stage, StagePlan, make_stage, uses
 from parley.terms import Terms
 from parley.validate import Floats
 

@@ -199,8 +199,10 @@ WAYS = {
 
 def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     """Which budgets, which noise or how many owners would make it worth it; `some`: for some owners it is already."""
+    never = ""
+    if found.never:
+        never = f" No budget makes {listed_names(list(found.never))} gain{' for sure' if found.surely else ''}."
     if found.already:
-        never = f" No budget makes {listed_names(list(found.never))} gain." if found.never else ""
         if found.surely:
             return f"Larger budgets would not change that: every owner that can gain for sure does so already.{never}"
         return (
@@ -210,7 +212,6 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     told = [_way_words(each, some) for each in found.ways if each.everybody is not None or each.first is not None]
     crowd = _crowd_words(found, some, owners)
     told += [] if crowd is None else [crowd]
-    never = f" No budget makes {listed_names(list(found.never))} gain." if found.never and told else ""
     if not told:
         return (
             f"Joining would not be worth it at any ε up to {number(LARGEST_EPSILON)}, nor with any number of owners "

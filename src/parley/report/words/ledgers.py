@@ -107,11 +107,11 @@ def _entries(content: dict[str, Any]) -> str:
 NOT_TOLD = "not delivered"  # in place of a state
 
 
-def inbox_rows(content: dict[str, Any]) -> list[list[str]]:
-    """A table with one row for each proposal, from what `Inbox.facts` says of them."""
+def inbox_rows(content: dict[str, Any], most: int = SHORT) -> list[list[str]]:
+    """A table with one row for each proposal, from `Inbox.facts`; names and titles have `most` characters."""
     rows = [["terms", "state", "title", "proposed by", "received"]]
     for each in content["proposals"]:
-        names, title = (printable(text, SHORT) for text in (", ".join(each["proposed_by"]), each["title"] or "–"))
+        names, title = (printable(text, most) for text in (", ".join(each["proposed_by"]), each["title"] or "–"))
         state = f"{each['state']} until {each['until'][:10]}" if each["until"] else each["state"]
         rows.append([each["terms_hash"][:8] + "…", state, title, names, each["received"][:10]])
     return rows

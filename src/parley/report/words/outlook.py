@@ -37,7 +37,7 @@ def verdict_sentence(outlook: Outlook) -> str:
         return f"Join{without}: {whom} for sure. {average}."
     sure = [owner.name for owner in members if owner.verdict == "join"]
     if not sure:
-        return f"Unsure{without}: no owner gains for sure. {average}, and possibly none."
+        return f"Unsure{without}: no owner gains for sure. {average}{', and possibly none' if '(' in average else ''}."
     surely = f"{len(sure)} of {counted(len(members), 'member')} {'gains' if len(sure) == 1 else 'gain'} for sure"
     return f"Unsure{without}: {surely}: {listed_names(sure)}. {average}."
 

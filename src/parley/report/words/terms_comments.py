@@ -63,7 +63,7 @@ def lifetime_line(made: Draft) -> str:
 
 
 def _room(terms: Terms) -> float:
-    """The share of ε that a lifetime leaves for `parley differences`, where the terms allow to ask and do not."""
+    """The share of ε that a lifetime leaves for `parley heterogeneity`, where the terms allow to ask and do not."""
     asks = terms.task == PREDICTION and terms.model.public is not None and len(terms.owners) > 1
     return DIFFERENCE_ROOM if asks and terms.privacy.difference_epsilon is None else 0.0
 
@@ -97,7 +97,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
         ]
     if scales:
-        asked = f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
+        asked = f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
         steps = [asked, f"parley plan {ready} --write {planned}  # how best to spend the rest", *steps]
     release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [

@@ -15,7 +15,7 @@ from parley.numerals import ends, number, percent
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.privacy.accounting import mechanism_norm
-from parley.protocol.schedule import make_schedule
+from parley.protocol.stages import make_schedule
 from parley.report.words.outlook import verdict_sentence
 
 if TYPE_CHECKING:

@@ -1,25 +1,25 @@
-"""`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no
-public sample.
-"""
+"""`parley column-stats`: bounds, categories, centres and scales from the private tables, with noise, debited: for who
+has no public sample."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.numerals import counted, number, percent
-from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
-from parley.tasks.column_statistics.release import ReleasedColumn
-from parley.tasks.column_statistics.run import ColumnStatisticsResult
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.column_statistics.release import ReleasedColumn
+    from parley.tasks.column_statistics.run import ColumnStatisticsResult
 
 
 def column_statistics_command(
@@ -28,9 +28,7 @@ def column_statistics_command(
     ],
     write: Annotated[
         Path | None,
-        typer.Option(
-            metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."
-        ),
+        typer.Option(metavar="READY", help="Write the terms to learn by, with what was released."),
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -43,7 +41,8 @@ def column_statistics_command(
     seed: asking.Seed = None,
     expect: asking.Expect = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read.")
+        bool,
+        typer.Option("--force", "--anyway", help="Ask even if a bin needs over 10% of all rows."),
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
@@ -53,7 +52,7 @@ def column_statistics_command(
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has
     them, and the rest of the budgets. What the noise will let be seen is said, or refused, before anything is debited.
 
-    Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
+    Example:  parley column-stats terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import open_owners
@@ -142,7 +141,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
 SHOWN = 32  # characters of the names that are listed
 
 
-def summary(result: ColumnStatisticsResult) -> str:
+def summary(result: "ColumnStatisticsResult") -> str:
     """Whether it was a release, what that costs, and what everything below follows from."""
     said = cost_sentence(result.asked, result.released)
     return f"{said} Everything below follows from noisy counts." if result.released else said
@@ -160,13 +159,13 @@ def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -
     return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
 
 
-def column_rows(columns: Sequence[ReleasedColumn]) -> list[list[str]]:
+def column_rows(columns: "Sequence[ReleasedColumn]") -> list[list[str]]:
     """Every column with what was found of it."""
     rows = [["column", "values", "missing"]]
     return rows + [[printable(column.column), _values(column), percent(column.missing)] for column in columns]
 
 
-def _values(column: ReleasedColumn) -> str:
+def _values(column: "ReleasedColumn") -> str:
     if column.kind == "unclear":
         return "unclear"
     if column.low is not None and column.high is not None:
@@ -175,7 +174,7 @@ def _values(column: ReleasedColumn) -> str:
     return f"{counted(len(column.names), 'name')}: {printable(names, SHOWN)}" if names else "names, none released"
 
 
-def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:
+def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:
     """What a reader of the terms that follow should know, as lines of a comment."""
     kind = (
         "released by the owners with noise, debited in their ledgers"

@@ -32,7 +32,7 @@ from parley.privacy.mechanisms import Bounded, Extent
 from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, NamedCounts, Stability, encode
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
-from parley.tasks.target_rows import WholeTable
+from parley.tasks.records import WholeTable
 from parley.terms import Model, Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats

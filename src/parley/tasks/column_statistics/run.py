@@ -140,7 +140,7 @@ def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
         f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
         f"{UNASKED}: declare model.bounds or model.categories of all of them, and no scales are needed; or list "
         f"names in model.categories, leave some out of model.features{hosts}, or set {enough} or more aside"
-        f"{'' if least >= 1 else ' (--anyway asks all the same)'}"
+        f"{'' if least >= 1 else ' (--force asks all the same)'}"
     )
 
 
@@ -197,7 +197,7 @@ class ColumnStatisticsResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley scales --json` prints."""
+        """The object that `parley column-stats --json` prints."""
         return {
             "title": self.asked.title,
             "columns": [column.to_json() for column in self.columns],
@@ -218,6 +218,12 @@ class ColumnStatisticsResult:
         }
 
 
+def require_books(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Refuse ledgers without room for column statistics, and ledgers to be made without room for learning, too."""
+    require_room(terms, folder, lifetime, lifetime_delta, "scales")
+    require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
+
+
 def accepting_column_statistics(
     terms: Terms,
     folder: Path,
@@ -229,8 +235,7 @@ def accepting_column_statistics(
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
     room for all of `terms`."""
-    require_room(terms, folder, lifetime, lifetime_delta, "scales")
-    require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
+    require_books(terms, folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms), anyway)
     asked = column_statistics_agreement(terms)
     return accepting_owners(asked, folder, lifetime, lifetime_delta, first, other_books)

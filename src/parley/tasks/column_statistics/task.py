@@ -29,7 +29,9 @@ class ColumnStatistics(Task):
     """Rows are counted on grids, column by column, and names leave above a threshold; nothing is learned."""
 
     name = "column-statistics"
-    refusal = "learning.algorithm: these terms ask for column statistics and learn nothing; parley scales runs them"
+    refusal = (
+        "learning.algorithm: these terms ask for column statistics and learn nothing; parley column-stats runs them"
+    )
     questions: ClassVar = {"scales": ColumnStatisticsQuestion}
 
     def preparation(

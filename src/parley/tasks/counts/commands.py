@@ -1,19 +1,21 @@
 """`parley count`: how many records there are of some kind, with noise on whole numbers, debited."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.errors import TermsError
 from parley.numerals import number, percent
-from parley.protocol.task import RunOptions
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.sheet import BLANK, Grid, Line, Sheet
+from parley.report.terminal import progress_bar, show
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
-from parley.tasks.counts.run import CountsResult
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.terms import load_terms
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.counts.run import CountsResult
 
 
 def count_command(
@@ -24,8 +26,7 @@ def count_command(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="What you believe beforehand: each record lies in a cell with this chance, the same for every cell. "
-            "Left out: every count is as likely as any other.",
+            help="Prior chance that a record lies in a cell. Default: none.",
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
@@ -78,22 +79,12 @@ def count_command(
         from parley.tasks.counts.figures import counted
 
         save(counted(result), plot)
-    if as_json:
-        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
-    else:
-        show(result)
-        asking.show_unheard(unheard)
+    shown = [Line(summary(result), "italic", folded=True), BLANK, Grid(count_rows(result), result.asked.title)]
+    shown += [Line(noise_words(result), "dim", folded=True), *asking.unheard_lines(unheard)]
+    show(Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released), as_json)
 
 
-def show(result: "CountsResult") -> None:
-    """Print released counts as a table and sentences."""
-    console.print(summary(result), style="italic")
-    console.print()
-    console.print(terminal_table(count_rows(result), result.asked.title))
-    console.print(noise_words(result), style="dim")
-
-
-def count_rows(result: CountsResult) -> list[list[str]]:
+def count_rows(result: "CountsResult") -> list[list[str]]:
     """Every cell with what was released of it, and what follows."""
     rows = [[printable(result.asked.model.target), "released", "within", "best guess", "share"]]
     for cell in result.cells:
@@ -107,12 +98,12 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def summary(result: CountsResult) -> str:
+def summary(result: "CountsResult") -> str:
     """Whether it was a release, and what that costs every owner."""
     return cost_sentence(result.asked, result.released)
 
 
-def noise_words(result: CountsResult) -> str:
+def noise_words(result: "CountsResult") -> str:
     """How much noise there is, and by what the guesses were made."""
     believed = (
         "every count was as likely as any other"

@@ -19,7 +19,7 @@ from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context
 from parley.tasks.dynamics.delay import Layout
 from parley.tasks.dynamics.terms import PlantModel
-from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
+from parley.tasks.records import RecordedMomentsQuestion, by_recording
 from parley.terms import Model, Terms
 from parley.validate import SMALLEST, Floats
 

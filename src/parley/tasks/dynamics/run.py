@@ -20,7 +20,7 @@ from parley.tasks.dynamics import Plant
 from parley.tasks.dynamics.delay import Identified, Regression, factor_of, identify
 from parley.tasks.dynamics.question import TrajectoriesQuery, layout_of, rows_of
 from parley.tasks.dynamics.terms import PlantModel
-from parley.tasks.recorded_moments import packed_scale, scale_of
+from parley.tasks.records import packed_scale, scale_of
 from parley.terms import Model, Terms
 from parley.validate import Floats
 

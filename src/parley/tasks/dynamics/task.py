@@ -11,10 +11,9 @@ from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, register
-from parley.tasks.bounded_records import BoundedRecords
 from parley.tasks.dynamics.question import TrajectoriesQuestion, layout_of, trajectory_preparation
 from parley.tasks.dynamics.terms import PlantModel
-from parley.tasks.recorded_moments import several_recordings
+from parley.tasks.records import BoundedRecords, several_recordings
 from parley.terms import Model, Terms
 
 

@@ -238,7 +238,7 @@ class HeterogeneityResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley differences --json` prints and --save keeps."""
+        """The object that `parley heterogeneity --json` prints and --save keeps."""
         return {
             "title": self.asked.title,
             "differences": self.between.to_json(),

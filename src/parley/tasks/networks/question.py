@@ -30,7 +30,7 @@ from parley.protocol.queries.question import Context, Question, Tables
 from parley.tasks.networks.architectures import Architecture, architecture_of, cross_entropy, squared
 from parley.tasks.networks.clipping import RecordGradients
 from parley.tasks.networks.terms import IMAGES, NetworkModel
-from parley.tasks.target_rows import TargetPreparation, TargetRows
+from parley.tasks.records import TargetPreparation, TargetRows
 from parley.terms import Terms
 from parley.validate import Floats
 

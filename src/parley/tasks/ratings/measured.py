@@ -195,7 +195,7 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --anyway "
+            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --force "
             "(what becomes of it then: parley train without --ledgers). Nothing was spent"
         )
 

@@ -26,7 +26,7 @@ from parley.data.table import numbers as column_numbers
 from parley.errors import DataError, SettingError
 from parley.numerals import percent
 from parley.tasks.ratings.terms import RatingsModel
-from parley.tasks.target_rows import WholeTable
+from parley.tasks.records import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable, whole
 

@@ -12,10 +12,10 @@ from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, register
-from parley.tasks.bounded_records import BoundedRecords
 from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.table import rating_preparation, unlisted_words
 from parley.tasks.ratings.terms import RatingsModel
+from parley.tasks.records import BoundedRecords
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.file import TermsWarning

@@ -25,7 +25,8 @@ from parley.losses.moments import solve, unpack_moments
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.sheet import Grid, Line, Part, Sheet
+from parley.report.terminal import progress_bar
 from parley.tasks.reservoir.recordings import ReservoirPreparation, StateMomentsQuery, reservoir_preparation
 from parley.terms import Model, Terms
 from parley.validate import Floats
@@ -162,7 +163,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if len(known) == len(values) else None
 
 
-def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """How good the joint read-out is for one owner, or for all, beside the one it would solve alone without noise: on
     held-out recordings, or on the new ones of --data."""
     from parley.learning.outcome import load_model
@@ -175,15 +176,13 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
         for place, owner in enumerate(owners):
             progress(place, len(owners))
             found[owner.name] = compared(terms, owner, model, None if data is None else str(data))
-    if as_json:
-        rows = [{"name": called, "recordings": many, **metrics} for called, (many, metrics) in found.items()]
-        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
-        return
+    rows, shown = [{"name": called, "recordings": many, **each} for called, (many, each) in found.items()], list[Part]()
     for called, (many, metrics) in found.items():
         table = [[f"{many:,} {'held-out' if data is None else 'new'} recordings, {called}", *metrics]]
         table += [[key, *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]]
-        console.print(terminal_table(table))
-    console.print(INSIDE, style="dim")
+        shown.append(Grid(table))
+    inside = Line(INSIDE, "dim", folded=True)
+    return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
 def forecast_reservoir(terms: Terms, pilot: Path | None, as_json: bool) -> None:

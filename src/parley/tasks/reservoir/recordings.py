@@ -42,7 +42,7 @@ from parley.data.table import numbers, require_columns
 from parley.errors import DataError
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context
-from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
+from parley.tasks.records import RecordedMomentsQuestion, by_recording
 from parley.tasks.reservoir.terms import EchoStateModel, Reservoir
 from parley.terms import Model, Terms
 from parley.validate import Floats

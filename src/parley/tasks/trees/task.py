@@ -15,8 +15,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import agreed_ranges, budget_warning, name_warnings, range_warning, target_warnings
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, tree_preparation
-from parley.tasks.trees.structure import make_structure
+from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, make_structure, tree_preparation
 from parley.tasks.trees.terms import TreesModel, error_limit
 from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning

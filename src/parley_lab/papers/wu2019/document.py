@@ -43,7 +43,7 @@ def wu2019(
     real: Annotated[Path | None, data("lendingclub.parquet and creditcard.parquet")] = None,
     as_filed: Annotated[
         bool,
-        typer.Option("--as-filed", help="Keep the order of the files, as W did: owners then differ from the pilot."),
+        typer.Option("--as-filed", help="Keep the order of the files, as W did."),
     ] = False,
     jobs: Jobs = 1,
     kind: Kind = "png",
