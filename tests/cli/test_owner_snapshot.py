@@ -142,7 +142,7 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
     with pytest.raises(SettingError, match="A table has one lifetime budget"):
         run("owner", "init", home / "b", "--name", "b", "--table", home / "april", "--lifetime", 2)
     move_table(home, "march", "april")
-    with pytest.raises(LedgerError, match="put that one back"):
+    with pytest.raises(LedgerError, match="Put the first one back"):
         release(home, first)
     second, _ = accept(home, "second", epsilon=0.75, horizon=5)
     release(home, second, rounds=5)

@@ -28,7 +28,7 @@ def test_what_holds_says_so_and_what_would_have_been_noticed():
     assert "its law was not checked" in few
     assert "repeated noise was not checked" in few
     assert [row[0] for row in served_rows(replace(SOUND, noise=None, repeats=None))[1:]] == [
-        "ε of all answers (replace-one)",
+        "ε (replace-one)",
         "asked again",
         "debits",
     ]

@@ -1,4 +1,4 @@
-"""What an attacker bets on, and what its hits prove: lower confidence bounds on epsilon.
+"""Which event an attacker bets on, and the lower confidence bound on epsilon that its hits prove.
 
 A guarantee of (eps, delta) says of every event S and every two neighbouring tables P_b(S) <= e^eps P_a(S) + delta. So
 one event that is seen much more often under one table than under the other proves that eps is at least so much.

@@ -1,5 +1,5 @@
-"""A table with many canaries at once: places at each of which one of two records stands, by a coin, and whose answers
-tell them apart in directions that hardly meet.
+"""A table with many canaries: at each place stands one of two records, chosen by a coin, and answers tell the places
+apart in nearly orthogonal directions.
 
 How large epsilon is at least, from one run: many coins at once (Steinke, Nasr and Jagielski 2023), in pairs.
 
@@ -87,7 +87,7 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
 
 
 def free_guesses(places: int, delta: float, confidence: float) -> int:
-    """How many right guesses delta may have given away, but for half of 1 - confidence at most: the fewest j with
+    """How many right guesses delta may have given away, failing with at most half of 1 - confidence: the fewest j with
     places delta/(2 (j + 1)) <= (1 - confidence)/2.
 
     >>> free_guesses(200, 1e-6, 0.99), free_guesses(12_000, 1e-5, 0.99)

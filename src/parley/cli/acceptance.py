@@ -15,10 +15,7 @@ Certificate = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals."),
 ]
-Peer = Annotated[
-    bool,
-    typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask."),
-]
+Peer = Annotated[bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]
 

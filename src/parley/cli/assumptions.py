@@ -1,5 +1,6 @@
-"""What people type about owners that no public rows tell: `--speeds` and `--heterogeneity`."""
+"""Options that several commands have: what is known of owners, whether to release all the same, what to keep."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,8 +19,6 @@ Force = Annotated[
 ]
 Speeds = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME=SPEED,...",
-        help="Asynchronous terms: each owner's answers per unit of time.",
-    ),
+    typer.Option(metavar="NAME=SPEED,...", help="Asynchronous terms: each owner's answers per unit of time."),
 ]
+Track = Annotated[Path | None, typer.Option("--track", metavar="DIR", help="Keep this run in DIR, in MLflow's format.")]

@@ -12,44 +12,26 @@ MODELS = 128
 
 
 def audit_command(
-    terms_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TERMS|MODEL",
-            help="Terms (TOML), or a saved model (JSON).",
-        ),
-    ],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS|MODEL", help="Terms (TOML), or a saved model (JSON).")],
     runs: Annotated[
-        int | None,
-        typer.Option(help="Runs for each of two tables. Default: about a minute's worth."),
+        int | None, typer.Option(help="Runs for each of two tables. Default: about a minute's worth.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
         Path | None, typer.Option("--terms", metavar="TERMS", help="With a model: the terms it was trained by.")
     ] = None,
     owner: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Model: whose rows audit it. --served: whose daemon."),
+        str | None, typer.Option(metavar="NAME", help="Model: whose rows audit it. --served: whose daemon.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="TABLE", help="Model: its training table. Default: `data` in the terms."),
+        Path | None, typer.Option(metavar="TABLE", help="Model: its training table. Default: `data` in the terms.")
     ] = None,
     population: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Model: rows it was not trained on. Default: those held out.",
-        ),
+        Path | None, typer.Option(metavar="TABLE", help="Model: rows it was not trained on. Default: those held out.")
     ] = None,
     models: Annotated[int, typer.Option(help="Model: number of shadow models, and of attacked ones.", min=8)] = MODELS,
     largest: Annotated[
-        int | None,
-        typer.Option(
-            metavar="ROWS",
-            help="Model: most rows of a shadow model. Default: 50,000.",
-            min=40,
-        ),
+        int | None, typer.Option(metavar="ROWS", help="Model: most rows of a shadow model. Default: 50,000.", min=40)
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
@@ -65,11 +47,7 @@ def audit_command(
     ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Attack an owner's daemon instead; DIR is new.",
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR is new.")
     ] = None,
     tables: Annotated[int | None, typer.Option(help="--served: audit tables; more prove more. [2]")] = None,
     program: Annotated[
@@ -77,11 +55,7 @@ def audit_command(
         typer.Option(metavar="COMMAND", help="--served: the parley that serves production. Default: this one."),
     ] = None,
     at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="--served: where somebody else starts the daemon.",
-        ),
+        str | None, typer.Option(metavar="HOST:PORT", help="--served: where somebody else starts the daemon.")
     ] = None,
 ) -> None:
     """Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.

@@ -134,13 +134,7 @@ def explain(
 
 @budget_app.command("compose")
 def compose_command(
-    releases: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RELEASE...",
-            help="Releases as MECHANISM:KEY=VALUE,...",
-        ),
-    ],
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases as MECHANISM:KEY=VALUE,...")],
     delta: Delta = 0.0,
     method: Annotated[str, typer.Option(help="Name of a rule. Default: all, and the best one.")] = "best",
     as_json: Json = False,

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, Speeds
+from parley.cli.assumptions import Differences, Speeds, Track
 from parley.cli.plan import show_plan
-from parley.cli.track import Track
 from parley.durable import require_store
 from parley.errors import SettingError
 from parley.report.terminal import Terminal, console, print_json, terminal_table, warn
@@ -23,18 +22,10 @@ def forecast_command(
         Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
     ] = None,
     moments: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="JSON",
-            help="Instead of a sample: second moments that owners released.",
-        ),
+        Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
     ] = None,
     assume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TOML",
-            help="Instead of a sample: stated assumptions.",
-        ),
+        Path | None, typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
     delta: Annotated[
@@ -47,19 +38,13 @@ def forecast_command(
     ] = None,
     inside: Annotated[
         Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="For an owner's own eyes: its table. Needs --owner; nothing leaves.",
-        ),
+        typer.Option(metavar="TABLE", help="For an owner's own eyes: its table. Needs --owner; nothing leaves."),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
     differences: Differences = None,
     worth: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With --inside: least saving that is worth it. Default: 0.005.",
-        ),
+        typer.Option(metavar="SHARE", help="With --inside: least saving that is worth it. Default: 0.005."),
     ] = None,
     speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
@@ -67,8 +52,7 @@ def forecast_command(
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
     details: Annotated[
-        bool,
-        typer.Option("--details", help="Print everything else that the forecast rests on."),
+        bool, typer.Option("--details", help="Print everything else that the forecast rests on.")
     ] = False,
     track: Track = None,
     report: Annotated[

@@ -19,60 +19,32 @@ def init_command(
     write: Annotated[Path, typer.Option(metavar="TERMS", help="Where the terms go.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="FILES...",
-            help="One private table per owner (.csv, .parquet, folder, s3://...).",
-        ),
+        typer.Argument(metavar="FILES...", help="One private table per owner (.csv, .parquet, folder, s3://...)."),
     ] = None,
     owner: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=RECORDS",
-            help="Owner whose table is elsewhere; ,EPS: its own epsilon. Repeatable.",
-        ),
+        typer.Option(metavar="NAME=RECORDS", help="Owner whose table is elsewhere; ,EPS: its own epsilon. Repeatable."),
     ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Public sample of the same kind of rows.",
-        ),
-    ] = None,
+    public: Annotated[Path | None, typer.Option(metavar="FILE", help="Public sample of the same kind of rows.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(metavar="EPS", help="What every owner promises; asked for if left out (1).")
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(
-            "--delta",
-            metavar="DELTA",
-            help="Also consider Gaussian noise at this delta; 0: pure epsilon.",
-        ),
+        typer.Option("--delta", metavar="DELTA", help="Also consider Gaussian noise at this delta; 0: pure epsilon."),
     ] = None,
     hosts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,C",
-            help="Three or two parties that draw one noise for all.",
-        ),
+        str | None, typer.Option(metavar="A,B,C", help="Three or two parties that draw one noise for all.")
     ] = None,
     person: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column that tells people apart, where one has several rows.",
-        ),
+        str | None, typer.Option(metavar="COLUMN", help="Column that tells people apart, where one has several rows.")
     ] = None,
     records_per_person: Annotated[
         int, typer.Option(metavar="K", help="With --person: so many rows of everybody count.")
     ] = 1,
     kind: Annotated[
         str | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="Kind of model. Default: by the target in the public sample.",
-        ),
+        typer.Option("--kind", metavar="KIND", help="Kind of model. Default: by the target in the public sample."),
     ] = None,
     exposure: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: what counts were counted in.")
@@ -88,48 +60,30 @@ def init_command(
     ] = None,
     bounds: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN=LOW,HIGH",
-            help="Range of a column of numbers or dates. Repeatable.",
-        ),
+        typer.Option(metavar="COLUMN=LOW,HIGH", help="Range of a column of numbers or dates. Repeatable."),
     ] = None,
     dates: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN=FORMAT",
-            help="How a column's dates are written, such as %d/%m/%Y. Repeatable.",
-        ),
+        typer.Option(metavar="COLUMN=FORMAT", help="How a column's dates are written, such as %d/%m/%Y. Repeatable."),
     ] = None,
     categories: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN=A,B,C",
-            help="Names of a category; COLUMN alone: those of the public sample. Repeatable.",
+            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone: those of the public sample. Repeatable."
         ),
     ] = None,
     merge: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column whose names differ only by capitals or spaces: merge them.",
-        ),
+        typer.Option(metavar="COLUMN", help="Column whose names differ only by capitals or spaces: merge them."),
     ] = None,
     features: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns to learn from; left out: all that can be used.")
     ] = None,
     columns: Annotated[
-        str,
-        typer.Option(
-            metavar="WAY",
-            help="What columns become: lines, bins, hinges, trees, margin or best.",
-        ),
+        str, typer.Option(metavar="WAY", help="What columns become: lines, bins, hinges, trees, margin or best.")
     ] = "best",
     missing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WAY",
-            help="Cells without a value: fill (default) or refuse.",
-        ),
+        str | None, typer.Option(metavar="WAY", help="Cells without a value: fill (default) or refuse.")
     ] = None,
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
@@ -148,8 +102,7 @@ def init_command(
     ] = None,
     ask_password: AskPassword = False,
     anyway: Annotated[
-        bool,
-        typer.Option("--force", "--anyway", help="Write terms even where column statistics would tell little."),
+        bool, typer.Option("--force", "--anyway", help="Write terms even where column statistics would tell little.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, Force
-from parley.cli.track import Track
+from parley.cli.assumptions import Differences, Force, Track
 from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import Terminal, console, print_json, show, terminal_table
@@ -97,8 +96,7 @@ def run_command(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="An owner that learns: its own model, which must stay inside."),
+        Path | None, typer.Option(metavar="FILE", help="An owner that learns: its own model, which must stay inside.")
     ] = None,
     track: Track = None,
     differences: Differences = None,

@@ -23,8 +23,7 @@ def negotiate_command(
         float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
     ] = None,
     value: Annotated[
-        float | None,
-        typer.Option(metavar="MONEY", help="Worth of one unit of test cost, where terms state none."),
+        float | None, typer.Option(metavar="MONEY", help="Worth of one unit of test cost, where terms state none.")
     ] = None,
     privacy_cost: Annotated[
         float | None,
@@ -33,10 +32,7 @@ def negotiate_command(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")
     ] = False,
-    keep_own: Annotated[
-        bool,
-        typer.Option(help="Members may keep their own model where it is better."),
-    ] = True,
+    keep_own: Annotated[bool, typer.Option(help="Members may keep their own model where it is better.")] = True,
     differences: Differences = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
@@ -45,11 +41,7 @@ def negotiate_command(
         Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")
     ] = None,
     plot_owners: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw what joining pays as owners become more.",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Draw what joining pays as owners become more.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the negotiation (.html), with its figures.")

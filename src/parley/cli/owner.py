@@ -64,16 +64,14 @@ def init_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the owner's things will lie.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
     table: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, .arrow, folder, s3://...)."),
+        Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, .arrow, folder, s3://...).")
     ],
     lifetime: Annotated[
         float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")
     ],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
     rule: Annotated[
-        LifetimeRule,
-        typer.Option(help="How agreements add up, for ever: simple (ε and δ) or zcdp."),
+        LifetimeRule, typer.Option(help="How agreements add up, for ever: simple (ε and δ) or zcdp.")
     ] = LifetimeRule.simple,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
 ) -> None:
@@ -123,11 +121,7 @@ def accept_command(
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
     other_books: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Why the table may have another ledger; kept in it.",
-        ),
+        str | None, typer.Option(metavar="REASON", help="Why the table may have another ledger; kept in it.")
     ] = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
@@ -177,8 +171,7 @@ def serve_command(settings_file: SettingsFile) -> None:
 def inbox_command(
     settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
     named: Annotated[
-        str | None,
-        typer.Argument(metavar="[TERMS]", help="Start of the proposed terms' hash. Default: all of them."),
+        str | None, typer.Argument(metavar="[TERMS]", help="Start of the proposed terms' hash. Default: all of them.")
     ] = None,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,

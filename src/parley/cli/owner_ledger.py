@@ -70,10 +70,7 @@ def backup_command(
 def restore_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, or the ledger itself if it was rolled back.")],
     settings_file: SettingsOption,
-    assume_spent: Annotated[
-        Lost,
-        typer.Option(help="What lost answers may have spent: all (safe), or agreements."),
-    ],
+    assume_spent: Annotated[Lost, typer.Option(help="What lost answers may have spent: all (safe), or agreements.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Put a backup in the ledger's place. Whatever may have been answered since counts as spent: no agreement goes on.

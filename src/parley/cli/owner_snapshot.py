@@ -27,11 +27,7 @@ AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the d
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
     order_by: Annotated[
-        list[str],
-        typer.Option(
-            metavar="KEY",
-            help="Column that gives every row its place; public. Repeatable.",
-        ),
+        list[str], typer.Option(metavar="KEY", help="Column that gives every row its place; public. Repeatable.")
     ],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the table goes; must not exist yet.")],
     query: Annotated[str | None, typer.Option(metavar="SQL", help="What to take: one row for one record.")] = None,

@@ -54,12 +54,10 @@ def run_command(
         bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")
     ] = False,
     deadline: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Time until a word about who is late; and at the end."),
+        float, typer.Option(metavar="SECONDS", help="Time until a word about who is late; and at the end.")
     ] = 60.0,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where the run is kept. Default: beside TERMS."),
+        Path | None, typer.Option(metavar="FILE", help="Where the run is kept. Default: beside TERMS.")
     ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")

@@ -28,9 +28,7 @@ def plan_command(
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta",
-            metavar="DELTA",
-            help="Consider Gaussian noise at this delta too. Default: the terms' own.",
+            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' own."
         ),
     ] = None,
     write: Annotated[

@@ -18,10 +18,7 @@ def predict_command(
     ],
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw survival curves, or what each column adds (.png, .svg, .pdf).",
-        ),
+        typer.Option(metavar="FILE", help="Draw survival curves, or what each column adds (.png, .svg, .pdf)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, Force, Speeds
-from parley.cli.track import Track
+from parley.cli.assumptions import Differences, Force, Speeds, Track
 from parley.report.terminal import Terminal, show
 from parley.tasks.asking_options import Expect, OtherBooks
 
@@ -21,16 +20,12 @@ def train_command(
     ledgers: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
-            help="Release instead of simulating: debit every owner's ledger, DIR/OWNER.ledger.",
+            metavar="DIR", help="Release instead of simulating: debit every owner's ledger, DIR/OWNER.ledger."
         ),
     ] = None,
     lifetime: Annotated[
         float | None,
-        typer.Option(
-            metavar="EPS",
-            help="With --ledgers: lifetime epsilon of ledgers that are made, for ever.",
-        ),
+        typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of ledgers that are made, for ever."),
     ] = None,
     lifetime_delta: Annotated[
         float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
@@ -38,26 +33,14 @@ def train_command(
     differences: Differences = None,
     speeds: Speeds = None,
     cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Add up rows on your own Dask cluster (tls://HOST:PORT).",
-        ),
+        str | None, typer.Option(metavar="ADDRESS", help="Add up rows on your own Dask cluster (tls://HOST:PORT).")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw relative fitness by rounds (.png, .svg, .pdf).",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Draw relative fitness by rounds (.png, .svg, .pdf).")
     ] = None,
     shapes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw what each column adds, for bins and boosted trees.",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Draw what each column adds, for bins and boosted trees.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")

@@ -113,18 +113,17 @@ class Forest:
 
     def reached(self, columns: Floats) -> Integers:
         """The leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
-        rows = np.arange(columns.shape[1])
-        found = np.empty((self.trees, len(rows)), dtype=np.intp)
+        everybody = np.arange(columns.shape[1])
+        found = np.empty((self.trees, len(everybody)), dtype=np.intp)
         for tree, root in enumerate(self.roots):
-            node = np.full(len(rows), root)
-            under = rows
-            while under.size:
-                at = node[under]
-                under = under[self.column[at] >= 0]
-                at = node[under]
-                lower = columns[self.column[at], under] <= self.threshold[at]
-                node[under] = np.where(lower, self.left[at], self.right[at])
-            found[tree] = self.left[node]
+            waiting = [(root, everybody)]
+            while waiting:
+                node, rows = waiting.pop()
+                if self.column[node] < 0:
+                    found[tree, rows] = self.left[node]
+                    continue
+                lower = columns[self.column[node]].take(rows) <= self.threshold[node]
+                waiting += [(self.left[node], rows[lower]), (self.right[node], rows[~lower])]
         return found
 
     def indicators(self, columns: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Where a run between machines stands, kept so that a learner that was killed goes on as if nothing had happened.
+"""Checkpoints of runs between machines: a killed learner continues as if nothing had happened.
 
 The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"` the
 owners' ledgers alone do not say who was in time, so the state that follows is stored, durably, before round k + 1 is

@@ -48,13 +48,7 @@ def accepting_owners(
     `other_books`, `anyway`: as `Owner.accept` has them."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
-    trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
-    require_own_tables(terms, {owner.name: owner.table for owner in trial})
-    agreements = [owner.prepare(terms) for owner in trial]
-    for agreement in agreements:
-        agreement.part.require_sound_arithmetic()
-    require_as_good(agreements[0].setup)
-    make_algorithm(agreements[0].setup)
+    _require_acceptable(terms, tables)
     require_reason(other_books_here(terms, folder), other_books, anyway)
     first()
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +60,18 @@ def accepting_owners(
     for owner in owners:
         owner.accept(terms, other_books, anyway)
     return owners
+
+
+def _require_acceptable(terms: Terms, tables: Sequence[str]) -> None:
+    """Refuse what an owner would refuse to accept. Rows that are prepared for it are not kept: a ledger's owner
+    prepares those whose digest it holds."""
+    trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
+    require_own_tables(terms, {owner.name: owner.table for owner in trial})
+    agreements = [owner.prepare(terms) for owner in trial]
+    for agreement in agreements:
+        agreement.part.require_sound_arithmetic()
+    require_as_good(agreements[0].setup)
+    make_algorithm(agreements[0].setup)
 
 
 def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:

@@ -3,7 +3,7 @@
 The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say.
 So all peers together come to what one learner would, to the bit, from the same answers on the same machine. On
 different machines they compare, before anything is asked, the public numbers that they resolved, the length of a step
-and the start: these are the same but for rounding, or nothing begins.
+and the start: these agree up to rounding, or the run does not begin.
 """
 
 import time

@@ -164,7 +164,7 @@ def init_options(studio: Studio, given: Given) -> list[str]:
     if kind and kind not in words.kinds_in_words():
         raise SettingError(f"what it is: expected one of {', '.join(words.kinds_in_words())}")
     if not kind and not public:
-        raise SettingError("what it is: without a public sample nobody looks; choose a kind")
+        raise SettingError("what it is: without a public sample the kind is not read from the data; choose one")
     predicts = MODELS[kind].predicts if kind else ""
     options = ["--public", str(studio.inside(public, "public sample"))] if public else []
     options += ["--kind", kind] if kind else []

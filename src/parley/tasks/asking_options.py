@@ -42,11 +42,7 @@ class RunOptions:
 
 
 Agreement = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Only write the agreement for owners elsewhere; ask nobody.",
-    ),
+    Path | None, typer.Option(metavar="FILE", help="Only write the agreement for owners elsewhere; ask nobody.")
 ]
 Ledgers = Annotated[
     Path | None,
@@ -62,11 +58,7 @@ LifetimeDelta = Annotated[
     float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
 ]
 OtherBooks = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REASON",
-        help="With --ledgers: why a table may have another ledger; kept in it.",
-    ),
+    str | None, typer.Option(metavar="REASON", help="With --ledgers: why a table may have another ledger; kept in it.")
 ]
 Addresses = Annotated[
     Path | None,
@@ -75,8 +67,7 @@ Addresses = Annotated[
     ),
 ]
 Expect = Annotated[
-    str | None,
-    typer.Option(metavar="HASH", help="Only if the terms' hash begins with these digits, at least 8."),
+    str | None, typer.Option(metavar="HASH", help="Only if the terms' hash begins with these digits, at least 8.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]

@@ -45,7 +45,7 @@ def check_participation(terms: CheckableTerms) -> None:
         raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} beside participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "owners.stride|expected at least one owner without, or with 1: every round has to ask somebody"
+            "owners.stride|expected at least one owner without, or with 1: every round must ask at least one owner"
         )
     if any(stride > learning.horizon for stride in strides):
         raise ValueError(

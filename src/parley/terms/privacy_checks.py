@@ -59,7 +59,7 @@ def check_differences(terms: CheckableTerms) -> None:
             "mechanism's norm, such as gradient-descent"
         )
     if len(terms.owners) < 2:
-        raise ValueError("privacy.difference_epsilon|expected two owners or more: one does not differ from anybody")
+        raise ValueError("privacy.difference_epsilon|expected two owners or more: one owner alone has no heterogeneity")
     for owner in terms.owners:
         if not terms.difference_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
             raise ValueError(

@@ -259,10 +259,10 @@ def test_of_a_larger_table_nothing_is_said(many):
     model, members, others = many
     audit = audit_model(model, members, others, models=8, seed=0, largest=500)
     assert (audit.records, audit.shadow_records) == (2000, 500)
-    assert "yours has 2,000, and nothing is said of it" in headline(audit)
+    assert "Your model has 2,000 rows, and this says nothing about it" in headline(audit)
     assert audit.to_json()["shadow_records"] == 500
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
-    assert headline(promised).startswith("No attack on models of 500 rows was found")
+    assert headline(promised).startswith("No attack on models of 500 rows learned more")
     assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
 
 

@@ -166,7 +166,7 @@ def test_noise_whose_rho_is_not_known_is_refused_and_nothing_is_written(tmp_path
     ledger = rho_ledger(tmp_path)
     end = ledger.head
     for ask in (ledger.accept, ledger.require_room):
-        with pytest.raises(LedgerError, match="is not known. Agree on laplace or gaussian noise"):
+        with pytest.raises(LedgerError, match=r"is not known\. Agree on laplace or gaussian noise"):
             ask(cost("t", None))
     assert ledger.head == end
     assert Series.rho(Fraction(1), Fraction("1e-6"), 3) is None  # what a new mechanism says that does not know better

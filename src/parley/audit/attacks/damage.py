@@ -85,7 +85,7 @@ class RuleDamage:
     price: float
     shift: float
     outside: float
-    noise: float  # how much the noise of the combined answer measures, root of its mean square in L2
+    noise: float  # the L2 norm of the noise in the combined answer, root mean square
 
     def to_json(self) -> dict[str, Any]:
         """One of the objects under `rules`."""
@@ -99,8 +99,8 @@ class Damage:
     terms_hash: str
     liars: tuple[str, ...]  # those with most records
     share: float  # of the records of the lightest round
-    bound: float  # how much an honest owner's exact answer measures at most, in `norm`
-    reach: float  # how much a liar's answers measure at most where it lies in every round and is not named for it
+    bound: float  # the largest norm of an honest owner's exact answer, in `norm`
+    reach: float  # the largest norm of a liar's answers where it lies in every round and goes unnoticed
     norm: str
     false_alarms: float
     rules: tuple[RuleDamage, ...]
@@ -134,12 +134,11 @@ class Damage:
 def damage(terms: Terms, seed: int = 0) -> Damage:
     """What the owners that may lie (one, where the terms do not say) can do by these terms. No table is read.
 
-    The shift is that of honest owners who agree but for their noise: where they differ, a liar has that much more room
-    in every rule but the mean, where the bounds `undetectable` and `unnoticed` hold whatever the tables. The round is
-    the lightest that the terms allow: the liars, and of the others no more than must be heard, those with the fewest
-    records. Lies that were tried lie in one number or in all alike, at distances up to what goes unnoticed, and at a
-    million times as much.
-    """
+    The shift is that of honest owners who differ only in their noise: where they differ otherwise, a liar has that much
+    more room in every rule but the mean, where the bounds `undetectable` and `unnoticed` hold whatever the tables. The
+    round is the lightest that the terms allow: the liars, and of the others no more than must be heard, those with the
+    fewest records. Lies that were tried lie in one number or in all alike, at distances up to what goes unnoticed, and
+    at a million times as much."""
     began = time.perf_counter()
     if (
         terms.task != PREDICTION
@@ -196,7 +195,7 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
 
 @dataclass(frozen=True, eq=False)
 class _Crowd:
-    """Answers of owners who agree but for their noise [draws, N, p], how many records they have, and who lies [N]."""
+    """Answers of owners who differ only in their noise [draws, N, p], how many records they have, and who lies [N]."""
 
     drawn: Floats
     records: Integers

@@ -65,7 +65,7 @@ def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
 
 def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
     """What an attack model says that is learned from all shadow models' rows together, class by class."""
-    from sklearn.linear_model import LogisticRegression  # a library that the others need not wait for
+    from sklearn.linear_model import LogisticRegression  # slow to import
 
     member = np.repeat(tables[:, None], known.loss.shape[1], axis=1)
     found = np.zeros(seen.loss.shape)
@@ -93,7 +93,7 @@ FOLDS = 5
 def blind_area(rows: Design, member: NDArray[np.bool_], seed: int) -> float:
     """The area under the curve of a logistic regression that tells members [rows] from others by their features and
     targets alone, on rows that it was not fitted to: 0.5 where both are of one law."""
-    # a library that others need not wait for
+    # slow to import
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
     from sklearn.pipeline import make_pipeline

@@ -116,7 +116,7 @@ def audit_model(
 ) -> ModelAudit:
     """Attack a model with some rows that were in an owner's table and as many that could have been, and models again
     of random halves of these: `models` shadow models, and as many that are counted. All other members are in the tables
-    of all of them, so that these are as large as the owner's, but for at most `largest` rows.
+    of all of them, so that these are as large as the owner's, up to `largest` rows.
 
     With `terms` and an `owner` those are trained as the terms say, as if the owner were alone, and held against what it
     was promised; without, by the least cost, and nothing is claimed.

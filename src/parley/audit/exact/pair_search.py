@@ -344,7 +344,7 @@ class PairSearch:
         return REFUSED_SHARE if alone.tables is None or alone.schema != a.schema else math.inf
 
     def _aimed(self, trial: Trial, asked: Asked) -> Trial:
-        """The trial with numbers at which a row's prediction is its target, or 0, but for rounding: there derivatives
+        """The trial with numbers at which a row's prediction is its target, or 0, up to rounding: there derivatives
         turn."""
         name = next(iter(trial.numbers), None)
         if trial.aimed is None or name is None or name == SEEN_ANSWER:
@@ -373,7 +373,7 @@ class PairSearch:
 
 def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
     """Parameters [blocks, p], of which one coordinate each is solved for, so that their products with x are `wanted`,
-    but for rounding."""
+    up to rounding."""
     last = int(np.argmax(np.abs(x)))
     if not abs(x[last]) > 0:
         return blocks

@@ -118,11 +118,8 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
     )
     crowded = BudgetGame(known, game.value[like], game.privacy_cost.take(like))
     epsilon = crowded.best_budgets(crowded.everyone)
-    return (
-        float(epsilon[0]),
-        float(crowded.payoffs(epsilon, crowded.everyone)[0]),
-        crowded.fitness(epsilon, crowded.everyone) or 0.0,
-    )
+    payoff = crowded.payoffs(epsilon, crowded.everyone)
+    return float(epsilon[0]), float(payoff[0]), crowded.fitness(epsilon, crowded.everyone) or 0.0
 
 
 def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float]:
@@ -132,8 +129,5 @@ def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float
     known = replace(game.stakes, records=game.stakes.records[like], lines=lines)
     crowded = WeakestLink(known, game.value[like], game.privacy_cost.take(like))
     epsilon = crowded.peaks(crowded.everyone)
-    return (
-        float(epsilon[0]),
-        float(crowded.payoff(epsilon, crowded.everyone)[0]),
-        crowded.fitness(epsilon, crowded.everyone) or 0.0,
-    )
+    payoff = crowded.payoff(epsilon, crowded.everyone)
+    return float(epsilon[0]), float(payoff[0]), crowded.fitness(epsilon, crowded.everyone) or 0.0

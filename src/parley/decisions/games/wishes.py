@@ -16,7 +16,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class Wish:
-    """One owner in the best company; money, but for `epsilon` and `gain`."""
+    """One owner in the best company; money, except `epsilon` and `gain`."""
 
     name: str
     asked: bool  # whether it belongs to the best company

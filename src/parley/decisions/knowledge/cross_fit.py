@@ -228,7 +228,7 @@ class RedrawnRows(Source):
 
 def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
     """Return (the place of the growth whose trees cost least on held-out rows, that cost)."""
-    setup = resolve(_grown_by(terms, size, growths[0]))  # but for the trees themselves all have one preparation
+    setup = resolve(_grown_by(terms, size, growths[0]))  # all have one preparation, except for the trees themselves
     folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING_FOLDS) for each in growths]
     costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)
     return int(np.argmin(costs)), float(costs.min())

@@ -66,7 +66,7 @@ def bearable(weights: Floats, curvatures: Floats) -> float:
     nobody's curvature more than its bound has to be known, and nobody's cost has to be quadratic.
 
     Proof. Around the optimum let p be the points, q the gradients: convex costs make <p_l, q_l> >=
-    |q_l|^2/curvatures_l. Eliminating trackers from `Gossip.update`, p = -step (z - 1) W^2 (z - W)^-2 q but for what
+    |q_l|^2/curvatures_l. Eliminating trackers from `Gossip.update`, p = -step (z - 1) W^2 (z - W)^-2 q, except for what
     start and first gradients leave, which dies out, and a constant in the mean. On |z| = 1, with c = Re z and w an
     eigenvalue of W, the real part of (z - 1) w^2/(z - w)^2 is w^2 (1 - c) (2 c + 1 - 2 w - w^2)/(1 - 2 w c + w^2)^2,
     and this is least at c = -1, where it is -2 w^2/(1 + w)^2: with s = 1 + w and t = 1 - c in [0, 2], 2 ((2 - s)^2 + 2

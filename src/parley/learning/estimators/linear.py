@@ -1,4 +1,4 @@
-"""Linear models of one table: what is minimised is convex, and what rows measure is all that must be known of them."""
+"""Linear models of one table: objectives are convex, and only the usual norm of rows must be known beforehand."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from parley.terms import Terms
 from parley.terms.rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
 
-OWNER = "owner"  # how terms call who fits
+OWNER = "owner"  # the owner's name in the terms
 
 
 def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
@@ -57,7 +57,7 @@ class _PrivateEstimator(JointModel):
     epsilon
         What a fit may tell about a person, at most.
     norm
-        What a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from
+        The usual largest L2 norm of a row of X: longer rows are shortened to it. It must be known from
         elsewhere than the rows; left out it is the root of twice the number of features, which suits features
         standardised by public means and deviations. Inside, features are scaled so that it becomes that root.
     radius
@@ -145,7 +145,7 @@ class _PrivateEstimator(JointModel):
         if algorithm == "objective-perturbation":
             return math.sqrt((2 * features + 1) * (2 if self.kind == "softmax-regression" else 1))
         if algorithm == "sufficient-statistics":
-            numbers, square = features + 2, features + 2.0  # and the target; what z measures, squared
+            numbers, square = features + 2, features + 2.0  # and the target; the squared norm of z
             # of a normal vector of that length, all products z_i z_j, i <= j
             return square * (2 / math.pi * numbers + 1) / 2
         return 10.0
@@ -160,7 +160,7 @@ class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     Parameters
     ----------
     target_norm
-        What a target usually measures at most, known from elsewhere than the rows; targets are divided by it inside.
+        The usual largest size of a target, known from elsewhere than the rows; targets are divided by it inside.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Boosted trees on rows that one has: what a model alone may be where a straight line is not the shape of things.
+"""Boosted trees of own rows: the model alone where a linear model does not fit.
 
 Trees take columns as they are coded, before any rotation or basis: names as columns or places, gaps filled and marked.
 They are judged by the loss of the terms, so that they compare with linear models whatever is minimised: probabilities
@@ -204,7 +204,7 @@ def _staged_predictions(rows: TreeRows, columns: Floats, leaves: int, iterations
     if rows.classes and (rows.y == rows.y[0]).all():
         yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
         return
-    # a library that those who compare nothing need not wait for
+    # slow to import, and only comparisons need it
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if rows.classes else HistGradientBoostingRegressor

@@ -132,8 +132,7 @@ def boosted_from(
     [starts, replicates, outcomes, n], which began at `raw`.
 
     Rows whose weight [replicates, n] is 0 teach nothing and are told what the others say. Which rows a tree looks at
-    hangs on its number alone, so what stops may go on, and replicates say what each would by itself.
-    """
+    depends on its number alone, so growing may stop and go on, and replicates say what each would by itself."""
     starts, replicates, outcomes, n = raw.shape
     least = np.clip((weight > 0).sum(axis=1) // 20, 4, LEAST_LEAF_CURVATURE).repeat(outcomes)
     for number in trees:

@@ -90,7 +90,7 @@ def _survival(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str
 
 
 def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
-    from sklearn.metrics import average_precision_score, roc_auc_score  # a library that numbers need not wait for
+    from sklearn.metrics import average_precision_score, roc_auc_score  # slow to import
 
     positive = y > 0
     metrics = {"accuracy": float(np.mean((score > 0) == positive))}

@@ -175,7 +175,7 @@ class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D2: the share of the Poisson deviance that the predictions explain."""
-        from sklearn.metrics import d2_tweedie_score  # a library that predictions need not wait for
+        from sklearn.metrics import d2_tweedie_score  # slow to import, and predictions do not need it
 
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 

@@ -1,5 +1,5 @@
-"""Who answered as nobody does that keeps to the terms: a test of every owner over a whole run, with a stated rate of
-false alarms.
+"""Name owners whose answers no owner that keeps to the terms would give: a test of every owner over a whole run, with a
+stated rate of false alarms.
 
 The learner knows how large an exact answer can be and how its noise is distributed, and nothing else. So lies that stay
 within the bound (a sign that is turned, labels that are exchanged) cannot be told from an honest owner of another law:
@@ -62,15 +62,14 @@ class Watch:
 
     Formal guarantee: where all owners keep to the terms, any is named with probability at most `FALSE_ALARMS` in a run,
     whatever their tables and whatever was asked. Each test has a third of it. (1) A single answer outside of what bound
-    and noise explain: the union bound over all answers (`reaches`). (2) Exact answers measure at most the bound (of
-    rows drawn in secret: but for half of the share), so what answers measure beyond it is at most what their noise
-    does, whose norm over all rounds together is that of one long vector. (3) With a stated spread s, the sum over
-    rounds of two honest owners' differences is at most T s, in any number, and the sum of their noises, of which the
-    tail is exact (normal) or Chernoff's (Laplace); so it is of one round, in all of which together no difference is
-    larger but for as much (the union bound). Who lies farther than either from more others than may lie is named: an
+    and noise explain: the union bound over all answers (`reaches`). (2) The norm of exact answers is at most the bound
+    (for rows drawn in secret this fails with half of the share), so what exceeds it is at most the norm of their noise,
+    and the noise of all rounds together is one long vector. (3) With a stated spread s, the sum over rounds of two
+    honest owners' differences is at most T s, in any number, and the sum of their noises, of which the tail is exact
+    (normal) or Chernoff's (Laplace); so it is of one round, where all rounds together have a larger difference with at
+    most the same probability (the union bound). Who lies farther than either from more others than may lie is named: an
     honest owner is not, whatever the liars say, for it agrees with all other honest ones. What lies outside of what
-    explains an answer names its owner, and counts as if it were at the edge.
-    """
+    explains an answer names its owner, and counts as if it were at the edge."""
 
     def __init__(self, setup: Setup, before: Mapping[str, Floats] | None = None) -> None:
         """A watch that heard nothing yet, or `before` (`memory`), of one run."""
@@ -228,8 +227,8 @@ def norm_tail(law: Mechanism, probability: float, numbers: int) -> float:
 
 
 def sum_tail(laws: Sequence[Mechanism], rounds: int, probability: float, size: int) -> float:
-    """How far the sum of `rounds` noises of each of these laws goes, either way, in one of `size` numbers, but for this
-    probability.
+    """How far the sum of `rounds` noises of each of these laws goes, either way, in one of `size` numbers, failing with
+    this probability.
 
     Formal guarantee: normal noise adds up to normal noise. Else Chernoff's bound at the best of some exponents, each of
     which holds: ln E exp(t Y) = -ln(1 - (t b)^2) of Laplace noise of scale b, and on whole numbers no more, because

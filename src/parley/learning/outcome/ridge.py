@@ -36,7 +36,7 @@ INTERCEPT_RECORDS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, but for it. `name` is for
+    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, without it. `name` is for
     reports."""
 
     name: str

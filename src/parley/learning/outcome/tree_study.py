@@ -1,4 +1,4 @@
-"""Which boosted trees of own rows, and how much of them: tried on rows that they were not made of.
+"""Choose boosted trees of own rows, and how much of them to keep, on rows that they were not made of.
 
 Trees go on from linear models, each of which was made without one fold of the rows; so are the trees, and every row is
 judged by what knows nothing of it. All folds and all models to start from are grown at once (`margin_trees`): the first

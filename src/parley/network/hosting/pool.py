@@ -202,7 +202,7 @@ class Session:
             if called == STILL_HERE:
                 continue
             if called not in known:
-                raise ExchangeError("host 0: called for noise that the terms do not know; start again")
+                raise ExchangeError("host 0: asked for noise that the terms do not name; start again")
             self.draw(known[called])
 
 

@@ -27,8 +27,7 @@ def column_statistics_command(
         Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")
     ],
     write: Annotated[
-        Path | None,
-        typer.Option(metavar="READY", help="Write the terms to learn by, with what was released."),
+        Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with what was released.")
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -41,8 +40,7 @@ def column_statistics_command(
     seed: asking.Seed = None,
     expect: asking.Expect = None,
     anyway: Annotated[
-        bool,
-        typer.Option("--force", "--anyway", help="Ask even if a bin needs over 10% of all rows."),
+        bool, typer.Option("--force", "--anyway", help="Ask even if a bin needs over 10% of all rows.")
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:

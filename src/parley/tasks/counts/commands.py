@@ -23,11 +23,7 @@ def count_command(
         Path, typer.Argument(metavar="TERMS", help="Terms whose model.kind is 'count' or 'histogram'.")
     ],
     rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Prior chance that a record lies in a cell. Default: none.",
-        ),
+        float | None, typer.Option(metavar="SHARE", help="Prior chance that a record lies in a cell. Default: none.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
     ledgers: asking.Ledgers = None,

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 def identify_command(
     source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE",
-            help="Samples in order of time (.csv, .parquet), or terms (.toml).",
-        ),
+        Path, typer.Argument(metavar="TABLE", help="Samples in order of time (.csv, .parquet), or terms (.toml).")
     ],
     inputs: Annotated[
         str | None, typer.Option(help="The columns that drive the plant, with commas between them.")

@@ -57,10 +57,7 @@ def pejo2018(
     ] = None,
     study: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A study beyond the document: mechanisms, iterations or forecast.",
-        ),
+        typer.Option(metavar="NAME", help="A study beyond the document: mechanisms, iterations or forecast."),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS}; left out: PARLEY_DATA.")
@@ -80,10 +77,7 @@ def pejo2018(
     ] = False,
     prior: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="C/B,...",
-            help="Prior of private concerns: 0.2,1,5 or 0.2:3,5:1; twice: per player.",
-        ),
+        typer.Option(metavar="C/B,...", help="Prior of private concerns: 0.2,1,5 or 0.2:3,5:1; twice: per player."),
     ] = None,
     discount: Annotated[
         float | None,

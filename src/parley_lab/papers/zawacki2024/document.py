@@ -80,10 +80,7 @@ DOCUMENT = Document(
 def zawacki2024(
     figure: Annotated[list[str] | None, which("figure", "3.4 to 9.1, as --list has them")] = None,
     table: Annotated[list[str] | None, which("table", ", ".join(DOCUMENT.words("table")))] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(help="Trials of each method in chapter 8, or of a table's row."),
-    ] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of each method in chapter 8, or of a table's row.")] = None,
     splits: Annotated[int, typer.Option(help="Draws of the data: error bars are theirs.")] = 4,
     totals: Annotated[bool, typer.Option(help="Also at equal total budgets.")] = True,
     seed: Annotated[int, typer.Option(help="Makes it repeatable.")] = 0,
