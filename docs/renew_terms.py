@@ -14,10 +14,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from parley.terms import Host, Learning, Model, OwnerTerms, Privacy
-from parley.terms.catalogue import MODELS
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS
 from parley.terms.keys import Section
 from parley.terms.model import section_of
-from parley.terms.sections import Aggregation
+from parley.terms.sections import Aggregation, privacy_section
 
 TERMS = Path(__file__).parent / "terms.md"
 SECTIONS: dict[str, type[Section]] = {
@@ -43,6 +43,9 @@ def keys(section: type[Section], above: str = "") -> dict[str, tuple[str, FieldI
         for kind in MODELS:
             hints |= get_type_hints(section_of(kind), include_extras=True)
             fields |= section_of(kind).model_fields
+    for mechanism in ALL_MECHANISMS if section is Privacy else ():
+        hints |= get_type_hints(privacy_section(mechanism), include_extras=True)
+        fields |= privacy_section(mechanism).model_fields
     for name, field in fields.items():
         inner = [
             part

@@ -18,6 +18,7 @@ from parley.decisions.outlook.forecast import forecast, what_if, worth_spending
 from parley.decisions.outlook.outlook import Outlook
 from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.planning.noise_terms import kind_of
+from parley.studio.playground import Playground
 from parley.terms import write_terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
@@ -178,6 +179,13 @@ def test_the_commands_themselves_print_it(case, folder, tmp_path):
     assert unlike(found) == []
     if case != PLANNED:
         return
+    page = Playground()  # the studio's
+    page.load(file)
+    moved, whole, deal = page.at_once(), page.whole(page.require().turn), page.negotiation(page.require().turn)
+    found["page, at once"] = (moved.outlook.to_json(), None, moved.relative_fitness.mean)
+    found["page, whole"] = (whole.outlook.to_json(), whole.expected_cost.mean, whole.relative_fitness.mean)
+    found["page, deal"] = (deal.to_json(), None, None)
+    assert unlike(found) == []
     planned, again = printed("plan", file, "--json", "--write", better), printed("forecast", better, "--json")
     found = {
         "forecast": (again, again["expected_cost"], again["relative_fitness"]["mean"]),

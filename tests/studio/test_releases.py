@@ -22,7 +22,7 @@ from parley.errors import OtherBooksError, SettingError
 from parley.studio import file_pages
 from parley.studio.jobs import Job
 from parley.studio.pages import Studio
-from parley.studio.release_pages import release_command
+from parley.studio.training_pages import release_command
 from parley.terms import load_terms
 
 
@@ -145,7 +145,9 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     assert "not by a restart" in page
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
-    assert "refused" in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text  # no lifetime
+    short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
+    assert "no such ledger; “Lifetime ε of ledgers to be made” = 1, or more, creates it" in short
+    assert "--" not in short[short.index("no such ledger") : short.index("These terms need")]
     assert "did not work" in release(client, agreed="on", lifetime="0.1").text  # no room
     assert started == []
     assert not (folder / "books").exists()

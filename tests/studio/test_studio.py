@@ -116,13 +116,13 @@ def test_a_whole_forecast_that_nobody_waits_for_is_given_up(folder, monkeypatch)
     turn = play.change({"north": {"epsilon": 0.3}}).turn
     began = []
 
-    def moved_meanwhile(terms, progress, doing):
+    def moved_meanwhile(terms, progress, **_):
         began.append(terms)
         play.change({"north": {"epsilon": 0.4}})
         progress(1, 2)
         raise AssertionError("it went on")
 
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", moved_meanwhile)
+    monkeypatch.setattr("parley.workflows.forecast.forecast", moved_meanwhile)
     assert play.whole(turn) is None
     assert len(began) == 1
 

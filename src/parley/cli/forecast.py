@@ -1,19 +1,13 @@
 """`parley forecast`: what training by a terms file would give, before any data moves."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from parley.cli.assumptions import Differences, Speeds, Track
-from parley.cli.plan import show_plan
-from parley.durable import require_store
 from parley.errors import SettingError
-from parley.report.terminal import Terminal, console, print_json, terminal_table, warn
-from parley.terms import load_terms
-
-if TYPE_CHECKING:
-    from parley.workflows.forecast import ForecastReport, InsideReport
+from parley.report.terminal import Terminal, show
 
 
 def forecast_command(
@@ -67,124 +61,34 @@ def forecast_command(
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
-    from parley.protocol.task import task_of
     from parley.workflows.assumptions import Assumed
     from parley.workflows.forecast import forecast_terms, look_inside
 
+    known = Assumed(pilot, moments, assume, differences)
+    if (inside is None) != (owner is None):
+        raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
+    if inside is None or owner is None:
+        if worth is not None:
+            raise SettingError("--worth: expected --inside beside it")
+        found = forecast_terms(
+            terms_file,
+            Terminal(),
+            known,
+            speeds=speeds,
+            seed=seed,
+            planned=plan,
+            delta=delta,
+            write=write,
+            plot=plot,
+            report=report,
+            track=track,
+            details=details,
+        )
+        show(found, as_json)
+        return
     kept = {"--track": track, "--report": report, "--plot": plot}
-    require_store(track)
-    for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items() if inside else ():
+    for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items():
         if given:
             why = "what an owner sees of its rows is not kept" if option in kept else "it is of the view from outside"
             raise SettingError(f"{option}: expected no --inside beside it: {why}")
-    terms = load_terms(terms_file)
-    if (own := task_of(terms).command("forecast")) is not None:
-        for option, given in {**kept, "--inside": inside}.items():
-            if given is not None:
-                raise SettingError(f"{option}: expected none for {terms.task}, whose figures --json has")
-        own(terms, pilot, as_json)
-        return
-    if (inside is None) != (owner is None):
-        raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
-    if worth is not None and inside is None:
-        raise SettingError("--worth: expected --inside beside it")
-    known = Assumed(pilot, moments, assume, differences)
-    if inside is not None and owner is not None:
-        view = look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth)
-        if as_json:
-            print_json(view.to_json(), inside=True)
-        else:
-            show_inside(view)
-        return
-    found = forecast_terms(
-        terms_file,
-        Terminal(),
-        known,
-        speeds=speeds,
-        seed=seed,
-        planned=plan,
-        delta=delta,
-        write=write,
-        plot=plot,
-        report=report,
-        track=track,
-    )
-    if as_json:
-        print_json(found.to_json(), inside=False)
-    else:
-        show(found, details)
-    found.require_choice()  # where a plan has none the job was not done
-
-
-def show_inside(report: "InsideReport") -> None:
-    """An owner's own view, for its own eyes."""
-    from parley.learning.outcome.guarantee import INSIDE
-    from parley.report.words import outlook as said
-
-    first, *others = said.inside_sentences(report.view)
-    console.print(first, style="bold", soft_wrap=True)
-    console.print()
-    console.print(terminal_table(said.inside_rows(report.view)))
-    for sentence in others:
-        console.print(f"\n{sentence}", soft_wrap=True)
-    console.print(INSIDE, style="dim")
-
-
-def show(report: "ForecastReport", details: bool) -> None:
-    """What a forecast comes to: the verdict, what joining saves each owner, and what would change it."""
-    from parley.decisions.knowledge.coding import coding_warning
-    from parley.report.words import outlook as said
-    from parley.report.words.forecast import baseline_line, verdict_lines
-    from parley.report.words.noise import plan_beside
-
-    result, (first, *others) = report.result, report.verdict
-    console.print(first, style="bold", markup=False, soft_wrap=True)
-    console.print()
-    if len(result.terms.owners) > 1:
-        console.print(terminal_table(said.gain_rows(result.outlook), said.TITLE))
-    else:
-        console.print(baseline_line(result.worth, result.expected_cost))
-        for sentence in verdict_lines(result):
-            console.print(sentence, style="bold yellow", markup=False)
-    for sentence in others:
-        console.print(f"\n{sentence}", markup=False, soft_wrap=True)
-    for warning in result.warnings:
-        console.print(f"Note: {warning}.", style="yellow")
-    if (coding := coding_warning(result.terms)) is not None:
-        warn(coding)
-    if (hint := said.inside_hint(result.outlook)) is not None:
-        console.print(f"\n{hint}", markup=False, soft_wrap=True)
-    console.print("More: --details", style="dim")
-    if details:
-        show_details(report)
-    if report.proposal is not None:
-        show_plan(report.proposal)
-        for sentence in plan_beside(report.content["plan"]):
-            console.print(sentence)
-
-
-def show_details(report: "ForecastReport") -> None:
-    """What a forecast rests on, and what each kind of noise would give."""
-    from parley.decisions.planning.noise_terms import kind_of
-    from parley.report.words import forecast as said
-    from parley.report.words import noise as kinds
-
-    result, noise, kind = report.result, report.content["noise"], kind_of(report.result.terms)
-    console.print(f"\n{said.headline(result)}", style="bold")
-    for detail in said.details(result):
-        console.print(detail, style="dim")
-    console.print(said.baseline_line(result.worth, result.expected_cost))
-    for sentence in said.verdict_lines(result):
-        console.print(sentence, style="bold yellow", markup=False)
-    console.print()
-    console.print(terminal_table(said.owner_rows(result), said.owner_title(result)))
-    console.print(f"\n{said.assumption(result)}", style="dim", soft_wrap=True)
-    without = said.better_without(result)
-    if without is not None:
-        console.print(f"\n{without}")
-    console.print(said.CAVEAT, style="dim")
-    console.print()
-    console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
-    console.print(f"\n{kinds.decision(noise, kind)}", markup=False)
-    if kind == "two_hosts":
-        console.print(kinds.two_hosts(len(result.terms.owners)))
+    show(look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth), as_json)

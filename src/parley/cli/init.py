@@ -1,17 +1,13 @@
 """`parley init`: from files as they are to planned terms."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
-from parley.cli.plan import show_plan
 from parley.errors import SettingError
-from parley.report.terminal import Terminal, console, errors_console, print_json
-
-if TYPE_CHECKING:
-    from parley.workflows.draft import DraftReport
+from parley.report.terminal import Terminal, show
 
 
 def init_command(
@@ -156,28 +152,4 @@ def init_command(
     every = [*(files or ()), *taken]
     asks = not (yes or as_json)
     report = draft_terms(every, write, Terminal(), typed, asks=asks, anyway=anyway, seed=seed, taken=taken)
-    if as_json:
-        print_json(report.to_json(), inside=False)
-    else:
-        show(report)
-
-
-def show(report: "DraftReport") -> None:
-    """How the terms came about, what is planned, what it is worth, and what comes next."""
-    from parley.report.words.noise import plan_beside
-    from parley.report.words.terms_comments import PSI, with_hosts
-
-    for sentence in report.sentences:
-        console.print(sentence, markup=False)
-    if report.made.proposal is not None and report.plan is not None:
-        show_plan(report.made.proposal)
-        console.print(PSI, style="dim", markup=False)
-        for sentence in (*plan_beside(report.plan), *with_hosts(report.made)):
-            console.print(sentence, markup=False)
-    if report.verdict is not None:
-        console.print(f"\n{report.verdict}", style="bold", markup=False, soft_wrap=True)
-    console.print(f"\n{report.written}  the terms: read them before anybody agrees", soft_wrap=True)
-    if report.pinned is not None:
-        console.print(f"{report.pinned}  public numbers that the terms pin: it travels with them", soft_wrap=True)
-    for line in report.next:
-        errors_console.print(line, style="dim", markup=False, soft_wrap=True)
+    show(report, as_json)

@@ -1,15 +1,12 @@
 """`parley negotiate`: which budgets rational owners would choose, who stays out, and what a better model would cost."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from parley.cli.assumptions import Differences
-from parley.report.terminal import Terminal, console, print_json, terminal_table
-
-if TYPE_CHECKING:
-    from parley.workflows.negotiate import NegotiationReport
+from parley.report.terminal import Terminal, show
 
 
 def negotiate_command(
@@ -76,26 +73,4 @@ def negotiate_command(
         plot_owners=plot_owners,
         report=report,
     )
-    if as_json:
-        found.require_stated()
-        print_json(found.to_json(), inside=False)
-    else:
-        show(found)
-    found.require_deal()  # said last: why is above
-
-
-def show(report: "NegotiationReport") -> None:
-    """The deal, or from where on joining pays, as tables and a few sentences."""
-    console.print(report.headline, style="bold", markup=False, soft_wrap=True)
-    console.print()
-    for title, rows in report.tables:
-        console.print(terminal_table(rows, title))
-        console.print()
-    for sentence in report.sentences:
-        console.print(sentence, markup=False, soft_wrap=True)
-    for note in report.notes:
-        console.print(note, style="yellow", markup=False, soft_wrap=True)
-    if report.caveat is not None:
-        console.print(report.caveat, style="dim")
-    if report.written is not None:
-        console.print(f"\nNext: parley train {report.written}", style="dim", soft_wrap=True)
+    show(found, as_json)

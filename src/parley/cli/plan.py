@@ -1,16 +1,12 @@
 """`parley plan`: the terms that spend the same budgets best; `parley pin`: public numbers found once, for everybody."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from parley.cli.assumptions import Differences
-from parley.report.terminal import Terminal, console, print_json, terminal_table, warn
-
-if TYPE_CHECKING:
-    from parley.decisions.planning.planner import Proposal
-    from parley.workflows.plan import PlanReport
+from parley.report.terminal import Terminal, show
 
 
 def plan_command(
@@ -50,49 +46,7 @@ def plan_command(
     from parley.workflows.plan import plan_terms
 
     known = Assumed(pilot, moments, assume, differences)
-    report = plan_terms(terms_file, Terminal(), known, delta=delta, write=write, seed=seed)
-    if as_json:
-        print_json(report.to_json(), inside=False)
-    else:
-        show(report)
-    report.require_choice()  # where there is none the job was not done
-
-
-def show(report: "PlanReport") -> None:
-    """What was tried and chosen, what that is worth, and where it was written."""
-    from parley.decisions.knowledge.coding import coding_warning
-    from parley.report.words.noise import plan_beside
-    from parley.report.words.terms_comments import PSI
-
-    show_plan(report.proposal)
-    if report.verdict is not None:
-        console.print(report.verdict, markup=False, soft_wrap=True)
-    console.print(PSI, style="dim", markup=False)
-    for sentence in plan_beside(report.content):
-        console.print(sentence)
-    if (coding := coding_warning(report.proposal.terms)) is not None:
-        warn(coding)
-    if report.written is not None:
-        console.print(
-            f"\n{report.written}  the planned terms. Next: parley train {report.written}", style="dim", soft_wrap=True
-        )
-    if report.pinned is not None:
-        numbers = f"{report.pinned}  public numbers, pinned again for these terms: it travels with them"
-        console.print(numbers, style="dim", soft_wrap=True)
-
-
-def show_plan(proposal: "Proposal") -> None:
-    """What the planner tried, and the lines to put into the terms."""
-    from parley.report.words import forecast as said
-
-    console.print()
-    bold = None if proposal.best is None else proposal.choices.index(proposal.best)
-    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=bold))
-    console.print()
-    console.print(said.plan_advice(proposal), markup=False)
-    console.print(said.plan_rests_on(proposal), style="dim", markup=False, soft_wrap=True)
-    for sentence in said.unjudged_lines(proposal):
-        console.print(sentence, style="yellow", markup=False, soft_wrap=True)
+    show(plan_terms(terms_file, Terminal(), known, delta=delta, write=write, seed=seed), as_json)
 
 
 def pin_command(
@@ -113,10 +67,4 @@ def pin_command(
     """
     from parley.workflows.plan import pin_terms
 
-    report = pin_terms(terms_file, write)
-    if as_json:
-        print_json(report.to_json(), inside=False)
-        return
-    hashed = f"{report.terms_hash[:16]}…"
-    console.print(f"{report.written}  the terms, which pin public numbers: terms {hashed}", soft_wrap=True)
-    console.print(f"{report.pinned}  the numbers: it travels with them", soft_wrap=True)
+    show(pin_terms(terms_file, write), as_json)

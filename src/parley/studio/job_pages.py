@@ -13,9 +13,8 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
-from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
-from parley.studio.pages import TERMS, first_scales, page, studio_of
+from parley.studio.pages import TERMS, field, fields, first_scales, page, studio_of, whole
 from parley.terms import load_terms
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"

@@ -58,6 +58,7 @@ from parley.terms.sections import (
     Privacy,
     check_study_noise,
     held_out_records,
+    read_privacy,
     training_records,
 )
 from parley.terms.topology import among, with_edges
@@ -89,7 +90,7 @@ class Terms(Section):
     title: str = ""
     model: Annotated[SerializeAsAny[Model], BeforeValidator(read_model)]
     learning: Learning = Learning()
-    privacy: Privacy = Privacy()
+    privacy: Annotated[SerializeAsAny[Privacy], BeforeValidator(read_privacy)] = Privacy()
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
     hosts: tuple[Host, ...] = ()
     aggregation: Annotated[Aggregation | None, BeforeValidator(unless_plain)] = None  # None: the plain mean
@@ -173,10 +174,9 @@ class Terms(Section):
 
     def _can_draw(self) -> None:
         """Refuse noise that is made for another task."""
-        only = ALL_MECHANISMS[self.privacy.mechanism].task or (None if self.privacy.rating_scale is None else "ratings")
+        only = ALL_MECHANISMS[self.privacy.mechanism].task
         if only is not None and only != self.task:
-            also, kinds = ", and rating_scale," if only == "ratings" else "", listed(kinds_of(only))
-            raise ValueError(f"privacy.mechanism|expected noise on {only}{also} only with kind = {kinds}")
+            raise ValueError(f"privacy.mechanism|expected noise on {only} only with kind = {listed(kinds_of(only))}")
 
     @property
     def asked_a_round(self) -> int:

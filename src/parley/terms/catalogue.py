@@ -64,13 +64,14 @@ class MechanismFacts:
     """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`:
     whether it is another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for,
     if anything; `studied`: whether it has neither an exact sampler nor a variance, so that nothing is released with it
-    or forecast."""
+    or forecast; `section`: the class (module:class) of its `[privacy]`, where it has keys that others have not."""
 
     approximate: bool
     norm: Norm = "l1"
     grid: bool = False
     task: str | None = None
     studied: bool = False
+    section: str | None = None
 
 
 @dataclass(frozen=True)
@@ -227,11 +228,9 @@ MECHANISMS = {
     "geometric": MechanismFacts(approximate=False, grid=True),
 }
 
-RATING_MECHANISMS = {  # that change ratings themselves, before anything is learned from them
-    "bounded-ratings": MechanismFacts(approximate=False, task="ratings"),
-    "unbounded-ratings": MechanismFacts(approximate=False, task="ratings"),
-    "hide": MechanismFacts(approximate=False, task="ratings"),
-}
+_ON_RATINGS = MechanismFacts(approximate=False, task="ratings", section="parley.tasks.ratings.terms:RatingNoisePrivacy")
+# that change ratings themselves, before anything is learned from them
+RATING_MECHANISMS = dict.fromkeys(("bounded-ratings", "unbounded-ratings", "hide"), _ON_RATINGS)
 RESPONSE_MECHANISMS = {  # by which every record answers for itself
     "randomised-response": MechanismFacts(approximate=False, task="counts"),
 }

@@ -6,6 +6,7 @@ numbers are transformed first.
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from importlib import import_module
 from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -60,6 +61,12 @@ def one_of(known: Collection[str]) -> AfterValidator:
 def looked_up(known: Mapping[str, Facts], name: Any) -> Facts | None:
     """What the catalogue says of a name; None for what is not one, which is refused later, in words."""
     return known.get(name) if isinstance(name, str) else None
+
+
+def loaded(name: str) -> Any:
+    """What the catalogue calls module:class."""
+    home, _, inside = name.partition(":")
+    return getattr(import_module(home), inside)
 
 
 class Section(BaseModel):

@@ -5,7 +5,6 @@ which its line in the catalogue names.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -30,6 +29,7 @@ from parley.terms.keys import (
     domain,
     is_defined,
     listed,
+    loaded,
     looked_up,
     one_of,
 )
@@ -346,11 +346,7 @@ class Model(Section):
 def section_of(kind: Any) -> type[Model]:
     """The section of a kind as it was read; the shared one where that is not the name of a kind."""
     facts = looked_up(MODELS, kind)
-    if facts is None or facts.section is None:
-        return Model
-    home, _, name = facts.section.partition(":")
-    found: type[Model] = getattr(import_module(home), name)
-    return found
+    return Model if facts is None or facts.section is None else loaded(facts.section)
 
 
 def read_model(content: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS, MECHANISMS, PREDICTION, NoiseFacts
-from parley.terms.keys import Count, Name, NonNegative, Positive, Section, Share, listed, looked_up, one_of
+from parley.terms.keys import Count, Name, NonNegative, Positive, Section, Share, listed, loaded, looked_up, one_of
 from parley.terms.model import Model
 from parley.terms.rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
 from parley.terms.topology import Edges, read_topology
@@ -122,7 +122,6 @@ class Privacy(Section):
     difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
     unit: Literal["record", "owner"] = RECORD
-    rating_scale: Literal["sound", "published"] | None = None  # of noise on ratings themselves; None: sound
 
     @model_validator(mode="before")
     @classmethod
@@ -148,6 +147,20 @@ class Privacy(Section):
         if self.records_per_person > 1 and self.person is None:
             raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
         return self
+
+
+def privacy_section(mechanism: Any) -> type[Privacy]:
+    """The section of a mechanism as it was read; the shared one where that is not the name of a mechanism."""
+    facts = looked_up(ALL_MECHANISMS, mechanism)
+    return Privacy if facts is None or facts.section is None else loaded(facts.section)
+
+
+def read_privacy(content: Any) -> Any:
+    """A section `[privacy]` as its mechanism reads it; a key that is None is one that was left out."""
+    if not isinstance(content, dict):
+        return content
+    section = privacy_section(content.get("mechanism"))
+    return section.model_validate({key: each for key, each in content.items() if each is not None})
 
 
 class Aggregation(Section):

@@ -3,7 +3,7 @@ written."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,26 @@ from parley.data.public_numbers import hangs_on_machine
 from parley.decisions.from_files.column_dates import AmbiguousDatesError
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft, planned
-from parley.decisions.outlook.forecast import Forecast, forecast
+from parley.decisions.outlook.forecast import Forecast
 from parley.errors import ParleyError, SettingError
 from parley.owner.warnings import budget_warning
 from parley.protocol.setup import pin
-from parley.protocol.task import task_of
+from parley.report.sheet import Finished, Line, Part, lines
+from parley.report.words.noise import plan_beside
 from parley.report.words.outlook import verdict_sentence
-from parley.report.words.terms_comments import columns_line, head_lines, lifetime_line, next_steps
+from parley.report.words.terms_comments import (
+    PSI,
+    columns_line,
+    head_lines,
+    lifetime_line,
+    next_steps,
+    with_hosts,
+)
 from parley.tasks.column_statistics.run import UNASKED, require_learnable
 from parley.terms import Terms, write_terms
 from parley.terms.file import NOTES
 from parley.validate import printable
+from parley.workflows.forecast import foresee
 from parley.workflows.interview import (
     ASKED,
     asked_columns,
@@ -33,40 +42,43 @@ from parley.workflows.interview import (
     with_usual,
 )
 from parley.workflows.person import Person
-from parley.workflows.plan import pins_beside
+from parley.workflows.plan import pins_beside, plan_parts
 
 
 @dataclass(frozen=True, eq=False)
-class DraftReport:
+class DraftReport(Finished):
     """Terms that were drafted, planned and written, and what they are worth."""
 
     made: Draft
-    plan: Mapping[str, Any] | None  # None: they wait for scales
+    plan: Mapping[str, Any] | None  # None: they wait for statistics
     expected: Forecast | None  # None: nothing can be forecast of them
     written: Path
     pinned: Path | None
 
-    def to_json(self) -> dict[str, Any]:
+    inside = False
+
+    def to_json(self) -> Mapping[str, Any]:
         """The object that `parley init --json` prints."""
         places = {"written": str(self.written), "pinned": None if self.pinned is None else str(self.pinned)}
         tried = [each.to_json() for each in self.made.tried]
         told = {"terms_hash": self.made.terms.hash, "said": list(self.made.said), "columns": tried, "plan": self.plan}
         return places | told | ({} if self.expected is None else self.expected.headline_json())
 
-    @property
-    def sentences(self) -> list[str]:
-        """How the terms came about."""
-        return [*self.made.said, *([columns_line(self.made.tried)] if len(self.made.tried) > 1 else [])]
-
-    @property
-    def verdict(self) -> str | None:
-        """Whether these owners should learn together."""
-        return None if self.expected is None else verdict_sentence(self.expected.outlook)
-
-    @property
-    def next(self) -> list[str]:
-        """What the lifetime in the commands that come next means, and these commands."""
-        return [lifetime_line(self.made), "Next:", *next_steps(self.made, self.written)]
+    def parts(self) -> Iterator[Part]:
+        made = self.made
+        yield from lines(made.said, folded=True)
+        if len(made.tried) > 1:
+            yield Line(columns_line(made.tried), folded=True)
+        if made.proposal is not None and self.plan is not None:
+            yield from (*plan_parts(made.proposal), Line(PSI, "dim", folded=True))
+            yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
+        if self.expected is not None:
+            yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
+        yield Line(f"\n{self.written}  the terms: read them before anybody agrees")
+        if self.pinned is not None:
+            yield Line(f"{self.pinned}  public numbers that the terms pin: it travels with them")
+        for line in (lifetime_line(made), "Next:", *next_steps(made, self.written)):
+            yield Line(line, "dim", aside=True)
 
 
 def draft_terms(
@@ -101,10 +113,12 @@ def draft_terms(
         made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
         progress.says("what it is worth to each owner")
-        expected = _foreseen(made.terms, seed)
+        expected = None
+        with suppress(ParleyError):  # not everything can be forecast
+            expected = foresee(made.terms, seed)
     loud = budget_warning(made.terms, [part.name for part in made.terms.owners])
     if loud is not None:
-        person.warn(f"Look twice at {loud.about}. {loud.sentence}")
+        person.warn(loud.line)
     made, pinned = pinned_beside(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     return DraftReport(made, plan, expected, write, pinned)
@@ -160,14 +174,6 @@ def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
     except SettingError as error:
         return str(error).partition(f" {UNASKED}")[0]
     return None
-
-
-def _foreseen(terms: Terms, seed: int) -> Forecast | None:
-    """What the terms are worth to each owner; None where that cannot be forecast."""
-    try:
-        return forecast(terms, seed=seed) if task_of(terms).command("forecast") is None else None
-    except ParleyError:
-        return None
 
 
 def pinned_beside(made: Draft, write: Path) -> tuple[Draft, Path | None]:

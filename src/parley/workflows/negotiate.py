@@ -1,6 +1,6 @@
 """Which budgets rational owners would choose by terms, or from which value on joining pays who has stated none yet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,13 @@ from parley.decisions.games.negotiate import CommonNegotiation, Negotiation, neg
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.durable import write_file
 from parley.errors import SettingError
+from parley.report.sheet import BLANK, Grid, Line, Part, lines
 from parley.report.words import negotiation as said
 from parley.report.words import noise as kinds
 from parley.report.words.outlook import verdict_sentence
 from parley.terms import Terms, load_terms, write_terms
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Nobody, Person
-
-Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +28,11 @@ class NegotiationReport:
     needs_deal: bool = False  # whether what was asked for takes one
     written: Path | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    inside = False
+
+    def to_json(self) -> Mapping[str, Any]:
         """The object that `parley negotiate --json` prints."""
+        self._require_stated()
         return self.found.to_json()
 
     @property
@@ -40,48 +42,52 @@ class NegotiationReport:
         return said.headline(found) if isinstance(found, Negotiation) else verdict_sentence(found.outlook)
 
     @property
-    def tables(self) -> list[tuple[str, Rows]]:
-        """Every table with its title."""
+    def table(self) -> Grid:
+        """Who joins with which budget, or what each would choose, or what joining saves it."""
         found = self.found
         if isinstance(found, BreakEvens):
-            return [(said.BREAK_EVEN, said.break_even_rows(found.owners))]
+            return Grid(said.break_even_rows(found.owners), said.BREAK_EVEN)
         if not found.deal.members.any():
-            return [(said.wishes_title(found), said.wish_rows(found))]
-        tables: list[tuple[str, Rows]] = [(said.title(found), said.owner_rows(found))]
-        if isinstance(found, CommonNegotiation):
-            content = found.to_json()
-            tables.append((kinds.preferences_title(content), kinds.preference_rows(content)))
-        return tables
+            return Grid(said.wish_rows(found), said.wishes_title(found))
+        return Grid(said.owner_rows(found), said.title(found))
 
     @property
     def sentences(self) -> list[str]:
-        """What it costs and what holds it together; without a deal, what would move owners."""
+        """What it costs; without a deal, what would move owners."""
         found = self.found
         if isinstance(found, BreakEvens):
-            return [said.break_even_line(found.owners)]
-        if not found.deal.members.any():
-            return said.moves(found)
-        common = kinds.weakest_link(found.to_json()) if isinstance(found, CommonNegotiation) else []
-        return [*common, *said.prices(found), said.checked(found)]
+            return [said.UNSTATED, said.break_even_line(found.owners)]
+        return said.prices(found) if found.deal.members.any() else said.moves(found)
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know beside the figures."""
-        return [f"Note: {each}." for each in self.found.warnings] if isinstance(self.found, Negotiation) else []
+        if isinstance(self.found, BreakEvens):
+            return []
+        return [*(f"Note: {each}." for each in self.found.warnings), said.CAVEAT]
 
-    @property
-    def caveat(self) -> str | None:
-        """What gains rest on."""
-        return said.CAVEAT if isinstance(self.found, Negotiation) else None
+    def parts(self) -> Iterator[Part]:
+        yield from (Line(self.headline, "bold"), BLANK, self.table, BLANK)
+        joined = isinstance(self.found, Negotiation) and self.found.deal.members.any()
+        if isinstance(self.found, CommonNegotiation) and joined:
+            content = self.found.to_json()
+            yield from (Grid(kinds.preference_rows(content), kinds.preferences_title(content)), BLANK)
+            yield from lines(kinds.weakest_link(content), folded=True)
+        yield from lines(self.sentences)
+        if isinstance(self.found, Negotiation):
+            yield from lines([said.checked(self.found)] if joined else [], "dim", folded=True)
+            yield from lines(self.notes[:-1], "yellow", folded=True)
+            yield Line(self.notes[-1], "dim", folded=True)
+        if self.written is not None:
+            yield Line(f"\nNext: parley train {self.written}", "dim")
 
-    def require_stated(self) -> None:
-        """Refuse where what was asked for takes a deal, and an owner has not stated what it goes by."""
+    def _require_stated(self) -> None:
         if self.needs_deal:
             stated_values(self.terms)
 
-    def require_deal(self) -> None:
+    def require_done(self) -> None:
         """Refuse where what was asked for takes a deal, and there is none."""
-        self.require_stated()
+        self._require_stated()
         if self.needs_deal and isinstance(self.found, Negotiation):
             self.found.agreed_terms()
 

@@ -1,15 +1,20 @@
 """The terms that spend the same budgets best, and the public numbers that terms pin."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.decisions.outlook.forecast import Forecast, forecast
+from parley.decisions.knowledge.coding import coding_warning
+from parley.decisions.outlook.forecast import forecast
 from parley.decisions.planning.planner import Proposal, plan
 from parley.errors import SettingError
 from parley.protocol.setup import pin
+from parley.report.sheet import BLANK, Finished, Grid, Line, Part, lines
+from parley.report.words import forecast as said
+from parley.report.words.noise import plan_beside
 from parley.report.words.outlook import verdict_sentence
-from parley.report.words.terms_comments import planned_line, without_plan
+from parley.report.words.terms_comments import PSI, planned_line, without_plan
 from parley.terms import load_terms, write_terms
 from parley.terms.file import NOTES, head_of
 from parley.workflows.assumptions import Assumed
@@ -26,19 +31,42 @@ class PlanReport:
     """What the planner chose, what that is worth, and where it was written."""
 
     proposal: Proposal
-    expected: Forecast | None  # None: nothing was chosen
-    content: dict[str, Any]
-    verdict: str | None
+    content: Mapping[str, Any]
+    verdict: str | None = None  # None: nothing was chosen
     written: Path | None = None
     pinned: Path | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The object that `parley plan --json` prints."""
-        return self.content | {"written": None if self.written is None else str(self.written)}
+    inside = False
 
-    def require_choice(self) -> None:
-        """Refuse a plan that chose nothing: the job was not done."""
+    def to_json(self) -> Mapping[str, Any]:
+        """The object that `parley plan --json` prints."""
+        return {**self.content, "written": None if self.written is None else str(self.written)}
+
+    def parts(self) -> Iterator[Part]:
+        yield from plan_parts(self.proposal)
+        yield from (*lines([self.verdict]), Line(PSI, "dim", folded=True))
+        yield from lines(plan_beside(self.content), folded=True)
+        if (coding := coding_warning(self.proposal.terms)) is not None:
+            yield Line(coding, "yellow", aside=True)
+        if self.written is not None:
+            yield Line(f"\n{self.written}  the planned terms. Next: parley train {self.written}", "dim")
+        if self.pinned is not None:
+            yield Line(f"{self.pinned}  public numbers, pinned again for these terms: it travels with them", "dim")
+
+    def require_done(self) -> None:
+        """Refuse a plan that chose nothing."""
         self.proposal.require_choice()
+
+
+def plan_parts(proposal: Proposal) -> list[Part]:
+    """What the planner tried, and the lines to put into the terms."""
+    bold = None if proposal.best is None else proposal.choices.index(proposal.best)
+    return [
+        *(BLANK, Grid(said.plan_rows(proposal), said.PLAN, bold), BLANK),
+        Line(said.plan_advice(proposal), folded=True),
+        Line(said.plan_rests_on(proposal), "dim"),
+        *lines(said.unjudged_lines(proposal), "yellow"),
+    ]
 
 
 def plan_terms(
@@ -59,30 +87,36 @@ def plan_terms(
         expected = None if proposal.best is None else forecast(proposal.terms, source, seed, differences=differ)
         content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if expected is None:
-        return PlanReport(proposal, None, content, None)
+        return PlanReport(proposal, content)
     verdict = verdict_sentence(expected.outlook)
     if write is None:
-        return PlanReport(proposal, expected, content, verdict)
+        return PlanReport(proposal, content, verdict)
     made, pinned = proposal.terms, None
     if terms.model.preparation is not None and made.model.preparation is None:
         # it reads columns in another way, or the terms were edited since they were pinned
         pinned = pins_beside(write)
         made = pin(made, pinned)
     write_terms(made, write, [*without_plan(head_of(terms_file)), planned_line(proposal)], NOTES)
-    return PlanReport(proposal, expected, content | {"terms_hash": made.hash}, verdict, write, pinned)
+    return PlanReport(proposal, content | {"terms_hash": made.hash}, verdict, write, pinned)
 
 
 @dataclass(frozen=True)
-class PinReport:
+class PinReport(Finished):
     """Terms that pin their public numbers."""
 
     written: Path
     pinned: Path
     terms_hash: str
 
-    def to_json(self) -> dict[str, Any]:
+    inside = False
+
+    def to_json(self) -> Mapping[str, Any]:
         """The object that `parley pin --json` prints."""
         return {"written": str(self.written), "pinned": str(self.pinned), "terms_hash": self.terms_hash}
+
+    def parts(self) -> Iterator[Part]:
+        yield Line(f"{self.written}  the terms, which pin public numbers: terms {self.terms_hash[:16]}…")
+        yield Line(f"{self.pinned}  the numbers: it travels with them")
 
 
 def pin_terms(terms_file: Path, write: Path) -> PinReport:

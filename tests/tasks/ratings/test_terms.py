@@ -4,6 +4,7 @@ import pytest
 from raters import rating_content, rating_terms
 
 import parley
+import parley.protocol.setup
 from parley.errors import TermsError
 from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import load_terms, write_terms
@@ -126,8 +127,11 @@ def test_other_models_have_no_use_for_these_keys():
     for key, value in (("user", "x"), ("items", 3), ("factors", 2), ("seed", 1)):
         with pytest.raises(TermsError, match=f"model.{key}: expected only with kind = 'matrix-factorization'"):
             parley.Terms.from_dict({"model": table | {key: value}, **rest})
-    for privacy in ({"mechanism": "hide"}, {"rating_scale": "sound"}):
-        with pytest.raises(TermsError, match="only with kind = 'matrix-factorization'"):
+    for privacy, said in (
+        ({"mechanism": "hide"}, "only with kind = 'matrix-factorization'"),
+        ({"rating_scale": "sound"}, "rating_scale: expected only with mechanism = 'bounded-ratings'"),
+    ):
+        with pytest.raises(TermsError, match=said):
             parley.Terms.from_dict({"model": table, **rest, "privacy": privacy | {"clip": 1.0}})
     with pytest.raises(TermsError, match="expected 'item-factors' with kind"):
         parley.Terms.from_dict({"model": table, "learning": {"algorithm": "item-factors"}, **rest})

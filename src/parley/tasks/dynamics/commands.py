@@ -11,7 +11,7 @@ from parley.durable import write_file
 from parley.errors import DataError, SettingError
 from parley.numerals import number
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
-from parley.report.terminal import console, print_json, progress_bar, show, terminal_table, warn
+from parley.report.terminal import progress_bar, show, warn
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import RunOptions
 from parley.tasks.dynamics.terms import PlantModel
@@ -235,16 +235,11 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
     return _together(terms, options)
 
 
-def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_dynamics(terms: Terms, pilot: Path | None) -> Sheet:
     """How well a plant will be known."""
     from parley.tasks.dynamics.report import forecast_plant, plant_rows
 
     found = forecast_plant(terms, None if pilot is None else str(pilot))
-    if as_json:
-        print_json(found.to_json(), inside=False)
-        return
     period = number(PlantModel.expect(terms.model).period)
-    console.print(
-        terminal_table(plant_rows(found), f"Standard error of the delay, in units of time (a period is {period})")
-    )
-    console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
+    title = f"Standard error of the delay, in units of time (a period is {period})"
+    return Sheet(found.to_json(), [Grid(plant_rows(found), title), Line(f"\n{found.sentence()}", "bold")], inside=False)

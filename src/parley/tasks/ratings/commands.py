@@ -103,7 +103,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     return Sheet(content, shown, inside=True)
 
 
-def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
     """Refuse: nothing forecasts items yet."""
     raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
 

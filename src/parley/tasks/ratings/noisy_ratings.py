@@ -37,7 +37,7 @@ from parley.tasks.ratings.rating_noise import (
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranking, root_mean_square
 from parley.tasks.ratings.table import HALF, RatingPreparation, Ratings, UserRatings, centre, rating_preparation
-from parley.tasks.ratings.terms import RatingsModel
+from parley.tasks.ratings.terms import RatingNoisePrivacy, RatingsModel
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, whole
@@ -209,7 +209,7 @@ def _rule(terms: Terms) -> Factorization:
 def _mechanism(terms: Terms) -> RatingMechanism:
     if terms.privacy.mechanism == "hide":
         return "hide"
-    published = terms.privacy.rating_scale == "published"
+    published = isinstance(privacy := terms.privacy, RatingNoisePrivacy) and privacy.rating_scale == "published"
     if terms.privacy.mechanism == "bounded-ratings":
         return "bounded-published" if published else "bounded"
     return "unbounded-published" if published else "unbounded"

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from parley.errors import TermsError
 from parley.terms import Model
-from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.keys import Count, Name
 from parley.terms.rules import AlgorithmRules
-from parley.terms.sections import CheckableTerms
+from parley.terms.sections import CheckableTerms, Privacy
 from parley.validate import printable
 
 ROUNDS = 20
@@ -106,7 +105,6 @@ class RatingsModel(Model):
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning beside ratings."""
         learning, privacy = terms.learning, terms.privacy
-        noisy = privacy.mechanism in RATING_MECHANISMS
         if learning.step != "auto" or learning.start is not None:
             raise ValueError(
                 "learning.step|expected no step and no start for ratings: how far to go follows from the noise"
@@ -126,14 +124,10 @@ class RatingsModel(Model):
                 "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose "
                 "answers a sum has"
             )
-        if not noisy:
+        if not isinstance(privacy, RatingNoisePrivacy):
             if privacy.clip is None:
                 raise ValueError(
                     "privacy.clip|expected a number: what a user says about all items together is scaled down to it"
-                )
-            if privacy.rating_scale is not None:
-                raise ValueError(
-                    f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}"
                 )
             return
         if privacy.clip is not None:
@@ -165,6 +159,12 @@ class RatingsModel(Model):
         if len(text) > LONGEST:
             raise TermsError(f"model.items: expected a file of at most {LONGEST:,} characters")
         return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
+
+
+class RatingNoisePrivacy(Privacy):
+    """Noise on ratings themselves: nothing is clipped."""
+
+    rating_scale: Literal["sound", "published"] | None = None  # None: sound
 
 
 class ItemFactorsRules(AlgorithmRules):

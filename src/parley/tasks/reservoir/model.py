@@ -7,7 +7,7 @@ an owner's own eyes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -185,7 +185,7 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
-def forecast_reservoir(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_reservoir(terms: Terms, pilot: Path | None) -> NoReturn:
     """Refuse: nothing forecasts a read-out yet."""
     raise SettingError(
         "echo-state networks: nothing forecasts a read-out yet; parley train without --ledgers simulates it"
