@@ -5,6 +5,7 @@ import builtins
 import re
 from pathlib import Path
 
+import pytest
 from pydantic import BaseModel
 
 import parley
@@ -127,12 +128,16 @@ class Package:
                         yield f"{path.relative_to(PACKAGE)}, in the docstring at line {line}: {quoted}"
 
 
-def test_names_in_backticks_exist():
-    assert list(Package().unresolved()) == []
+@pytest.fixture(scope="module")
+def package():
+    return Package()
 
 
-def test_a_name_that_does_not_exist_is_found():
-    package = Package()
+def test_names_in_backticks_exist(package):
+    assert list(package.unresolved()) == []
+
+
+def test_a_name_that_does_not_exist_is_found(package):
     path = PACKAGE / "data" / "forest.py"
     known = ("Forest", "rowwise.settle", "data.rowwise", "forest.py", "model.target", "Forest.leaves", "parley.train")
     assert [name for name in known if not package.resolves(name, path)] == []

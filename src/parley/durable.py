@@ -16,9 +16,9 @@ from typing import IO
 
 from parley.errors import DiskError, SettingError, StateFolderError
 
-PRIVATE = 0o600  # for its owner alone
-USUAL = 0o666  # less what the account takes away (umask)
-TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
+PRIVATE_MODE = 0o600  # for its owner alone
+DEFAULT_MODE = 0o666  # less what the account takes away (umask)
+TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
 
 _SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
@@ -59,19 +59,19 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 yield file
             return
         mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
-        with _replaced(place, USUAL if mode is None else mode, lasting=True) as file:
+        with _replaced(place, DEFAULT_MODE if mode is None else mode, lasting=True) as file:
             yield file
         if mode is not None:
             place.chmod(mode)  # whatever the account takes away from new files
 
 
-def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
+def replace_text(path: Path, text: str, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
     crash may lose it)."""
     replace_bytes(path, text.encode(), mode, lasting)
 
 
-def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
+def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """The same of bytes."""
     with explained(path), _replaced(path, mode, lasting) as file:
         file.write(content)
@@ -101,7 +101,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
+def create(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the
     disk after, or (a `DiskError`) not there."""
     with explained(path), _created(path, mode, lasting) as file:
@@ -142,9 +142,11 @@ def disk_error(path: Path, error: OSError) -> DiskError:
     """What went wrong with a file, and what to do."""
     full = disk_is_full(error)
     reason = "the disk is full" if full else error.strerror or type(error).__name__
-    told = DiskError(f"{path}: cannot be written ({reason}){'; make room and repeat the command' if full else ''}")
-    told.errno, told.strerror, told.filename = error.errno, reason, str(path)
-    return told
+    failure = DiskError(
+        f"{path}: cannot be written ({reason}){'; free some space and run the command again' if full else ''}"
+    )
+    failure.errno, failure.strerror, failure.filename = error.errno, reason, str(path)
+    return failure
 
 
 def create_once(path: Path, content: bytes) -> bytes:
@@ -181,10 +183,12 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
     must be `lasting`.
     """
     folder = _state_root()
-    if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
-        raise StateFolderError(
-            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
-        )
+    if (
+        lasting
+        and not os.environ.get("PARLEY_STATE")
+        and any(folder.is_relative_to(place) for place in TEMPORARY_FOLDERS)
+    ):
+        raise StateFolderError(f"{folder}: is in a temporary folder and would be lost with it; {_SET_STATE}")
     for part in ("", *parts):
         folder /= part
         try:
@@ -201,7 +205,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
 def _state_root() -> Path:
     named = os.environ.get("PARLEY_STATE", "")
     if named and not Path(named).is_absolute():
-        raise StateFolderError(f"PARLEY_STATE is {named!r}; expected an absolute path")
+        raise StateFolderError(f"PARLEY_STATE is {named!r}; set it to an absolute path")
     if named:
         return Path(named)
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -252,7 +256,7 @@ def no_room(beside: Path, size: int = 1 << 20) -> str | None:
     """Why this many bytes could not be written beside a file now; None if they could."""
     trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
     try:
-        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
         try:
             os.posix_fallocate(descriptor, 0, size)
         finally:
@@ -278,12 +282,12 @@ def require_folder(file: Path | None) -> None:
         return
     folder, there = file.resolve().parent, file.exists()
     if not folder.is_dir():
-        raise SettingError(f"{file}: its folder does not exist; make it first")
+        raise SettingError(f"{file}: its folder does not exist; create it first")
     if file.is_dir():
-        raise SettingError(f"{file}: is a folder; expected the name of a file")
+        raise SettingError(f"{file}: is a folder; give the name of a file")
     plain = not there or file.is_file()  # which is replaced, not written to
     if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
-        raise SettingError(f"{file}: this account may not write there; choose another place")
+        raise SettingError(f"{file}: this account may not write there; choose another folder")
 
 
 UNFINISHED = ".parley-unfinished"
@@ -350,15 +354,15 @@ def _lock(descriptor: int, fresh: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SettingError(f"{fresh}: another snapshot is being written there; wait for its end") from None
+        raise SettingError(f"{fresh}: another snapshot is being written there; wait until it is done") from None
     if not _is(descriptor, fresh):
-        raise SettingError(f"{fresh}: another snapshot just ended there; repeat the command")
+        raise SettingError(f"{fresh}: another snapshot just finished there; run the command again")
 
 
 def _require_own(descriptor: int, fresh: Path) -> None:
     """Refuse a folder that another account made, who could change what is put there; nobody else enters this one."""
     if os.fstat(descriptor).st_uid != os.geteuid():
-        raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another place")
+        raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another folder")
     os.fchmod(descriptor, 0o700)
 
 

@@ -18,7 +18,7 @@ from parley.privacy.mechanisms import Exponential, Gaussian, Geometric, GridGeom
 
 ONE, DELTA = Fraction(1), 1e-5
 SHARED = {
-    law: shared_law(law, ONE, delta, 1, 1, Spans.of([Span(100, 0.01, 1.0, 1.0)])).over(100, 0.01)
+    law: shared_law(law, ONE, delta, 1, 1, Spans.from_spans([Span(100, 0.01, 1.0, 1.0)])).over(100, 0.01)
     for law, delta in (("laplace", Fraction(0)), ("gaussian", Fraction(str(DELTA))))
 }
 # mechanism, two neighbouring values, delta, and less than 200,000 draws proved with any of three seeds

@@ -110,7 +110,10 @@ MISTAKES = {
     "a table that is not there": (("init", "nort.csv", *INIT[2:]), "no such file"),
     "a spreadsheet": (("init", "sheet.xlsx", *INIT[2:]), "csv"),
     "an empty table": (("init", "empty.csv", *INIT[2:], "--kind", "softmax-regression"), "empty.csv"),
-    "a table of names alone": (("init", "names.csv", *INIT[2:], "--kind", "softmax-regression"), "at least one row"),
+    "a table of names alone": (
+        ("init", "names.csv", *INIT[2:], "--kind", "softmax-regression"),
+        "no rows below its header",
+    ),
     "a column twice": (("init", "again.csv", *INIT[2:]), "more than once"),
     "a private table as the public sample": ((*INIT, "--public", "south.csv"), "nobody's private rows"),
     "a public sample that is not there": ((*INIT, "--public", "publik.csv"), "no such file"),

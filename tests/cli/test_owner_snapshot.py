@@ -133,7 +133,7 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
     first, said = accept(home, "first")
     assert "The table is a snapshot of sqlite:" in said
     assert "id counts as public" in said
-    assert "Who is in the result of the query, and so the number of rows, counts as public too" in said
+    assert "Which people the query returns, and so the number of rows, counts as public too" in said
     release(home, first, rounds=2)
     assert books(home)["reserved"]["epsilon"] == 1.0
 
@@ -199,7 +199,7 @@ def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
     snapshot(home, "march")
     run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
     (home / "march" / "part-000000.parquet").rename(home / "march" / "part-000001.parquet")
-    with pytest.raises(ParleyError, match="its files are not those that"):
+    with pytest.raises(ParleyError, match="its files are not those listed"):
         accept(home, "first")
 
 

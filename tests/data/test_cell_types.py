@@ -107,7 +107,8 @@ def test_what_codes_refuse_scales_refuse_too_and_before_anything_is_asked():
     """A float from 2^53 on has no name: it is said when the table is prepared, where names may be asked."""
     frame = pd.DataFrame({"x": [float(BIG), *np.ones(ROWS - 1)], "y": np.zeros(ROWS)})
     with pytest.raises(
-        DataError, match=r"a: column 'x', row 1: expected a name: .* these terms may ask for names; larger numbers"
+        DataError,
+        match=r"a: column 'x', row 1: expected a name: .* these terms may ask for names; write larger numbers",
     ):
         parley.Owner("a", frame).prepare(statistics_terms())
     parley.Owner("a", frame).prepare(statistics_terms(delta=0.0))  # nobody asks for names

@@ -16,7 +16,7 @@ from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.disclosure import leakage_words, record_leakage
 from parley.owner.owner import reservation
 from parley.privacy.accounting import shared_record_epsilon
-from parley.privacy.accounting.meaning import BIT, gaussian_bits, pure_leakage
+from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits, pure_leakage
 from parley.protocol.setup import resolve
 from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import write_terms
@@ -41,11 +41,11 @@ def test_gaussian_noise_tells_round_by_round_less_than_its_rho():
     noise = stage.series.mechanism
     bits = found(terms)
     assert bits.mutual_information == gaussian_bits(noise.sensitivity, noise.noise_scale, 3, 10, ball=True)
-    assert bits.mutual_information < float(reservation(terms, "a").rho) / BIT / 3.9
+    assert bits.mutual_information < float(reservation(terms, "a").rho) / NATS_PER_BIT / 3.9
     assert bits.min_entropy is None
     moments = make_terms(50, **GAUSSIAN, **STATISTICS, model__bounds=BOUNDS)
     assert not resolve(moments).part("a").training.question.centred
-    assert found(moments).mutual_information < float(reservation(moments, "a").rho) / BIT
+    assert found(moments).mutual_information < float(reservation(moments, "a").rho) / NATS_PER_BIT
 
 
 def test_a_score_and_copies_add_up():

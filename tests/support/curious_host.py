@@ -39,7 +39,7 @@ class Victim:
         for owner, records in turn.records.items():
             shares = Shares._split(words, bytes(32), CONTENT, bytes(32), 2)
             for place, host in enumerate((hosted.host, curious)):
-                pair = tuple(part if isinstance(part, bytes) else to_bytes(part) for part in shares.of_host(place))
+                pair = tuple(part if isinstance(part, bytes) else to_bytes(part) for part in shares.for_host(place))
                 host.receive(ShareBundle(self.terms.hash, number, CONTENT, owner, records, turn.shape, pair))
         hosted.host._peers = {1: Forger(curious, self.journal, set())}
         reply = self.service.open(messages.write_question(self.terms.hash, number, CONTENT), Caller(("learner",)), None)

@@ -15,7 +15,7 @@ from parley.losses import loss, score
 from parley.losses.objectives import margin
 from parley.owner.ledger.account import StudyLedger
 from parley.privacy.mechanisms import FastNoise
-from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
+from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse
 from parley.privacy.mechanisms.shared_noise import draw_plainly
 
 IN_PLACE = Preparation._in_place
@@ -59,7 +59,7 @@ def half_the_noise():
 
 def truthful_answers(self, counts, draw):
     """Of answers that are not meant half are."""
-    return ANSWERS(replace(self, truthful=self.truthful + (WORDS - self.truthful) // 2), counts, draw)
+    return ANSWERS(replace(self, truthful=self.truthful + (WORD_COUNT - self.truthful) // 2), counts, draw)
 
 
 @contextmanager

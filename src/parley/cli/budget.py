@@ -41,7 +41,7 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.privacy.accounting.stable_bounds import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.accounting.stable_bounds import ALL_ALPHAS, FIGURES, Panel, panel_curves
     from parley.privacy.events import Adjacency
 
     if plot is not None:
@@ -51,7 +51,7 @@ def curve_command(
     if figure is not None and figure not in FIGURES:
         raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")
     own = Panel(
-        f"scale {scale:g}", tuple(alpha or ALL), scale=scale, compositions=(compositions,), sampling=(sampling,)
+        f"scale {scale:g}", tuple(alpha or ALL_ALPHAS), scale=scale, compositions=(compositions,), sampling=(sampling,)
     )
     panels = (own,) if figure is None else FIGURES[figure]
     content = []

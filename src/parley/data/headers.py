@@ -5,7 +5,7 @@ Formal guarantee: a `Header` depends on the line of names and the number of rows
 public. Where people have several rows, what counts is how many rows are among the first k of their person: that is read
 off the cells of one column, and depends on which rows belong together and on nothing else of them (`table.first_rows`).
 So replacing one person, by somebody who has no other row, leaves it as it is. Whether a column holds numbers, names or
-dates, and how dates are written, can hang on a single cell: `column_kinds` and `written_dates` are functions of their
+dates, and how dates are written, can depend on a single cell: `column_kinds` and `written_dates` are functions of their
 own, and whoever calls them for a private table makes that much public. `ranges` is for the owner alone: nothing in it
 is noised, and nothing of it may leave.
 """
@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from parley.data.cells import TRUTH
+from parley.data.cells import TRUTH_VALUES
 from parley.data.dates import WrittenDates
 from parley.data.holdout import Kept, parts_of
 from parley.data.sources import Rows, Table, TableSource, find_source, open_table
@@ -47,11 +47,13 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
     rows = len(table)
     if person is not None:
         if table.streams:
-            raise DataError(f"{path}: privacy.person: a folder of files cannot count each person's rows; give one file")
+            raise DataError(
+                f"{path}: privacy.person: rows cannot be counted per person in a folder of files; give one file"
+            )
         require_columns(table.example, [person], str(path))
         rows = int(first_rows(table.frame([person]), person, records_per_person, str(path)).sum())
     if not rows:
-        raise DataError(f"{path}: expected at least one row below the line of names")
+        raise DataError(f"{path}: the table has no rows below its header; expected at least one")
     return Header(tuple(str(column) for column in table.example.columns), rows)
 
 
@@ -72,7 +74,7 @@ def _kind(table: TableSource, example: pd.DataFrame, column: str, name: str) -> 
             numbers(rows, column, name, gaps=True)
         except DataError:
             return "names" if written_dates([table], column, name) is None else "dates"
-        if TRUTH.keys() & {*names(rows, column, name, gaps=True)}:
+        if TRUTH_VALUES.keys() & {*names(rows, column, name, gaps=True)}:
             return "names"
     return "number"
 
@@ -82,7 +84,7 @@ def written_dates(tables: Sequence[Table], column: str, name: str) -> WrittenDat
     cells = Counter[str | date]()
     for _, rows in chain.from_iterable(parts_of(open_table(table), [column]) for table in tables):
         cells += cell_counts(rows, column, name)
-    return WrittenDates.of(cells)
+    return WrittenDates.from_cells(cells)
 
 
 @dataclass(frozen=True)

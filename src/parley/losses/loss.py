@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, xlogy
 
 from parley.data import Design, Preparation
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
@@ -66,8 +66,8 @@ class RecordBound:
         if self.norm == norm or (self.norm, norm) == ("l1", "l2"):
             return self.value
         if (self.norm, norm) == ("linf", "l1"):
-            return self.value * coordinates * (1 + 4 * UNIT)
-        return self.value * float(np.sqrt(coordinates)) * (1 + 4 * UNIT)
+            return self.value * coordinates * (1 + 4 * UNIT_ROUNDOFF)
+        return self.value * float(np.sqrt(coordinates)) * (1 + 4 * UNIT_ROUNDOFF)
 
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed mean gradient of `records` rows.
@@ -109,7 +109,7 @@ def derivative_limit(design: Design, bound: RecordBound) -> Floats:
 
     def found() -> Floats:
         limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
-        return np.asarray(limit * (1 - (design.width + 8) * UNIT))
+        return np.asarray(limit * (1 - (design.width + 8) * UNIT_ROUNDOFF))
 
     return design.derived(("derivative limit", bound), found)
 

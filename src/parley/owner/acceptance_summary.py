@@ -7,7 +7,7 @@ from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import sentences
-from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
+from parley.privacy.accounting.meaning import WIDER_NOTE, approximate_posterior, posterior_bounds
 from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
@@ -37,7 +37,7 @@ def acceptance_summary(
     covered = upper(covering_epsilon(terms, owner.name))
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(covered, terms.privacy.delta, 0.5)
-        exception = f", except with probability {number(failure, side='above')} ({WIDER})"
+        exception = f", except with probability {number(failure, side='above')} ({WIDER_NOTE})"
     else:
         (low, high), exception = posterior_bounds(covered, 0.5), ""
     callers = f"whoever holds a certificate for {learner!r} and " + (
@@ -59,7 +59,7 @@ def acceptance_summary(
         *_arrivals(agreement),
         *_liars(terms),
         *sentences(agreement),
-        f"What it promises {_protected(agreement)} ({Adjacency.of_unit(terms.privacy.unit)}): ε = "
+        f"What it promises {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
         f"{_limits(agreement)}{_smallest_epsilon(owner, terms)}{_copies(terms, covered)} "
         f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} even odds "

@@ -39,7 +39,7 @@ from parley.data.blocks import Remembered
 from parley.data.sketch import Keys, TableSketch, name_hash, overlap, table_sketch
 from parley.data.sources import TableSource
 from parley.durable import (
-    PRIVATE,
+    PRIVATE_MODE,
     Version,
     create_once,
     explained,
@@ -90,7 +90,7 @@ class TableNotes:
         """Nobody else of this account accepts terms meanwhile."""
         file = self._folder / "lock"
         with explained(file):
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
         try:
             with explained(file):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -231,7 +231,7 @@ SOME = 0.1  # of the keys: fewer are no question
 REASON = 500  # characters of a reason that are kept
 ANSWERED = "asked whether they are other people: yes"
 NOBODY = " an audit's table, of nobody"  # such a table is not noted; with its space it is no reason that somebody gives
-_sketches = Remembered[TableSketch](most=64)
+_sketches = Remembered[TableSketch](max_entries=64)
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,7 @@ class _Described:
                 return note.sketch
         books, key, person = self.books, self.notes.key, self.books.terms.privacy.person
         name = key + books.cells + repr(person).encode()
-        return _sketches.of(name, lambda: table_sketch(books.table, key, person))
+        return _sketches.get(name, lambda: table_sketch(books.table, key, person))
 
     def known(self, ledger: Ledger) -> bool:
         """Whether this ledger was noted with this table, in the place where it lies."""

@@ -135,7 +135,7 @@ class Task(ABC):
 
     # How it runs
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> "JointModel":
-        """The fitted model of a parameter [P] (`learning.outcome.make_model`)."""
+        """The fitted model of a parameter [P] (`outcome.model.make_model`)."""
         raise ModelError(self.refusal)
 
     def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:

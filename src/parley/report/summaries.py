@@ -111,7 +111,7 @@ def summary(thing: Any) -> Summary:
 
 
 def _of_terms(terms: Terms) -> Summary:
-    rows = [["owner", "records", f"ε ({Adjacency.of_unit(terms.privacy.unit)})"]]
+    rows = [["owner", "records", f"ε ({Adjacency.from_unit(terms.privacy.unit)})"]]
     promised = {part.name: upper(terms.promised_epsilon(part.name)) for part in terms.owners}
     rows += [[part.name, f"{part.records:,}", number(promised[part.name], side="above")] for part in terms.owners]
     delta, unit = float(terms.privacy.delta), OWNER if terms.privacy.unit == OWNER else task_of(terms).unit

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.durable import PRIVATE, explained
+from parley.durable import PRIVATE_MODE, explained
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.studio.interview_form import Given, asked, init_options, is_owners, require_names, tables_of
@@ -105,7 +105,7 @@ async def bring(request: Request) -> Response:
 
 async def _written(request: Request, path: Path) -> None:
     size = 0
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE), "wb") as file:
         async for part in request.stream():
             size += len(part)
             if size > LARGEST:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
-from parley.data.design import UNIT, Summable, summation_slack
+from parley.data.design import UNIT_ROUNDOFF, Summable, summation_slack
 from parley.data.holdout import counted_rows, held_out_people, how_many, parts_of, trained_places
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, open_table
@@ -203,7 +203,7 @@ class RecordedMomentsQuestion(Question):
             records=records,
             size=size,
             norm=context.norm,
-            sensitivity=moments_sensitivity(bound, records, slack) * (1 + 2 * width * (rows + 8) * UNIT),
+            sensitivity=moments_sensitivity(bound, records, slack) * (1 + 2 * width * (rows + 8) * UNIT_ROUNDOFF),
             extent=bound.extent(slack),
             bound=bound,
             off_diagonal=scale_of(context.norm),
@@ -213,7 +213,7 @@ class RecordedMomentsQuestion(Question):
         def part(block: Design) -> Floats:
             packed = self._packed(block)
             limit = self.bound.value / np.maximum(self._norms(packed), SMALLEST**2)
-            share = np.minimum(1.0, limit * (1 - (4 * packed.shape[1] + 16) * UNIT))
+            share = np.minimum(1.0, limit * (1 - (4 * packed.shape[1] + 16) * UNIT_ROUNDOFF))
             return np.asarray(share @ packed)
 
         return tables.train.sum(part) / len(tables.train)

@@ -64,7 +64,7 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
 
 def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkeypatch):
     grown = []
-    monkeypatch.setattr("parley.decisions.knowledge.baselines._known", Remembered(most=128))
+    monkeypatch.setattr("parley.decisions.knowledge.baselines._known", Remembered(max_entries=128))
     monkeypatch.setattr(
         "parley.decisions.knowledge.baselines.tree_losses",
         lambda *asked: grown.append(asked) or tree_losses(*asked),
@@ -183,7 +183,7 @@ def test_classes_that_no_line_parts_have_trees_inside_whatever_the_kind(tmp_path
 def test_trees_of_any_size_are_remembered_by_what_they_were_asked_for(monkeypatch):
     home = "parley.decisions.knowledge.baselines"
     first, second = SimpleNamespace(digest=b"a"), SimpleNamespace(digest=b"b")
-    monkeypatch.setattr(f"{home}._known", Remembered(most=8))
+    monkeypatch.setattr(f"{home}._known", Remembered(max_entries=8))
     monkeypatch.setattr(f"{home}.tree_losses", lambda rows, new, leaves, iterations: (leaves, *iterations))
     assert _losses(first, second, 300, (1, 1000)) == (300, 1, 1000)
     assert _losses(first, second, 300, (1, 1001)) == (300, 1, 1001)

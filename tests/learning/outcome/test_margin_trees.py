@@ -47,7 +47,7 @@ def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
     np.testing.assert_allclose(
         forest_of([(tree, 0, 0.25) for tree, _ in made], binned).added(X.T), forest.added(X.T) / 4
     )
-    again = Forest.of_arrays(forest.arrays, X.shape[1], 1)
+    again = Forest.from_arrays(forest.arrays, X.shape[1], 1)
     np.testing.assert_array_equal(again.added(X.T), forest.added(X.T))
 
 
@@ -159,4 +159,4 @@ def test_several_classes_have_a_tree_each_and_the_forest_says_the_same(loss):
     forest = forest_of([(trees, 0, 1.0) for trees, _ in made], binned)
     np.testing.assert_allclose(forest.added(X.T), made[-1][1][0, 0], atol=1e-12)
     assert np.mean(made[-1][1][0, 0].argmax(axis=0) == y) > 0.9
-    Forest.of_arrays(forest.arrays, X.shape[1], 3)
+    Forest.from_arrays(forest.arrays, X.shape[1], 3)

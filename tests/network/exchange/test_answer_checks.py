@@ -10,7 +10,7 @@ from samples import BOUNDS, GAUSSIAN, STATISTICS, UPDATES, make_terms
 
 import parley
 from parley.errors import ContradictionError
-from parley.network.exchange.answer_checks import UNLIKELY, Scrutiny
+from parley.network.exchange.answer_checks import FALSE_ALARM_PROBABILITY, Scrutiny
 from parley.network.exchange.messages import AccountStatement
 from parley.owner.ledger.account import Head
 from parley.privacy.mechanisms import Gaussian
@@ -75,7 +75,7 @@ def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name
     stage = part.stage(query.round)
     mechanism, extent = (
         stage.series.mechanism,
-        stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY),
+        stage.question.extent.noisy(stage.series.mechanism, stage.question.size, FALSE_ALARM_PROBABILITY),
     )
     exact, noisy = answers(kind, terms, 3000)
     for value in noisy:
@@ -94,7 +94,7 @@ def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name
         with pytest.raises(ContradictionError, match=rf"a: its answer to round {query.round} is larger than"):
             rules.check_value(query, lie)
     sizes = np.abs(exact).sum(axis=1) if extent.norm == "l1" else np.sqrt((exact**2).sum(axis=1))
-    bound = extent.size / (1 + 1e-6) - mechanism.norm_tail(UNLIKELY / 2, noisy.shape[1])
+    bound = extent.size / (1 + 1e-6) - mechanism.norm_tail(FALSE_ALARM_PROBABILITY / 2, noisy.shape[1])
     assert sizes.max() <= bound * (1 + 1e-9)
     if name not in ("update", "update, gaussian", "score"):  # there a looser bound is taken than a table reaches
         assert sizes.max() >= 0.99 * bound

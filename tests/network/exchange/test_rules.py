@@ -14,7 +14,7 @@ from parley.learning.outcome.guarantee import kind_of_run
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger
-from parley.privacy.mechanisms.mechanism import UNLIKELY
+from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 
 
 class LyingOwner(LocalOwner):
@@ -71,7 +71,7 @@ def lying(run, owners, share, until=np.inf):
     """These owners as peers, the last of whom says one number of this share of what an honest one can be, until some
     round."""
     training = run.setup.part("e").training
-    reach = training.question.extent.noisy(training.series.mechanism, training.question.size, UNLIKELY)
+    reach = training.question.extent.noisy(training.series.mechanism, training.question.size, FALSE_ALARM_PROBABILITY)
     liar = LyingOwner(owners[-1])
     liar.allowed, liar.share, liar.until = float(np.max(reach.high)), share, until
     return [*(LocalOwner(owner) for owner in owners[:-1]), liar]

@@ -110,7 +110,7 @@ def test_a_share_bundle_comes_from_its_owner_alone(made):
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = resolve(terms).part("a").training.series.mechanism
     content = messages.write_share_bundle(
-        pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1]
+        pack(query, "a", noise, Shares.from_words(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1]
     )
     assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
     messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")

@@ -34,8 +34,8 @@ VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 
 def bundles(owner, value, number=1, content=CONTENT, shape=SHAPE):
     words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
-    shares = Shares.of(words, bytes(32), content, hosts=2)
-    pairs = [tuple(p if isinstance(p, bytes) else to_bytes(p) for p in shares.of_host(i)) for i in range(2)]
+    shares = Shares.from_words(words, bytes(32), content, hosts=2)
+    pairs = [tuple(p if isinstance(p, bytes) else to_bytes(p) for p in shares.for_host(i)) for i in range(2)]
     return [ShareBundle(TERMS, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 
 
@@ -154,12 +154,12 @@ def test_what_a_host_holds_before_opening_is_even_whatever_the_answer_is(place):
     """Bytes of a host's share and tag, of answers at both ends of the ring; a seed used twice shows the difference."""
     for value in (0, 2**63 - 1, -(2**63)):
         words = np.full(4096, value, dtype=np.int64).view(np.uint64)
-        share, tag = Shares.of(words, bytes(32), CONTENT, hosts=2).of_host(place)
+        share, tag = Shares.from_words(words, bytes(32), CONTENT, hosts=2).for_host(place)
         held = share if isinstance(share, np.ndarray) else expand(share, words.size)
         counts = np.bincount(np.frombuffer(to_bytes(held) + tag, dtype=np.uint8), minlength=256)
         assert chisquare(counts).pvalue > 1e-6
     one, other = (np.full(8, value, dtype=np.uint64) for value in (3, 10))
-    reused = [Shares._split(words, bytes(32), CONTENT, bytes(32), 2).of_host(1)[0] for words in (one, other)]
+    reused = [Shares._split(words, bytes(32), CONTENT, bytes(32), 2).for_host(1)[0] for words in (one, other)]
     assert (reused[1] - reused[0] == 7).all()
 
 

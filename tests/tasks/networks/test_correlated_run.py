@@ -19,7 +19,7 @@ from parley.network.exchange import messages  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
 from parley.owner.disclosure import record_leakage  # noqa: E402
 from parley.owner.owner import reservation  # noqa: E402
-from parley.privacy.accounting.meaning import BIT, gaussian_bits  # noqa: E402
+from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits  # noqa: E402
 from parley.protocol.setup import resolve  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuery, agreed_band  # noqa: E402
 
@@ -62,7 +62,9 @@ def test_bits_about_a_person_follow_from_how_far_all_answers_move_together(terms
     round_by_round = 2 * sum(gaussian_bits(move, scale, numbers) for move in moves)  # of two epochs
     found = record_leakage(resolve(terms), "a").mutual_information
     assert round_by_round <= found < 1.01 * round_by_round
-    assert found < float(reservation(terms, "a").rho) / BIT / 1.9  # answers that all moved so far: 8 times as much
+    assert (
+        found < float(reservation(terms, "a").rho) / NATS_PER_BIT / 1.9
+    )  # answers that all moved so far: 8 times as much
 
 
 def test_replicates_that_would_fill_the_memory_are_refused(terms, monkeypatch):

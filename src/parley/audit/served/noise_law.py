@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2, kstest, norm
 from parley.audit.planted import Guesses
 from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
-from parley.privacy.mechanisms.exact_samplers import BITS
+from parley.privacy.mechanisms.exact_samplers import GRID_BITS
 from parley.validate import Floats
 
 ROUNDING_SHARE = (
@@ -194,7 +194,7 @@ def _grid(mechanism: Mechanism, size: int) -> float:
     """The grid of released noise; 0 for Laplace noise, which is finer than any rounding here."""
     if isinstance(mechanism, GridGeometric):
         return mechanism.grid(size)[0]
-    return math.ldexp(mechanism.sigma, 1 - BITS) if isinstance(mechanism, Gaussian) else 0.0
+    return math.ldexp(mechanism.sigma, 1 - GRID_BITS) if isinstance(mechanism, Gaussian) else 0.0
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
 from parley.privacy.sharing.party import HOSTS, Channel, Opening, Party, open_words, opening_of, together, wires
-from parley.privacy.sharing.ring import KEY, Replicated, expand, last_share, to_bytes
-from parley.privacy.sharing.secret_noise import BATCH, draw
+from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand, last_share, to_bytes
+from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
@@ -160,16 +160,16 @@ def audit_hosts(
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
         raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
-    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH)
+    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_COORDINATES)
     opened = opened_by_two if terms.noise.hosts == 2 else opened_once
-    runs = [opened(noise.recipe, int(noise.moved), BATCH, rng) for _ in range(pieces)]
+    runs = [opened(noise.recipe, int(noise.moved), BATCH_COORDINATES, rng) for _ in range(pieces)]
     each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
     verdicts = []
     for host in range(terms.noise.hosts):
         views = [(views[host], total) for views, total in runs]
         off, bound = _proved(views, delta, each)
-        uneven = min(1.0, pieces * min(view.uneven(BATCH) for view, _ in views))
-        counted = (pieces - 1) * BATCH // 2
+        uneven = min(1.0, pieces * min(view.uneven(BATCH_COORDINATES) for view, _ in views))
+        counted = (pieces - 1) * BATCH_COORDINATES // 2
         name = terms.hosts[host].name
         verdicts.append(HostVerdict(name, claimed, delta, bound, confidence, counted, uneven, off))
     return tuple(verdicts)
@@ -180,7 +180,7 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     `moved` grid units."""
     words = _halves(moved, size)
     ends, views = wires(), [HostView(host) for host in range(HOSTS)]
-    keys, seeds = [rng.bytes(KEY) for _ in range(HOSTS)], (rng.bytes(KEY), rng.bytes(KEY))
+    keys, seeds = [rng.bytes(KEY_BYTES) for _ in range(HOSTS)], (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
     shares = [expand(seeds[0], size), expand(seeds[1], size), last_share(words, seeds)]
     tasks = []
     for view, end in zip(views, ends, strict=True):
@@ -193,12 +193,12 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
 
 def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """The same of two hosts, each of which adds a whole noise of its own to its share."""
-    words, seeds = _halves(moved, size), (rng.bytes(KEY),)
+    words, seeds = _halves(moved, size), (rng.bytes(KEY_BYTES),)
     shape, last = Shape(recipe.law, recipe.exponent, size), last_share(words, seeds)
     views, openings = [], []
     for host, (share, sent) in enumerate(((expand(seeds[0], size), seeds[0]), (last, to_bytes(last)))):
         views.append(HostView(host, {"answer": share}))
-        hosted = WatchedShares(views[host], SeededWords(rng.bytes(KEY)))
+        hosted = WatchedShares(views[host], SeededWords(rng.bytes(KEY_BYTES)))
         bundle = ShareBundle("", 1, "", "", 1, shape, (sent, b""))
         openings.append(Opening(*hosted.opened(hosted.sums(NO_RECORD, [bundle], shape, 0.0), NO_RECORD.to_text())))
     return views, open_words(openings)

@@ -34,7 +34,7 @@ def open_database(uri: str, password: str | None = None, beside: Path | None = N
     beside which some may lie while they are sorted."""
     address = parse_uri(uri, beside)
     if address.scheme not in DATABASES:
-        raise SettingError(f"--uri: no database is known by its beginning; expected one of {', '.join(DATABASES)}")
+        raise SettingError(f"--uri: its scheme is not supported; use one of {', '.join(DATABASES)}")
     database = DATABASES[address.scheme](address, password)
     try:
         yield database

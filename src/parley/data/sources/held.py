@@ -94,7 +94,7 @@ class TextFile(HeldTable):
         before, known = file_digest(self.path), vars(self).get("held")
         rows = self._read()
         if file_digest(self.path) != before or not (known is None or known.equals(rows)):
-            raise DataError(f"{self.path}: it changed while it was read; open it when it is complete")
+            raise DataError(f"{self.path}: it changed while it was being read; open it when it is complete")
         self.held = rows
         return hashlib.sha256(b"file" + before).digest()
 
@@ -102,7 +102,7 @@ class TextFile(HeldTable):
         return file_version(self.path) == self._version
 
 
-COLUMNS = ("user", "item", "rating")
+RATING_COLUMNS = ("user", "item", "rating")
 
 
 class DatFile(TextFile):
@@ -113,7 +113,7 @@ class DatFile(TextFile):
 
     def parsed(self) -> pd.DataFrame:
         lines = self.path.read_text(encoding="latin-1").split("\n")
-        cells = [line.split("::")[: len(COLUMNS)] for line in lines if line]
-        if not cells or any(len(line) < len(COLUMNS) for line in cells):
+        cells = [line.split("::")[: len(RATING_COLUMNS)] for line in lines if line]
+        if not cells or any(len(line) < len(RATING_COLUMNS) for line in cells):
             raise ValueError("expected user::item::rating in every line")
-        return pd.DataFrame(cells, columns=list(COLUMNS), dtype=str)
+        return pd.DataFrame(cells, columns=list(RATING_COLUMNS), dtype=str)

@@ -61,7 +61,7 @@ def chosen_rows(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
     return rows[chosen] if isinstance(rows, pd.DataFrame) else rows.filter(pa.array(chosen))
 
 
-AT_ONCE = 16384  # rows in memory where a table is gone through once
+BATCH_ROWS = 16384  # rows in memory where a table is gone through once
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ class TableSource(ABC):
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
         """All rows of these columns in their order, some at a time."""
         frame = self.frame(columns)
-        if len(frame) <= AT_ONCE:
+        if len(frame) <= BATCH_ROWS:
             yield frame
         else:
-            yield from (frame.iloc[start : start + AT_ONCE] for start in range(0, len(frame), AT_ONCE))
+            yield from (frame.iloc[start : start + BATCH_ROWS] for start in range(0, len(frame), BATCH_ROWS))
 
     @property
     def chunks(self) -> Sequence[Chunk]:

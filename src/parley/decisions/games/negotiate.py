@@ -67,7 +67,7 @@ class Negotiation:
         return {
             "title": self.terms.title,
             **self._owners_json(),
-            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
+            "adjacency": Adjacency.from_unit(self.terms.privacy.unit),
             "price_of_privacy": self.price_of_privacy,
             "relative_fitness": self.relative_fitness,
             "largest_gain": self.largest_gain,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.data import Design
-from parley.data.blocks import Remembered, named_by
+from parley.data.blocks import Remembered, content_key
 from parley.decisions.knowledge.pilot import Pilot
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.outcome.boosting import (
@@ -107,7 +107,7 @@ class LearningCurve:
 SAMPLE_PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
 PART_FOLDS = 2  # in which they are judged
 
-_known = Remembered[Floats](most=128)  # losses by trees of the last few samples
+_known = Remembered[Floats](max_entries=128)  # losses by trees of the last few samples
 PUBLIC_START_LEARNING = {
     "algorithm": "averaged-subgradient",
     "horizon": 100,
@@ -303,5 +303,5 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
     """`tree_losses` of public rows, computed once for the same rows."""
-    key = named_by((rows.digest, new.digest, leaves, tuple(iterations)))
-    return _known.of(key, lambda: tree_losses(rows, new, leaves, iterations))
+    key = content_key((rows.digest, new.digest, leaves, tuple(iterations)))
+    return _known.get(key, lambda: tree_losses(rows, new, leaves, iterations))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parley.data import Design, Preparation, read_table
-from parley.data.fitting import PUBLIC, read_public
+from parley.data.fitting import PUBLIC_SAMPLE, read_public
 from parley.data.sources import Table
 from parley.decisions.knowledge.assumed import AssumedSample
 from parley.decisions.knowledge.cross_fit import CrossFit, GrownSample, cross_fit
@@ -364,4 +364,4 @@ def _targeted_columns(plain: Preparation, example: pd.DataFrame) -> Floats:
 
 def _public_columns(plain: Preparation) -> Floats:
     """The same for the terms' public sample."""
-    return plain.matrix(read_public(plain.model), PUBLIC)
+    return plain.matrix(read_public(plain.model), PUBLIC_SAMPLE)

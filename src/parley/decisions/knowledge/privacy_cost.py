@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import TermsError
-from parley.privacy.accounting.meaning import BIT, pure_nats, pure_nats_slope
+from parley.privacy.accounting.meaning import NATS_PER_BIT, pure_nats, pure_nats_slope
 from parley.terms import OwnerTerms, PrivacyCost, Terms
 from parley.validate import Floats, Integers
 
@@ -19,12 +19,12 @@ CURVES: Mapping[str, tuple[Shape, Shape]] = {
     "exponential": (np.expm1, lambda epsilon: epsilon * np.exp(epsilon)),
     "posterior": (lambda epsilon: np.tanh(epsilon / 2), lambda epsilon: epsilon * 0.5 / np.cosh(epsilon / 2) ** 2),
     "min-entropy": (
-        lambda epsilon: -np.log1p(np.expm1(-epsilon) / 2) / BIT,
-        lambda epsilon: epsilon / (1 + np.exp(epsilon)) / BIT,
+        lambda epsilon: -np.log1p(np.expm1(-epsilon) / 2) / NATS_PER_BIT,
+        lambda epsilon: epsilon / (1 + np.exp(epsilon)) / NATS_PER_BIT,
     ),
     "mutual-information": (
-        lambda epsilon: pure_nats(epsilon) / BIT,
-        lambda epsilon: pure_nats_slope(epsilon) / BIT,
+        lambda epsilon: pure_nats(epsilon) / NATS_PER_BIT,
+        lambda epsilon: pure_nats_slope(epsilon) / NATS_PER_BIT,
     ),
 }
 

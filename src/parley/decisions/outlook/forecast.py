@@ -202,7 +202,7 @@ class Forecast:
             "metrics": self.metrics,
             "published_bounds": vars(self.published_bounds),
             **self._owners_json(),
-            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
+            "adjacency": Adjacency.from_unit(self.terms.privacy.unit),
             "owners_needed": self.owners_needed,
             "differences": self.outlook.laws[0].differences.to_json(),
             "best_coalition": list(self.best_coalition),

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.data.public_numbers import ROUNDED
+from parley.data.public_numbers import STEP_TOLERANCE
 from parley.learning.algorithms.algorithm import FIRST_HORIZONS, Asker, Descent, State
 from parley.losses.local_update import mean_direction
 from parley.protocol.queries import Answer, CorrectedQuery, Query, UpdateQuery
@@ -65,7 +65,8 @@ class Federated(Descent):
             # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to
             # another last digit.
             owners = tuple(
-                OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows
+                OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - STEP_TOLERANCE))
+                for name, records, own in rows
             )
         return cls(setup.objective, learning.horizon, usual.radius, usual.step, usual.steps, usual.proximal, owners)
 

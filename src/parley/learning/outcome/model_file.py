@@ -10,7 +10,7 @@ import numpy as np
 from parley.data import Preparation
 from parley.data.basis import degrees
 from parley.data.cut_points import Hinged
-from parley.data.forest import LINES, MARGIN, PREFIX, Forest, MarginForest, MarginLines
+from parley.data.forest import ARRAY_PREFIX, LINES_ARRAY, MARGIN_PREFIX, Forest, MarginForest, MarginLines
 from parley.data.public_numbers import TOLERANCE
 from parley.errors import DataError
 from parley.terms.model import read_model
@@ -120,9 +120,9 @@ def array_of(values: Any) -> Floats:
 
 def _forest(content: Mapping[str, Any], columns: int, outcomes: int) -> Forest:
     arrays = {name: array_of(values) for name, values in content.items()}
-    if any(name.startswith(MARGIN) for name in arrays):
-        return (MarginLines if LINES in arrays else MarginForest).of_arrays(arrays, columns, outcomes)
-    return (Hinged if f"{PREFIX}knots" in arrays else Forest).of_arrays(arrays, columns, outcomes)
+    if any(name.startswith(MARGIN_PREFIX) for name in arrays):
+        return (MarginLines if LINES_ARRAY in arrays else MarginForest).from_arrays(arrays, columns, outcomes)
+    return (Hinged if f"{ARRAY_PREFIX}knots" in arrays else Forest).from_arrays(arrays, columns, outcomes)
 
 
 def _number(value: float) -> float | str:

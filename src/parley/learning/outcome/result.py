@@ -273,7 +273,7 @@ def make_result(
         quality=quality,
         scores=scores,
         owners=tuple(owners),
-        adjacency=Adjacency.of_unit(terms.privacy.unit),
+        adjacency=Adjacency.from_unit(terms.privacy.unit),
         shared_record_epsilon=shared_record_epsilon(
             [upper(terms.promised_epsilon(o.name)) for o in terms.owners], terms.privacy.shared_records
         ),

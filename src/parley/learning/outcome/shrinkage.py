@@ -24,7 +24,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from parley.data import Design
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.losses import EmpiricalRisk
 from parley.losses.loss import Loss
 from parley.losses.objectives.margin import MarginObjective
@@ -358,7 +358,7 @@ def _second(objective: MarginObjective, rows: Design, theta: Floats) -> Floats:
 
 def _mean(part: Callable[[Design], Floats], rows: Design) -> Floats:
     """part(block) added up over all rows, divided by their number; few of them are a block, and not worth threads."""
-    return (part(rows) if len(rows) <= BLOCK else rows.sum(part)) / len(rows)
+    return (part(rows) if len(rows) <= BLOCK_ROWS else rows.sum(part)) / len(rows)
 
 
 def _one_by_one(

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import NoOptimumError
 from parley.losses.class_loss import FARTHEST, ClassLoss, EachClass, Multinomial, over_classes
 from parley.losses.local_update import LocallyUpdated, margin_rounding
@@ -96,7 +96,7 @@ class ClassesObjective(EmpiricalRisk):
             residual = self.residuals(block, flat)
             if bound is not None and bound.clips:
                 # A hair below Xi/|x| again: the norm over the classes is rounded too.
-                limit = derivative_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT)
+                limit = derivative_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT_ROUNDOFF)
                 residual *= np.minimum(1.0, limit / np.maximum(_norms(residual, bound.norm), SMALLEST))[:, None]
             return (residual @ block.X).reshape(len(flat), -1)
 
@@ -115,7 +115,9 @@ class ClassesObjective(EmpiricalRisk):
             total, size = float(features.sum()), bound_norm(features, norm)
             reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
             largest = self.loss.largest_derivative(norm, classes, reach)
-            implied = largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT) if size > 0 else 0.0
+            implied = (
+                largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT_ROUNDOFF) if size > 0 else 0.0
+            )
         return tightest(limits.clip, implied, norm)
 
     def record_curvatures(self, design: Design, theta: Floats) -> Floats:
@@ -219,7 +221,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
             X = block.X
             if bound.clips:
                 room = derivative_limit(block, bound) / (FARTHEST["l2"] * np.maximum(block.weight, SMALLEST))
-                X = X * np.minimum(1.0, room * (1 - 16 * UNIT))[:, None]
+                X = X * np.minimum(1.0, room * (1 - 16 * UNIT_ROUNDOFF))[:, None]
             return (self.residuals(replace(block, X=X), flat) @ X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / design.divisor
@@ -230,7 +232,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
         |theta_j| |x_j|, over C classes sqrt C times as much in L2, and p moves by half of it."""
         classes = len(preparation.classes)
         margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(classes)
-        return (classes + 32) * UNIT * bound.value + margins
+        return (classes + 32) * UNIT_ROUNDOFF * bound.value + margins
 
     def perturbation(self, preparation: Preparation) -> tuple[LinearTermLaw, Floats]:
         classes = len(preparation.classes)
@@ -308,7 +310,10 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
             derivative = self.residuals(block, flat)
             if bound.clips:
                 classes = derivative.shape[1]
-                clip(derivative, derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT))
+                clip(
+                    derivative,
+                    derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT_ROUNDOFF),
+                )
             return np.asarray(derivative.reshape(-1, len(block)) @ block.X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / design.divisor
@@ -320,7 +325,7 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
         margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(
             len(preparation.classes)
         )
-        return 32 * UNIT * bound.value + margins
+        return 32 * UNIT_ROUNDOFF * bound.value + margins
 
     def hessian(self, design: Summable, theta: Floats) -> Floats | None:
         if len(theta) > LARGEST_HESSIAN:

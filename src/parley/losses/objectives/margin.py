@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT, pooled
-from parley.data.rowwise import GRID
+from parley.data.design import UNIT_ROUNDOFF, pooled
+from parley.data.rowwise import SETTLE_GRID
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.loss import (
     ClipNorm,
@@ -78,7 +78,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         """A derivative given its margin: a few roundings and scipy's expit, together within 16 u of it; where that
         lifts it over the clip both are clipped, so at most 32 u Xi. A margin: p products, at most 2 (p + 8) u times sum
         |theta_j| |x_j|, and a derivative moves by the largest curvature times that."""
-        return 32 * UNIT * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
+        return 32 * UNIT_ROUNDOFF * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
         derivative = self.loss.gradient(design.X @ theta, design.y) * design.weight
@@ -254,10 +254,10 @@ class PoissonRegression(MarginObjective):
         if features is None or radius is None:
             return np.inf
         count = _largest_count(preparation, limits) * float(np.sqrt(np.sum(features**2)))
-        margin = 2 * (preparation.width + 8) * UNIT * radius * float(features.sum())
-        return 32 * UNIT * (bound.value + 2 * count) + margin * (bound.value + count)
+        margin = 2 * (preparation.width + 8) * UNIT_ROUNDOFF * radius * float(features.sum())
+        return 32 * UNIT_ROUNDOFF * (bound.value + 2 * count) + margin * (bound.value + count)
 
 
 def _largest_count(preparation: Preparation, limits: Limits) -> float:
     """What w y is at most: y was rounded to a grid after the count was divided by w."""
-    return preparation.target_bounds[1] * (1 + 1e-12) + limits.largest_weight * GRID
+    return preparation.target_bounds[1] * (1 + 1e-12) + limits.largest_weight * SETTLE_GRID

@@ -11,7 +11,7 @@ from parley.errors import ContradictionError, Malformed
 from parley.network.exchange.messages import AccountStatement
 from parley.numerals import counted
 from parley.owner.ledger.account import Head
-from parley.privacy.mechanisms.mechanism import UNLIKELY
+from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 from parley.protocol.queries import Query
 from parley.protocol.stages import Part
 from parley.validate import Floats
@@ -31,7 +31,8 @@ class Scrutiny:
     def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
         self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
         self._extents = [
-            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY) for stage in part.stages
+            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, FALSE_ALARM_PROBABILITY)
+            for stage in part.stages
         ]
 
     @property
@@ -52,7 +53,8 @@ class Scrutiny:
     def check_value(self, query: Query, value: Floats) -> None:
         """Refuse an answer that its bound and its noise cannot have made.
 
-        Formal guarantee: an owner that answers by the terms is refused with probability at most `UNLIKELY` an answer.
+        Formal guarantee: an owner that answers by the terms is refused with probability at most
+        `FALSE_ALARM_PROBABILITY` an answer.
         """
         if self._shared:
             return
@@ -66,8 +68,8 @@ class Scrutiny:
         if not self._extents[self._part.stages.index(stage)].holds(seen):
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} is larger than the agreed bound plus noise can "
-                f"explain (an honest one is, once in {1 / UNLIKELY:.0e}). Find out which software and table it uses "
-                "before you use anything it sent"
+                f"explain (an honest one is, once in {1 / FALSE_ALARM_PROBABILITY:.0e}). Find out which software and "
+                "table it uses before you use anything it sent"
             )
 
     def check_statement(

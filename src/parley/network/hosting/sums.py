@@ -13,7 +13,7 @@ from parley.network.hosting.journal import Journal, require_known_heads
 from parley.network.hosting.pool import Pool, Session
 from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
 from parley.owner.owner import Owner
-from parley.privacy.mechanisms.mechanism import UNLIKELY
+from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing import party as opening
 from parley.privacy.sharing.party import together, wires
@@ -191,7 +191,7 @@ def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: 
     loosest = max(
         (setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size
     )
-    if not loosest.noisy(noise.over(answer.records), answer.value.size, UNLIKELY).holds(answer.value):
+    if not loosest.noisy(noise.over(answer.records), answer.value.size, FALSE_ALARM_PROBABILITY).holds(answer.value):
         raise ContradictionError(
             f"round {number}: the opened sum is larger than the agreed bounds plus noise can explain; an owner shared "
             "something else"

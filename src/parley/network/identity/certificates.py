@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from parley.durable import PRIVATE, create, exposed, file_version
+from parley.durable import PRIVATE_MODE, create, exposed, file_version
 from parley.errors import CertificateError
 from parley.network.identity.settings import Identity
 from parley.numerals import counted
@@ -55,7 +55,9 @@ def elliptic_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     plain = serialization.NoEncryption()
-    write_new(path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain), PRIVATE)
+    write_new(
+        path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain), PRIVATE_MODE
+    )
 
 
 def write_new(path: Path, content: bytes, mode: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.data.public_numbers import ROUNDED
+from parley.data.public_numbers import STEP_TOLERANCE
 from parley.errors import ContradictionError, Malformed, Refusal, SettingError, UnknownTerms
 from parley.network.exchange import peer_pb2 as wire
 from parley.network.exchange.messages import (
@@ -114,7 +114,7 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
     if outcome != "words" or said != (run.terms_hash, place, owner):
         raise ContradictionError(f"{owner}: sent something other than what it said in {name_of(place)}")
     # rounded to six digits, at an edge to neighbouring ones
-    if not abs(words.length - run.length) <= ROUNDED * run.length:
+    if not abs(words.length - run.length) <= STEP_TOLERANCE * run.length:
         raise ContradictionError(
             f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose "
             "differently; write learning.step into the terms"

@@ -77,7 +77,7 @@ class Offer:
             "peer": self.peer is not None,
             "promise": list(self.summary),
             "figures": figures(self.agreement),
-            "adjacency": Adjacency.of_unit(terms.privacy.unit),
+            "adjacency": Adjacency.from_unit(terms.privacy.unit),
             "doubts": [vars(warning) for warning in self.warnings],
             "hosts": facts(terms),
         }

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley.durable import PRIVATE, create, explained, make_folder, store_address
+from parley.durable import PRIVATE_MODE, create, explained, make_folder, store_address
 from parley.errors import DataError, DiskError, ExchangeError, LedgerError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
@@ -250,7 +250,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "terms_hash": account.terms_hash,
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
-        "adjacency": None if acceptance is None else Adjacency.of_unit(acceptance.terms.privacy.unit),
+        "adjacency": None if acceptance is None else Adjacency.from_unit(acceptance.terms.privacy.unit),
         "key": None if acceptance is None else acceptance.fingerprint,
         "accepted": time,
         "epsilon": upper(account.epsilon),
@@ -272,7 +272,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
     kernel frees it when the process ends."""
     until = time.monotonic() + seconds
     with explained(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
     try:
         while True:
             try:
@@ -306,7 +306,7 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
         )
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

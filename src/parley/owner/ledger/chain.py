@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from parley.durable import PRIVATE, create_once
+from parley.durable import PRIVATE_MODE, create_once
 from parley.errors import BrokenChainError, LedgerError, MissingMemoryError, StateFolderError
 from parley.owner.ledger.account import Head
 
@@ -129,7 +129,7 @@ class NotedEnd:
         self.lock.acquire()
         try:
             if self._descriptor is None:
-                self._descriptor = os.open(self.path, self.flags, PRIVATE)
+                self._descriptor = os.open(self.path, self.flags, PRIVATE_MODE)
             self._check(self._descriptor)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except FileNotFoundError:

@@ -77,7 +77,7 @@ class SharedLaws:
 
     @cached_property
     def _spans(self) -> list[Spans]:
-        return [Spans.of(self._span(question) for question in questions) for questions in self.questions]
+        return [Spans.from_spans(self._span(question) for question in questions) for questions in self.questions]
 
     @cached_property
     def _sizes(self) -> list[int]:

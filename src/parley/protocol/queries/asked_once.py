@@ -24,7 +24,7 @@ from parley.losses.moments import (
 from parley.losses.objective_perturbation import PerturbedCost
 from parley.losses.score import Scoring, scoring
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.linear_term import SHARE, Perturbed
+from parley.privacy.mechanisms.linear_term import ROUNDING_SHARE, Perturbed
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables, limited, rows_and_slack
 from parley.validate import Floats
@@ -157,7 +157,7 @@ class MinimumQuestion(Question):
         terms, objective, limits = context.terms, context.risk, context.limits
         bound = limited(objective.record_bound(context.preparation, limits, "l2"))
         rows, epsilon, k = terms.train_rows(owner), terms.training_epsilon(owner), terms.privacy.records_per_person
-        inside = (1 - SHARE) * epsilon
+        inside = (1 - ROUNDING_SHARE) * epsilon
         cost = PerturbedCost.make(
             objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, inside
         )

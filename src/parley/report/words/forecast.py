@@ -79,7 +79,7 @@ def verdict_lines(result: Forecast) -> list[str]:
 
 def owner_title(result: Forecast) -> str:
     """The title of the table of owners."""
-    adjacency = Adjacency.of_unit(result.terms.privacy.unit)
+    adjacency = Adjacency.from_unit(result.terms.privacy.unit)
     return f"Expected test cost on each owner's own rows (ε: {adjacency})"
 
 

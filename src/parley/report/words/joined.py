@@ -193,7 +193,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     )
     said.append(
         f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} "
-        f"({Adjacency.of_unit(paid.terms.privacy.unit)}). The contracts cost {money(paid.deal.spend)}, {moved}."
+        f"({Adjacency.from_unit(paid.terms.privacy.unit)}). The contracts cost {money(paid.deal.spend)}, {moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
         verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"

@@ -159,4 +159,4 @@ def checked(result: Negotiation) -> str:
 
 
 def adjacency(result: Negotiation) -> Adjacency:
-    return Adjacency.of_unit(result.terms.privacy.unit)
+    return Adjacency.from_unit(result.terms.privacy.unit)

@@ -8,7 +8,7 @@ from parley.decisions.outlook.forecast import WhatIf
 from parley.decisions.outlook.outlook import SURE_SHARE, Outlook, OwnerOutlook, Verdict
 from parley.numerals import counted, ends, number, percent
 from parley.owner.acceptance_summary import DECISION_WARNING
-from parley.privacy.accounting.meaning import WIDER, explanation
+from parley.privacy.accounting.meaning import WIDER_NOTE, explanation
 
 if TYPE_CHECKING:
     from parley.decisions.outlook.inside_view import InsideView
@@ -189,7 +189,7 @@ def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
     posterior = content["posterior"]
     if posterior["failure"] < 1:
         chance = (
-            f", except with probability {number(posterior['failure'], 2, side='above')} ({WIDER})"
+            f", except with probability {number(posterior['failure'], 2, side='above')} ({WIDER_NOTE})"
             if posterior["failure"]
             else ""
         )

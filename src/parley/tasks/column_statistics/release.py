@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parley.data.encoding import TRANSFORMS
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, decode
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, decode
 from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.question import (
     BINS,
@@ -221,7 +221,7 @@ class StatisticsReader:
         """Every name that an owner released, with its share of all rows as far as it was."""
         found: dict[str, float] = {}
         for weight, row in zip(self.weights, own, strict=True):
-            for place in row[2 : 2 + MOST_NAMES * PLACE].reshape(-1, PLACE):
+            for place in row[2 : 2 + MAX_NAMES * NUMBERS_PER_NAME].reshape(-1, NUMBERS_PER_NAME):
                 name = decode(place[1:])
                 if name is not None:
                     found[name] = found.get(name, 0.0) + weight * float(place[0])

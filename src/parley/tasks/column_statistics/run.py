@@ -19,7 +19,7 @@ from parley.learning.owners import accepting_owners, open_owners, require_ledger
 from parley.numerals import number
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, Stability
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, Stability
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
 from parley.tasks.column_statistics.question import (
@@ -175,7 +175,7 @@ def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> Relea
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
     if (column == model.target and model.predicts == "classes") or (text > numbers and column not in model.bounds):
-        found = _frequent(cells, None if column == model.target else MOST_NAMES) or ["a", "b"]
+        found = _frequent(cells, None if column == model.target else MAX_NAMES) or ["a", "b"]
         return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in found))
     low, high = model.bounds.get(column, (1.0, 2.0))
     edges = np.linspace(low, high, BINS + 1)

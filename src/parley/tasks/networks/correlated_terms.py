@@ -6,7 +6,7 @@ What its proof needs is checked by its question (`terms.privacy_checks.check_mix
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parley.privacy.mechanisms.banded import MOST_STEPS
+from parley.privacy.mechanisms.banded import MAX_STEPS
 from parley.tasks.networks.terms import NetworkSGDRules
 from parley.terms.rules import AlgorithmRules
 from parley.terms.sections import CheckableTerms, Learning
@@ -29,8 +29,8 @@ class CorrelatedSGDRules(NetworkSGDRules):
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
             raise ValueError("batches|expected at least 2 beside correlated-sgd: one batch follows no other")
-        if learning.horizon > MOST_STEPS:
-            raise ValueError(f"horizon|expected at most {MOST_STEPS:,} beside correlated-sgd")
+        if learning.horizon > MAX_STEPS:
+            raise ValueError(f"horizon|expected at most {MAX_STEPS:,} beside correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
                 "straggler|expected 'wait' or 'stop' beside correlated-sgd: who misses a round leaves noise that "

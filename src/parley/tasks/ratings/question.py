@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import DataError, SettingError
 from parley.losses.loss import RecordBound
 from parley.privacy.mechanisms import Bounded, Norm
@@ -86,7 +86,7 @@ class UserUpdate:
 
 def mean_slack(users: int) -> float:
     """The relative rounding error of a mean of so many numbers, added up one after the other."""
-    roundings = (whole(users, "users") + 8) * UNIT
+    roundings = (whole(users, "users") + 8) * UNIT_ROUNDOFF
     return roundings / (1 - roundings)
 
 
