@@ -56,7 +56,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
     "forecast.md": [
         ("replicates=100, jobs=2", "replicates=2"),
         ("[1000, 10_000]", "[50, 100]"),
-        ("differences terms.toml", "differences asking.toml"),
+        ("heterogeneity terms.toml", "heterogeneity asking.toml"),
     ],
     "from_files.md": [
         (

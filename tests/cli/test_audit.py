@@ -47,7 +47,7 @@ def test_a_broken_promise_ends_with_another_exit_code(folder):
     with half_the_noise():
         run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
-    assert "Broken: answers of a, b tell more than is claimed." in run.out
+    assert "Broken: answers of a, b reveal more than is claimed." in run.out
 
 
 def test_mistakes_are_a_sentence(folder):
@@ -123,10 +123,10 @@ def test_what_liars_can_do_is_printed(folder):
     run = typed("audit", "terms.toml", "--poison", "--report", "p.html")
     assert run.code == 0
     page = (folder / "p.html").read_text(encoding="utf-8")
-    assert "Undetectable" in page
+    assert "Some lies cannot be detected" in page
     assert "mean (agreed)" in page
     assert "mean (agreed)" in run.out
-    assert "Undetectable" in run.out
+    assert "Some lies cannot be detected" in run.out
     content = json.loads(typed("audit", "terms.toml", "--poison", "--json").out)
     assert content["inside"] is False
     assert {"mean", "median", "trimmed-mean", "geometric-median"} == {rule["rule"] for rule in content["rules"]}

@@ -187,7 +187,7 @@ def test_a_target_that_more_rounds_would_reach_is_not_blamed_on_records(shared):
     noise = GAUSSIAN if shared else {}
     few = priced_terms(40_000, 30_000, learning__horizon=2, learning__step=0.05, **noise)
     pilot = regression_table(1500, seed=9)
-    with pytest.raises(SettingError, match="longer horizon"):
+    with pytest.raises(SettingError, match="Change the horizon"):
         negotiate(hosted(few) if shared else few, pilot, target=1e-3)
     many = priced_terms(300, 200, learning__horizon=100, learning__step=0.3, **noise)
     with pytest.raises(SettingError, match="more records"):

@@ -42,21 +42,21 @@ def terms(folder, epsilon=4.0, noise=0.02, public=PUBLIC, **trees):
 
 @pytest.mark.parametrize(("noise", "taken"), [(0.02, LARGE_TREES["refitted"]), (2.0, None)])
 def test_a_margin_is_taken_where_public_rows_speak_for_it(tmp_path, monkeypatch, noise, taken):
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     found = with_best_growth(terms(tmp_path, noise=noise, public=1200)).model.trees
     assert found.refitted == taken
     assert (found.count, found.leaves) == ((LARGE_TREES["count"], LARGE_TREES["leaves"]) if taken else (100, 8))
 
 
 def test_trees_of_a_size_that_somebody_chose_are_not_made_larger(tmp_path, monkeypatch):
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     assert with_best_growth(terms(tmp_path, count=20)).model.trees.count == 20
     usual = with_best_growth(terms(tmp_path, public=1200, count=100, leaves=8)).model.trees
     assert (usual.count, usual.refitted) == (100, None)
 
 
 def test_beside_a_box_there_is_no_margin(tmp_path, monkeypatch):
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     boxed = terms(tmp_path, public=1200).changed(model={"radius": 10.0})
     assert with_best_growth(boxed).model.trees.refitted is None
 

@@ -229,7 +229,7 @@ def test_messages_that_are_too_long_or_damaged_are_refused(service):
     wrong.append(whole.replace(b'"Test"', b'"\xff\xfe\xff\xfe"'))  # no UTF-8
     for content in wrong:
         with pytest.raises(Malformed):
-            messages.read_reply(service.propose(content, LEARNER), "a")
+            messages.read_outcome(messages.wire.Reply, service.propose(content, LEARNER), "a")
     assert not service.inbox.folder.exists()
 
 

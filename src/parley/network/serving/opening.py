@@ -23,7 +23,6 @@ from parley.network.serving.acceptance import Acceptances
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Account, Rule
 from parley.privacy.events import Adjacency
-from parley.protocol.stages import agreed_answers
 from parley.validate import upper
 
 if TYPE_CHECKING:
@@ -244,6 +243,8 @@ def table_digests(path: Path) -> list[str]:
 
 
 def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
+    from parley.protocol.stages import agreed_answers  # loads pandas, which a look at a ledger needs not wait for
+
     acceptance = acceptances.get(account.terms_hash)
     return {
         "terms": account.terms_hash,
