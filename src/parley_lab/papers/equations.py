@@ -11,7 +11,6 @@ import numpy as np
 from parley.numerals import number
 from parley.report.terminal import console, print_json, terminal_table
 from parley_lab.papers.options import AsJson
-from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED
 
 CLOSE = 1e-6  # relative: the mended equation gives what it should
 
@@ -109,6 +108,8 @@ def _slope(cost: Callable[[float], float], at: float) -> float:
 
 def _pejo() -> list[Equation]:
     """The slope of a squared error, and the coefficient that follows from table 5."""
+    from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED  # loads what `--help` need not wait for
+
     p, q, rating = 0.5, 0.4, 1.0
     bounded = PUBLISHED["bDP"]
     return [
