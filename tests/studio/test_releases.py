@@ -182,7 +182,7 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     first = CliRunner().invoke(parley, [*words, str(folder / "books")])
     assert first.exit_code == 0, first.output
     assert "same table" not in first.stderr
-    assert "Ledgers will be made" in first.stderr
+    assert "These ledgers will be created" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
     said = (
         "books/north.ledger is a ledger for the same table as north's. It reserved ε = 1, δ = 0 and spent ε = 1 of it"
