@@ -121,7 +121,7 @@ def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     assert "Done: the model is released" in said
     assert "again.json" in said[said.index("Written:") :]
     assert "south.ledger" in said[said.index("Written:") :]
-    assert "left of its table's lifetime 0" in said
+    assert "lifetime budget left 0" in said
     assert "parley score" in said[said.index("Next:") :]
 
 
