@@ -91,7 +91,7 @@ def test_of_pinned_trees_that_nobody_grows_here_the_forecast_warns(pinned):
         values[0, 0] += 0.1
         return values
 
-    said = "the pinned file holds others"
+    said = "this machine grows other trees on the public sample than the pinned file holds"
     assert any(said in each for each in parley.forecast(changed_file(pinned, one_leaf)).warnings)
     assert not any(said in each for each in parley.forecast(pinned).warnings)
 

@@ -214,7 +214,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
         json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["owners"][0]["verdict"]
         == "stay"
     )
-    assert "less than the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
+    assert "of draws fall below the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
     assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
 
 
@@ -245,7 +245,7 @@ def test_the_terms_own_price_decides(tmp_path):
     assert dear["price"] == pytest.approx(20.0 * 50 / 10)
     assert dear["least"] == pytest.approx(100 + LEAST_GAIN * told["alone"])
     assert told["verdict"] == "stay"
-    assert "less than the 100 that make it worth it, 100 of it for its privacy cost (privacy_cost / value)" in page
+    assert "fall below the 100 needed to be worth it, of which 100 pays for privacy (privacy_cost / value)" in page
     cheap, _ = asked("c", 1e-6)
     assert cheap["owners"][0]["verdict"] != "stay"
     terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})

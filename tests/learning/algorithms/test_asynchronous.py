@@ -313,7 +313,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
     assert terms.changed(learning={"staleness": None}).owner("a").answers is None
     assert "answers" not in make_terms(40, 40).canonical
     assert "staleness" not in make_terms(40, 40).canonical
-    with pytest.raises(SettingError, match="speeds: expected only beside"):
+    with pytest.raises(SettingError, match="speeds: expected only with learning.staleness"):
         parley.train(waits, [], speeds={"a": 1})
 
 

@@ -221,7 +221,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
     assert not np.array_equal(
         run(rule, Quiet(agreements), aggregation_of(terms), Asker.from_setup(setup), forgetful).theta, whole
     )
-    with pytest.raises(SettingError, match="not a checkpoint"):
+    with pytest.raises(SettingError, match="not a Parley checkpoint"):
         load_checkpoint(file, terms, State(1, np.zeros(3)))
 
 

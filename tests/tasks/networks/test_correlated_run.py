@@ -94,7 +94,7 @@ def test_the_first_answer_spends_everything_and_what_accepting_means_is_said(ter
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     for words in (
         "8 answers, each a mean over 50 of 200 records, in a fixed batch, mixed with those of 3 rounds before",
-        "The first spends the whole ε = 8 at δ = 1e-05, and nothing of it comes back",
+        "The first answer spends the whole ε = 8 at δ = 1e-05, and none of it is refunded",
         "It is in one batch, always the same, and everybody knows when that comes",
         "replacing a record moves all answers together by at most",
     ):

@@ -136,7 +136,7 @@ def _plant_parts(
 
     said: list[Part] = [Grid(matrix_rows("A", side, side, A)), BLANK, Grid(matrix_rows("B", driven, side, B)), BLANK]
     for name, delay, error in zip(names, delays, errors, strict=True):
-        said.append(Line(delay_sentence(delay, error, period, most, name)))
+        said.append(Line(delay_sentence(delay, error, period, most, name), "bold"))
         if error > period / 2:
             hardly = "The samples hardly determine this delay: record more of them, or drive the plant harder."
             said.append(Line(hardly, "yellow", folded=True))

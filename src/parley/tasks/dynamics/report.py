@@ -144,7 +144,7 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
     low, high = max(delay - Z90 * error, 0.0), min(delay + Z90 * error, largest)
     whose = f"delay of {name}" if name else "delay"
     return (
-        f"[bold]{whose} {number(delay, 6)}[/bold] = {number(delay / period, 5)} periods; with 90% confidence between "
+        f"{whose} {number(delay, 6)} = {number(delay / period, 5)} periods; with 90% confidence between "
         f"{number(low, 6)} and {number(high, 6)} (standard error {number(error, 2)})"
     )
 
