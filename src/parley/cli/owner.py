@@ -94,7 +94,7 @@ def init_command(
         warn(
             "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or "
             f"one noise for all, will be refused. If it should hold them: move {folder} out of its parent folder "
-            "now, while it is unused, and init anew."
+            "now, while it is unused, and run init again."
         )
     acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)

@@ -250,7 +250,7 @@ def test_shadow_models_are_as_large_as_the_model(many):
     assert audit.areas["online"] > audit.other_models["online"].high
     assert audit.other_models["online"].mean == pytest.approx(0.5, abs=0.02)
     assert audit.blind_area == pytest.approx(0.5, abs=3 * 0.032)  # standard errors of 300 beside 300
-    assert "Models of 2,000 rows, fitted without noise, tell somebody who knows all but 300" in headline(audit)
+    assert "Models of 2,000 rows, fitted without noise, tell someone who knows all rows except 300" in headline(audit)
     assert f"to {max(audit.areas.values()):.2f}." in learned(audit)[2]
     assert "1,700 other rows of the table" in membership_page(audit)
 

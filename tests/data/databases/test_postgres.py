@@ -95,12 +95,12 @@ def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ("pay", "is declared as money"),
-        ("days", "is declared as interval"),
-        ("list", "is declared as _int4"),
-        ("never", "in no calendar"),
-        ("ever", "in no calendar"),
-        ("'24:00:00'::time AS midnight", "in no calendar"),
+        ("pay", "has the type money"),
+        ("days", "has the type interval"),
+        ("list", "has the type _int4"),
+        ("never", "outside the years 1 to 9999"),
+        ("ever", "outside the years 1 to 9999"),
+        ("'24:00:00'::time AS midnight", "past 23:59:59"),
         ("id", "have the same name"),
     ],
 )
@@ -138,7 +138,7 @@ def test_only_an_order_that_everybody_finds_is_taken(people, tmp_path):
     said = refused(people.uri, moods, tmp_path / "other" / "table", "any_number")
     assert "numeric without a precision" in said
     assert "any_number::bigint AS any_number" in said
-    assert "is missing in some row" in refused(
+    assert "is missing in some rows" in refused(
         people.uri, f"SELECT key, name FROM {source}", tmp_path / "other" / "table", "key"
     )
 

@@ -73,7 +73,7 @@ def test_an_order_that_is_not_total_is_refused(loans, tmp_path):
     folder = tmp_path / "table"
     halves = "SELECT id, CAST(id / 2 AS INTEGER) AS half FROM loans"
     assert "several rows have the same" in refused(loans, halves, folder, "half")
-    assert "is missing in some row" in refused(loans, "SELECT id, name FROM loans", folder, "name")
+    assert "is missing in some rows" in refused(loans, "SELECT id, name FROM loans", folder, "name")
     assert "no such column" in refused(loans, "SELECT id FROM loans", folder, "key")
     assert "each once" in refused(loans, "SELECT id FROM loans", folder, "id", "id")
     both = take(loans, halves, folder, "half", "id")

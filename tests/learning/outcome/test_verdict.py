@@ -167,7 +167,7 @@ def test_who_joins_nobody_gains_exactly_nothing(rows, one_size):
     assert verdict.personal_gain == Estimate(0.0, 0.0, 0.0)
     assert verdict.alone_model == verdict.personal_model
     assert ("trees" in verdict.alone_model) == (rows == 400)
-    assert words.headline(verdict).startswith("Joining changes nothing for a's own rows")
+    assert words.headline(verdict).startswith("Joining changes nothing on a's own rows")
 
 
 def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use():
@@ -179,10 +179,10 @@ def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use()
     tables = owners[1].prepare(terms).tables
     mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
     assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
-    assert "Worse than always predicting the mean, so of no use here: together" in " ".join(words.explained(verdict))
+    assert "Worse than always predicting the mean, so useless here: together" in " ".join(words.explained(verdict))
     assert words.SAME_PEOPLE not in words.explained(verdict)
     several = replace(verdict, rows_per_person=3)
     assert words.SAME_PEOPLE in words.explained(several)
     assert words.SAME_PEOPLE in words.owners_sentence([verdict, several])
     worse = replace(verdict, personal_gain=Estimate(-0.2, -0.3, -0.1))
-    assert "costs it 0.2 a row with the personal model (90 %: 0.1 to 0.3)." in words.headline(worse)
+    assert "With its personal model, joining costs it 0.2 per row (90% interval: 0.1 to 0.3)." in words.headline(worse)

@@ -288,10 +288,10 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
 
     made = init("home")
     assert made.exit_code == 0
-    assert "while it is unused, and init anew" in made.stderr  # it has no delta
+    assert "while it is unused, and run init again" in made.stderr  # it has no delta
     refused = str(init("neighbour").exception)
     assert "already has a ledger there" in refused
-    assert f"move {tmp_path / 'home'} out of {tmp_path} and init anew" in refused
+    assert f"move {tmp_path / 'home'} out of {tmp_path} and run init again" in refused
     assert "already has a ledger there" in str(init("neighbour", table="link.csv").exception)
     assert "already has a ledger there" in str(init("home/inside").exception)
     assert not (tmp_path / "neighbour").exists()

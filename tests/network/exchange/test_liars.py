@@ -208,7 +208,7 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
     assert "a: its ledger was rolled back: it had" in said
-    assert "parley owner restore, which with --assume-spent counts them as spent; these terms are over" in said
+    assert "parley owner restore, which counts them as spent (--assume-spent); these terms are over" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
 

@@ -83,14 +83,16 @@ def test_a_liar_is_named_and_does_not_end_the_run(tmp_path, share, warnings):
     run, said = prepare_run(terms, tmp_path / "kept"), []
     result = learned(run, lying(run, owners, share), said.append)
     assert {notice.owner for notice in result.notices} == {"e"}
-    assert [sentence[:35] for sentence in said] == ["e: an answer of it is larger than t"] * warnings
+    assert [sentence[:35] for sentence in said] == ["e: one of its answers is larger tha"] * warnings
     assert "larger than bound plus noise can explain were cut to that size" in kind_of_run(result)
 
 
 def test_where_nobody_may_lie_such_an_answer_ends_the_run(tmp_path):
     terms, owners = agreed(tmp_path, {})
     run = prepare_run(terms, tmp_path / "kept")
-    with pytest.raises(ContradictionError, match="e: its answer to round 1 is larger than the agreed bound and noise"):
+    with pytest.raises(
+        ContradictionError, match="e: its answer to round 1 is larger than the agreed bound plus noise can explain"
+    ):
         learned(run, lying(run, owners, 1.01))
 
 

@@ -301,7 +301,7 @@ def test_openings_of_two_records_are_not_added(pair):
     for hosts in (pair(), pair()):
         deliver(hosts)
         openings.append(hosts.open(1, CONTENT))
-    with pytest.raises(ContradictionError, match="recorded different things"):
+    with pytest.raises(ContradictionError, match="recorded different answers, so the sum is not used"):
         total([openings[0][0], openings[1][1]])
 
 

@@ -285,8 +285,8 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
             raise not_as_declared(column, where) from None
         if not _in_calendar(cells[-1]):
             raise DataError(
-                f"{where}: column {column.name!r} holds a date or time outside the years 1 to 9999, such as infinity; "
-                "replace it in the query"
+                f"{where}: column {column.name!r} holds a date or time outside the years 1 to 9999 or past 23:59:59, "
+                "such as infinity; replace it in the query"
             )
     return pa.record_batch(cells, plain_schema(columns))
 
