@@ -34,11 +34,11 @@ ONE_LAW = (
 
 def headline(result: Forecast) -> str:
     """Relative fitness, and what its interval covers."""
-    fitness = result.relative_fitness
-    return (
-        f"Expected relative fitness ψ = {number(fitness.mean)} ({result.coverage} interval: {number(fitness.low)} to "
-        f"{number(fitness.high)}, because the pilot is small)"
-    )
+    fitness, covers, why = result.relative_fitness, f"over {result.coverage}", ""
+    if result.coverage.endswith("%"):
+        covers, why = f"{result.coverage} interval", ", because the pilot is small"
+    interval = f"{covers}: {number(fitness.low)} to {number(fitness.high)}{why}"
+    return f"Expected relative fitness ψ = {number(fitness.mean)} ({interval})"
 
 
 def details(result: Forecast) -> list[str]:
