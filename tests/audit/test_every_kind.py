@@ -129,7 +129,7 @@ def test_a_score_has_a_line_and_as_many_runs_as_take_a_minute_are_found(monkeypa
     monkeypatch.setattr("parley.audit.runs.MAX_RUNS", 400)
     audit = audit_terms(AUDITED["score"].changed(learning={"horizon": 1}), None, seed=1)
     assert LEAST_RUNS <= audit.verdicts[0].runs <= 400
-    assert [row[0] for row in owner_rows(audit)] == ["owner", "a", "a, its score"]
+    assert [row[0] for row in owner_rows(audit)] == ["owner", "a", "a (score)"]
 
 
 @pytest.mark.parametrize("refitted", [2, 0])

@@ -244,7 +244,7 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
         assert owner["verdict"] in ("join", "stay", "unsure")
     shown = CliRunner().invoke(app, ["score", *files, "--all"]).output
     assert "This rests on only" not in shown
-    assert "of 2 owners beyond chance" in " ".join(shown.split())
+    assert "1 of 2 owners gains significantly with a personal model" in " ".join(shown.split())
     assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
     run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])
     said = json.loads(run.stdout)
@@ -270,14 +270,14 @@ def test_a_released_score_is_shown_with_its_error_and_costs_nothing_the_second_t
     arguments = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "Released scores, ± noise" in shown.output
+    assert "Released scores ± one standard error of the noise" in " ".join(shown.output.split())
     content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert [owner["epsilon_spent"] for owner in content["owners"]] == [1.0, 0.5]
     figure = content["scores"]["pooled"]["figures"]["mean_squared_error"]
     drowned = figure is None  # the noise is fresh in every run
     assert ("–" if drowned else f"{figure['value']:.3g} ± {figure['standard_error']:.2g}") in shown.output
     study = CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1"])
-    assert "Simulated scores, ± noise" in study.output
+    assert "Simulated scores ± one standard error of the noise" in " ".join(study.output.split())
 
 
 def test_an_owner_is_told_what_a_score_lets_out(folder):

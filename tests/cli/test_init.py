@@ -116,12 +116,12 @@ def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     ledgers = ("--ledgers", files / "books", "--lifetime", 1, "--lifetime-delta", 1e-6, "--other-books", "a test")
     train = invoke("train", files / "terms.toml", *ledgers, "--force", "--save", files / "again.json")
     again = invoke("train", files / "terms.toml", *ledgers, "--save", files / "again.json")
-    assert "Done: the same model again" in " ".join(again.output.split())
+    assert "Done: this is the same model again" in " ".join(again.output.split())
     said = " ".join(train.output.split())
     assert "Done: the model is released" in said
     assert "again.json" in said[said.index("Written:") :]
     assert "south.ledger" in said[said.index("Written:") :]
-    assert "left of its table's lifetime 0" in said
+    assert "lifetime budget left 0" in said
     assert "parley score" in said[said.index("Next:") :]
 
 

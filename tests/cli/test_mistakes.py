@@ -117,7 +117,10 @@ MISTAKES = {
     "a column twice": (("init", "again.csv", *INIT[2:]), "more than once"),
     "a private table as the public sample": ((*INIT, "--public", "south.csv"), "nobody's private rows"),
     "a public sample that is not there": ((*INIT, "--public", "publik.csv"), "no such file"),
-    "terms over a table": ((*PUBLIC[:6], "--public", "public.csv", "--write", "north.csv"), "a file of their own"),
+    "terms over a table": (
+        (*PUBLIC[:6], "--public", "public.csv", "--write", "north.csv"),
+        "is also read as a table; name another file for the terms",
+    ),
     "terms into no folder": ((*PUBLIC[:6], "--public", "public.csv", "--write", "none/new.toml"), "folder"),
     "terms onto a folder": ((*PUBLIC[:6], "--public", "public.csv", "--write", "books"), "folder"),
     "terms that are not there": (("train", "term.toml"), "cannot be read"),

@@ -61,7 +61,7 @@ def test_the_books_say_by_which_rule_they_are_kept(home):
     assert (known["rule"], known["head"], known["rho"]["reserved"]) == ("zcdp", end, pytest.approx(8 * once))
     assert known["rho"]["reserved"] <= known["rho"]["lifetime"] == pytest.approx(0.22425, rel=1e-4)
     assert known["reserved"] == {"epsilon": 8.0, "delta": pytest.approx(8e-6)}
-    shown = run("owner", "ledger", home / "a" / "owner.toml").output.replace("\n", " ")
+    shown = " ".join(run("owner", "ledger", home / "a" / "owner.toml").output.split())
     assert "accounted as zCDP with ρ = 0.224" in shown
     assert "The agreements' ε add up to 8" in shown
     ledger = parley.Ledger(home / "a" / "a.ledger")

@@ -119,8 +119,8 @@ def test_a_repetition_is_free_and_says_so(folder, needless):
     again = release(needless)  # without --force: nothing is asked of what was paid for
     assert again.exit_code == 0, again.output
     words = " ".join(again.output.split())
-    assert "Nothing new was spent: all answers were stored ones. Spent before: a ε = 4" in words
-    assert "the same model again" in words
+    assert "Nothing new was spent, because all answers were already stored. Spent before: a ε = 4" in words
+    assert "this is the same model again" in words
     assert json.loads(release(needless, "--json").stdout)["repeated"]
     assert end_of(folder / "books" / "a.ledger") == before
 

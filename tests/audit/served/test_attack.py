@@ -91,7 +91,7 @@ def test_other_books_and_another_table_are_refused(planted, table, tmp_path):
     other = make_table(tmp_path / "other", planted, "127.0.0.1:0", np.random.default_rng(0))
     with served(table.settings_file) as address:
         with reached(table, address) as owner:
-            with pytest.raises(ExchangeError, match="serves another ledger than the audit table.s"):
+            with pytest.raises(ExchangeError, match="serves another ledger than the audit table's"):
                 attack(replace(table, accepted=other.accepted), owner)
             attack(table, owner)
             with pytest.raises(ExchangeError, match="this audit table was used before"):

@@ -44,7 +44,7 @@ def quiet_run(terms, tables, speeds, make=lambda algorithm: algorithm):
 class NaiveDescent(AsynchronousDescent):
     """A mutant: a step along every answer, so that whoever answers often counts often."""
 
-    def heard(self, state, answer):
+    def step_from(self, state, answer):
         return {f"{STEP} of {name}": state.theta - self.step * answer.value for name in self.names}
 
 
@@ -66,7 +66,7 @@ def test_it_ends_at_the_joint_optimum_however_fast_owners_are(speeds):
 class Leaning(AsynchronousDescent):
     """A mutant: follows the model without taking off where it stood when the owner was asked."""
 
-    def heard(self, state, answer):
+    def step_from(self, state, answer):
         point = state.memory[f"{POINT} of {answer.owner}"]
         return {f"{STEP} of {answer.owner}": point - self.step * answer.value}
 
@@ -313,7 +313,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
     assert terms.changed(learning={"staleness": None}).owner("a").answers is None
     assert "answers" not in make_terms(40, 40).canonical
     assert "staleness" not in make_terms(40, 40).canonical
-    with pytest.raises(SettingError, match="speeds: expected only with learning.staleness"):
+    with pytest.raises(SettingError, match=r"speeds: expected only with learning\.staleness"):
         parley.train(waits, [], speeds={"a": 1})
 
 

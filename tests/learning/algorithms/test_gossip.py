@@ -119,7 +119,7 @@ def test_a_complete_graph_is_gradient_descent_with_equal_steps_noise_included():
     assert consensus_line(other) is None
     ring = parley.train(terms.changed(learning={"topology": "ring"}), owners, replicates=5, seed=4)
     assert ring.consensus_error > 0.01
-    assert f"own points lie up to {ring.consensus_error:.3g} from the model" in consensus_line(ring)
+    assert f"own points lie up to {ring.consensus_error:.3g} from their mean, the model" in consensus_line(ring)
     assert np.abs(ring.theta - other.theta).max() > 1e-3
 
 
