@@ -51,6 +51,8 @@ def forecast_page(
     whom = [said.assumption(result), *([] if without is None else [without])]
     drawn = picture.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
     head, *would = verdict
+    if (hint := outlook_words.inside_hint(result.outlook)) is not None:
+        would.append(hint)
     whole = outlook_words.gain_rows(result.outlook)
     sections = [
         Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.TITLE),
