@@ -189,7 +189,7 @@ def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
     assert np.array_equal(Shares.from_record(shares.record, words, key, content).last, shares.last)
     assert not np.array_equal(Shares.from_words(words, key, content).last, shares.last)  # a nonce of its own
     for changed in ((words + np.uint64(1), key, content), (words, b"l" * 32, content), (words, key, "ac" * 32)):
-        with pytest.raises(AbortedRound, match="this round is aborted"):
+        with pytest.raises(AbortedRound, match="This round is aborted"):
             Shares.from_record(shares.record, *changed)
     kept = shares.record.tobytes()
     assert len(kept) == 64  # a nonce and a tag: neither seeds nor the third share

@@ -121,7 +121,7 @@ def test_what_is_asked_before_learning_is_audited_and_the_power_is_said(tmp_path
     assert [each.verdicts[0].claimed_epsilon for each in (first, last)] == [0.5, 0.5]
     assert audit.holds
     assert audit.to_json()["before"][0]["holds"]
-    assert any("unseen" in sentence for sentence in learned(audit))
+    assert any("unnoticed" in sentence for sentence in learned(audit))
 
 
 def test_a_score_has_a_line_and_as_many_runs_as_take_a_minute_are_found(monkeypatch):
