@@ -9,6 +9,7 @@ class Outcome(StrEnum):
     """What became of a figure or table."""
 
     COMES_OUT = "comes out"
+    AS_DRAWN = "comes out as drawn; the sound reading differs"
     DIFFERS = "comes out differently"
     NO_DATA = "no data"
     LONG = "not run here (long)"

@@ -8,6 +8,7 @@ from parley.errors import SettingError
 from parley_lab.papers.aarhus2020 import document as aarhus2020
 from parley_lab.papers.chase2017 import document as chase2017
 from parley_lab.papers.document import Document
+from parley_lab.papers.equations import equations_command
 from parley_lab.papers.hitaj2017 import document as hitaj2017
 from parley_lab.papers.listing import show_printed
 from parley_lab.papers.options import AsJson, Listing
@@ -28,6 +29,7 @@ COMMANDS: dict[Document, Callable[..., None]] = {
 reproduce_app = typer.Typer(add_completion=False)
 for document, command in COMMANDS.items():
     reproduce_app.command(document.name)(command)
+reproduce_app.command("equations")(equations_command)
 
 
 @reproduce_app.callback(invoke_without_command=True)

@@ -58,17 +58,19 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
         parts.append(
             "alone: the best of all methods, by its own ratings only; solved: the owner solves its users' factors "
             "from their own ratings in the end; the gain is that of the better. updates hide a user (δ = 1e-5), "
-            "unbounded noise a rating, bounded noise its value."
+            "unbounded noise a rating, bounded noise its value. as P: P's own comparison, its descent together beside "
+            "the same descent alone."
         )
     if which == 3:
         parts.append(
-            "published: what P says of the smaller owner of MovieLens 1M at any ratio; its figure is of NF10, which is "
-            f"not at hand ({section_7_3.SMALLER['NF10']:g} %). Of the larger owner P says that it improves slightly."
+            "over means: P's own comparison, with the model before any learning (item mean plus user mean). gain: "
+            "with learning alone. P printed: what P says of joint learning on MovieLens 1M at any ratio; P draws NF10, "
+            f"which is not at hand ({section_7_3.TOGETHER['NF10']:g} %)."
         )
     if which == 5:
         parts += [
             Titled("Whose p matters more: what p costs, % of error, if nobody else has any", tables.whose_rows(points)),
-            "published: P's fit of MovieLens 1M (its table 5). P finds one's own p to matter more, by any mechanism. "
+            "P printed: P's fit of MovieLens 1M (its table 5). P finds one's own p to matter more, by any mechanism. "
             "An owner that solves its users' factors from all their ratings in the end makes good for its own p, not "
             "for the other's.",
         ]

@@ -25,25 +25,34 @@ LOOKS: Mapping[str, tuple[str, str, str, str]] = {
 
 
 def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
-    """What each of two owners gains by learning together, over ratios of their users (P figure 3)."""
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
-    axes = decorate(figure.add_subplot())
+    """What each of two owners gains by learning together, over ratios of their users (P figure 3): on the left as P
+    compares, on the right against learning alone."""
+    figure = Figure(figsize=(10.4, 4.4), layout="constrained", facecolor="white")
+    compared = ("over_means", "Against the means alone, as P compares"), ("improvement", "Against learning alone")
+    for axes, (name, title) in zip(figure.subplots(1, 2), compared, strict=True):
+        _ratios(decorate(axes), points, name, title)
+    _note(figure, "No privacy. Above the line: fewer errors together", splits)
+    return figure
+
+
+def _ratios(axes: Axes, points: Sequence[Mapping[str, Any]], name: str, title: str) -> None:
     ratios = list(dict.fromkeys(point["ratio"] for point in points))
-    for player, (name, colour, mark) in enumerate(
+    for player, (label, colour, mark) in enumerate(
         (("the smaller owner", TOGETHER, "o"), ("the larger owner", ALONE, "s")), start=1
     ):
         own = [point for point in points if point["player"] == player]
         places = np.arange(len(own)) + 0.06 * (2 * player - 3)
-        gains = [point["improvement"] for point in own]
+        gains = [point[name] for point in own]
+        bars = _bars(own, "error" if name == "improvement" else f"{name}_error")
         axes.errorbar(
-            places, gains, _bars(own), fmt=f"{mark}-", color=colour, linewidth=2, markersize=7, capsize=4, label=name
+            places, gains, bars, fmt=f"{mark}-", color=colour, linewidth=2, markersize=7, capsize=4, label=label
         )
-        for x, point in zip(places, own, strict=True):
-            above = (player == 1) == (x < len(own) - 1.5)
-            end = point["improvement"] + (1 if above else -1) * (point["error"] or 0.0)
+        others = [point[name] for point in points if point["player"] != player]
+        for x, gain, other, bar in zip(places, gains, others, bars or [0.0] * len(own), strict=True):
+            above = gain > other or (gain == other and player == 1)
             axes.annotate(
-                f"{point['improvement']:+.2f} %",
-                (x, end),
+                f"{gain:+.2f} %",
+                (x, gain + (bar if above else -bar)),
                 xytext=(0, 6 if above else -15),
                 textcoords="offset points",
                 ha="center",
@@ -52,11 +61,9 @@ def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
             )
     axes.set_xticks(range(len(ratios)), [f"1 in {sum(map(int, r.split(':')))}\n({r})" for r in ratios])
     axes.set_xlabel("the smaller owner's share of all users")
-    _gains(axes, "Learning together against learning alone")
-    axes.margins(x=0.08, y=0.18)
+    _gains(axes, title)
+    axes.margins(x=0.1, y=0.2)
     axes.legend(frameon=False, labelcolor=INK)
-    _note(figure, "No privacy. Above the line: fewer errors together than alone", splits)
-    return figure
 
 
 def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
@@ -148,8 +155,8 @@ def _by_mechanism(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping
     return {name: own for name, own in found.items() if own}
 
 
-def _bars(points: Sequence[Mapping[str, Any]]) -> list[float] | None:
-    errors = [point["error"] for point in points]
+def _bars(points: Sequence[Mapping[str, Any]], name: str = "error") -> list[float] | None:
+    errors = [point[name] for point in points]
     return None if None in errors else errors
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from parley.decisions.games import Equilibrium, solve
 from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED, Mechanism, published, table_6
 
-SMALLER = {"1M": 2.5, "NF10": 4.0}  # percent that the smaller owner gains in figure 3, at whatever ratio
+TOGETHER = {"1M": 2.5, "NF10": 4.0}  # percent by which joint learning improves on the means, at any ratio (figure 3)
 FITS: dict[str, Mechanism] = {  # whose fit of table 5 stands for which of ours in figure 5
     "hide": "hide",
     "bounded": "bDP",
@@ -70,14 +70,14 @@ def outcomes() -> list[Comparison]:
 
 
 def published_gain(figure: int, point: Mapping[str, Any]) -> float | None:
-    """The gain in percent that P has where we have this point: what it says of the smaller owner of 1M (figure 3), its
-    fit of 1M (figure 5); None where it has none in numbers.
+    """The gain in percent that P has at this point, by its own comparison: what it says of 1M (figure 3), its fit of
+    1M (figure 5); None where it has none in numbers.
 
     >>> published_gain(5, {"mechanism": "hide", "p": 0.0, "p_other": 0.0}), published_gain(3, {"player": 2})
-    (1.19595, None)
+    (1.19595, 2.5)
     """
     if figure == 3:
-        return SMALLER["1M"] if point["player"] == 1 else None
+        return TOGETHER["1M"]
     if figure != 5 or point["mechanism"] not in FITS:
         return None
     return float(PUBLISHED[FITS[point["mechanism"]]](point["p_other"], point["p"]))

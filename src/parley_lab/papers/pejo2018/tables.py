@@ -12,18 +12,20 @@ PAIR = ("mechanism", "p", "p_other")
 
 
 def figure_rows(figure: int, points: Points) -> Rows:
-    """The points of figure 3, 4 or 5."""
+    """The points of figure 3, 4 or 5: P's own comparison beside its numbers, then ours."""
     head = {3: ["ratio", "player"], 4: ["mechanism", "p", "ε"], 5: ["mechanism", "p", "other's", "ε"]}[figure]
     columns = {"baseline": "means", "alone": "alone", "together": "together"}
     if figure != 3:
         columns = {"alone": "alone", "together_walked": "as learned", "together_solved": "solved"}
-    compared = ["published %"] if figure != 4 else []  # P has figure 4 as a picture alone
+    own, name = ("over_means", "over means %") if figure == 3 else ("as_printed", "as P %")
+    compared = [name, "±", "P printed %"] if figure != 4 else [name, "±"]  # P has figure 4 as a picture alone
     rows = [[*head, *columns.values(), *compared, "gain %", "±"]]
     for point in both_players(points, PAIR) if figure == 5 else points:
         first = [point["ratio"], str(point["player"])]
         if figure != 3:
             first = [point["mechanism"], *(f"{point[p]:g}" for p in ("p", "p_other")[: figure - 3]), _epsilon(point)]
-        known = [_signed(published_gain(figure, point))] if compared else []
+        known = [_signed(point[own]), _error(point[f"{own}_error"])]
+        known += [_signed(published_gain(figure, point))] if figure != 4 else []
         rows.append([*first, *(f"{point[name]:.4f}" for name in columns), *known, *_gain(point)])
     return rows
 
@@ -52,7 +54,8 @@ def both_players(points: Points, facts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _mean(group: Points) -> dict[str, Any]:
-    known = {name for name in ("alone", "together_walked", "together_solved", "unscaled") if name in group[0]}
+    shown = ("alone", "together_walked", "together_solved", "unscaled", "as_printed", "as_printed_error")
+    known = {name for name in shown if group[0].get(name) is not None}
     found = {**group[0], **{name: fmean(one[name] for one in group) for name in known}}
     found["improvement"] = fmean(one["improvement"] for one in group)
     if "improvements" not in found:  # a forecast: the larger error of the two
@@ -248,7 +251,11 @@ def _signed(gain: float | None) -> str:
 
 
 def _gain(point: Mapping[str, Any]) -> list[str]:
-    return [f"{point['improvement']:+.2f}", "" if point["error"] is None else f"{point['error']:.2f}"]
+    return [f"{point['improvement']:+.2f}", _error(point["error"])]
+
+
+def _error(error: float | None) -> str:
+    return "" if error is None else f"{error:.2f}"
 
 
 def _epsilon(point: Mapping[str, Any]) -> str:

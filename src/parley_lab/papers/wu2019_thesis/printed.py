@@ -29,8 +29,9 @@ PRINTED = (
     ),
     Printed(
         "equation 2.3",
-        Outcome.DIFFERS,
-        "reached on odd rings, on cliques and for a count of one record; from 2 records on the best mechanism is below",
+        Outcome.COMES_OUT,
+        "reached on odd rings, on cliques and for a count of one record, where T says that it is strict; counts of 2 "
+        "records or more stay below",
         "how often a reader of a private answer is right at most",
         "--figure bound",
         quick=True,
