@@ -24,7 +24,7 @@ from parley.decisions.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.report.words import forecast, negotiation, training, verdict
-from parley.report.pages import joined_page
+from parley.report.pages.forecast_page import joined_page
 from parley.privacy.accounting.stable_bounds import panel_curves
 from parley.network.serving import offer, opening
 from parley.terms import write_terms

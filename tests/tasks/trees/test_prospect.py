@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import parley
+from parley.data.split import HeldBack
 from parley.decisions.from_files.column_choice import ColumnWay, Tried, judged_trees
 from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError
@@ -64,7 +65,7 @@ def test_init_shows_them_and_names_the_option_where_they_are_better():
     assert tried.proposal is None
     assert tried.cost == tried.compared == fitted.expected_cost(terms("boosted-regression"), table(PUBLIC, 0))
     for cost, said in ((2 * tried.cost, True), (tried.cost / 2, False)):
-        plan = Proposal((), None, 1.0, terms("boosted-regression"), cost, None, 2 * cost)
+        plan = Proposal((), None, 1.0, terms("boosted-regression"), cost, None, HeldBack(np.array([2 * cost] * 3)))
         line = columns_line([Tried(ColumnWay("straight lines", "lines"), plan), tried])
         assert ("--kind boosted-regression takes it" in line) is said
         assert ("(50.0% less)" if said else "(100.0% more)") in line

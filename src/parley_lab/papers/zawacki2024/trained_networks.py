@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from parley.tasks.networks.architectures import Architecture
 from parley.validate import positive, whole
 from parley_lab.papers.zawacki2024.network_images import Images
 from parley_lab.papers.zawacki2024.published_networks import NetworkTable
@@ -134,6 +133,7 @@ def _accuracies(
     """The accuracies of every law's trials, in percent; a trial begins at the same weights in every row."""
     import torch
 
+    from parley.tasks.networks.architectures import Architecture
     from parley_lab.papers.zawacki2024.stacked_networks import StackedNetwork, StudyNoise, trained_runs
 
     network = Architecture.of(table.network, images.X.shape[1], images.classes)
