@@ -5,7 +5,7 @@ public sample.
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,11 +15,13 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import cost_sentence
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
-from parley.tasks.column_statistics.release import ReleasedColumn
-from parley.tasks.column_statistics.run import ColumnStatisticsResult
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.column_statistics.release import ReleasedColumn
+    from parley.tasks.column_statistics.run import ColumnStatisticsResult
 
 
 def column_statistics_command(
@@ -142,7 +144,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
 MANY = 6  # names that are listed
 
 
-def summary(result: ColumnStatisticsResult) -> str:
+def summary(result: "ColumnStatisticsResult") -> str:
     """Whether it was a release, what that costs, and what everything below follows from."""
     said = cost_sentence(result.asked, result.released)
     return f"{said} Everything below follows from noisy counts." if result.released else said
@@ -160,13 +162,13 @@ def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -
     return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
 
 
-def column_rows(columns: Sequence[ReleasedColumn]) -> list[list[str]]:
+def column_rows(columns: "Sequence[ReleasedColumn]") -> list[list[str]]:
     """Every column with what was found of it."""
     rows = [["column", "values", "missing"]]
     return rows + [[printable(column.column), _values(column), percent(column.missing)] for column in columns]
 
 
-def _values(column: ReleasedColumn) -> str:
+def _values(column: "ReleasedColumn") -> str:
     if column.kind == "unclear":
         return "unclear"
     if column.low is not None and column.high is not None:
@@ -176,7 +178,7 @@ def _values(column: ReleasedColumn) -> str:
     return ", ".join(names[:MANY]) + more if names else "names, none released"
 
 
-def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:
+def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:
     """What a reader of the terms that follow should know, as lines of a comment."""
     kind = (
         "released by the owners with noise, debited in their ledgers"

@@ -1,7 +1,7 @@
 """`parley count`: how many records there are of some kind, with noise on whole numbers, debited."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +11,11 @@ from parley.numerals import number, percent
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.tasks import asking_options as asking
 from parley.tasks.asking_options import cost_sentence
-from parley.tasks.counts.run import CountsResult
 from parley.terms import load_terms
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.counts.run import CountsResult
 
 
 def count_command(
@@ -93,7 +95,7 @@ def show(result: "CountsResult") -> None:
     console.print(noise_words(result), style="dim")
 
 
-def count_rows(result: CountsResult) -> list[list[str]]:
+def count_rows(result: "CountsResult") -> list[list[str]]:
     """Every cell with what was released of it, and what follows."""
     rows = [[printable(result.asked.model.target), "released", "within", "best guess", "share"]]
     for cell in result.cells:
@@ -107,12 +109,12 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def summary(result: CountsResult) -> str:
+def summary(result: "CountsResult") -> str:
     """Whether it was a release, and what that costs every owner."""
     return cost_sentence(result.asked, result.released)
 
 
-def noise_words(result: CountsResult) -> str:
+def noise_words(result: "CountsResult") -> str:
     """How much noise there is, and by what the guesses were made."""
     believed = (
         "every count was as likely as any other"

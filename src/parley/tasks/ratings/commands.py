@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
-from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.run_options import RunOptions
 from parley.numerals import number
-from parley.owner.owner import Owner
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
@@ -62,7 +60,9 @@ def run_ratings(terms: Terms, options: RunOptions) -> None:
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
     """What the items are worth to one owner, or to all of them."""
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
+    from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import worth_to
     from parley.tasks.ratings.recommender import Recommender
     from parley.tasks.ratings.report import ranking_line, worth_rows
@@ -87,7 +87,9 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
 
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
     """Joint items, made an owner's own."""
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
+    from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import personal
     from parley.tasks.ratings.recommender import Recommender
 
