@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from parley.errors import SettingError
-from parley.validate import whole
 
 
 class Adjacency(StrEnum):
@@ -61,6 +60,8 @@ class Event:
     norm: Norm = field(default="l1", init=False)
 
     def __post_init__(self) -> None:
+        from parley.validate import whole  # loads numpy, which names of adjacencies do not need
+
         if not isinstance(self.multiplier, int | float) or not 1e-9 <= self.multiplier <= 1e15:
             raise SettingError(f"multiplier = {self.multiplier!r}: expected a number from 1e-9 to 1e15")
         if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:

@@ -16,12 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from parley.numerals import number
-from parley.terms import Terms
-from parley.terms.participation import steps_of
 
 if TYPE_CHECKING:
     from parley.learning.algorithms.algorithm import State
     from parley.network.exchange.federation import Federation, PeerStatus
+    from parley.terms import Terms
 
 
 console = Console(highlight=False)
@@ -172,7 +171,7 @@ def _words(cell: str) -> list[str]:
 
 
 @contextmanager
-def watched(terms: Terms, federation: "Federation") -> Iterator["Callable[[State], None]"]:
+def watched(terms: "Terms", federation: "Federation") -> Iterator["Callable[[State], None]"]:
     """A table on stderr while the rounds go on, where somebody watches."""
     with Live(console=errors_console, transient=True, auto_refresh=False) as live:
         shown = 0.0
@@ -187,8 +186,10 @@ def watched(terms: Terms, federation: "Federation") -> Iterator["Callable[[State
         yield progress
 
 
-def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Table:
+def status_table(terms: "Terms", known: "dict[str, PeerStatus]", done: int) -> Table:
     """Every owner's latency and what is left of its budget."""
+    from parley.terms.participation import steps_of
+
     rows = [["owner", "last round", "latency", "ε left"]]
     for part in terms.owners:
         status = known.get(part.name)

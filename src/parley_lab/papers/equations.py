@@ -8,9 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.numerals import number
-from parley.report.terminal import console, print_json, terminal_table
-from parley_lab.papers.options import AsJson
 from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED
 
 CLOSE = 1e-6  # relative: the mended equation gives what it should
@@ -33,20 +30,6 @@ class Equation:
         """Whether the mended equation gives the truth and the printed one does not."""
         scale = CLOSE * max(1.0, abs(self.truth))
         return abs(self.mended - self.truth) <= scale < abs(self.printed - self.truth)
-
-
-def equations_command(as_json: AsJson = False) -> None:
-    """Printed equations that do not hold: each as printed, as mended, and what it should give."""
-    found = equations()
-    if as_json:
-        print_json({"equations": [{**vars(each), "holds": each.holds} for each in found]}, inside=False)
-        return
-    rows = [["equation", "as printed", "mended", "truth"]]
-    rows += [[f"{each.document} {each.where}", *map(number, (each.printed, each.mended, each.truth))] for each in found]
-    console.print(terminal_table(rows, "Printed equations that do not hold"))
-    console.print()
-    for each in found:
-        console.print(f"{each.document} {each.where}: {each.fault}. Case: {each.case}.", soft_wrap=True, markup=False)
 
 
 def equations() -> list[Equation]:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import typer
 
 from parley.errors import SettingError
+from parley.report.terminal import console, print_json, terminal_table
 from parley_lab.papers.aarhus2020 import document as aarhus2020
 from parley_lab.papers.chase2017 import document as chase2017
 from parley_lab.papers.document import Document
-from parley_lab.papers.equations import equations_command
 from parley_lab.papers.hitaj2017 import document as hitaj2017
 from parley_lab.papers.listing import show_printed
 from parley_lab.papers.options import AsJson, Listing
@@ -29,7 +29,6 @@ COMMANDS: dict[Document, Callable[..., None]] = {
 reproduce_app = typer.Typer(add_completion=False)
 for document, command in COMMANDS.items():
     reproduce_app.command(document.name)(command)
-reproduce_app.command("equations")(equations_command)
 
 
 @reproduce_app.callback(invoke_without_command=True)
@@ -42,3 +41,21 @@ def _reproduce(context: typer.Context, listing: Listing = False, as_json: AsJson
         show_printed(list(COMMANDS), as_json)
     elif listing or as_json:
         raise SettingError("--list, --json: expected after the document's name, or without one")
+
+
+@reproduce_app.command("equations")
+def equations_command(as_json: AsJson = False) -> None:
+    """Printed equations that do not hold: each as printed, as mended, and what it should give."""
+    from parley.numerals import number
+    from parley_lab.papers.equations import equations
+
+    found = equations()
+    if as_json:
+        print_json({"equations": [{**vars(each), "holds": each.holds} for each in found]}, inside=False)
+        return
+    rows = [["equation", "as printed", "mended", "truth"]]
+    rows += [[f"{each.document} {each.where}", *map(number, (each.printed, each.mended, each.truth))] for each in found]
+    console.print(terminal_table(rows, "Printed equations that do not hold"))
+    console.print()
+    for each in found:
+        console.print(f"{each.document} {each.where}: {each.fault}. Case: {each.case}.", soft_wrap=True, markup=False)

@@ -24,7 +24,7 @@ def figure_rows(figure: int, points: Points) -> Rows:
         first = [point["ratio"], str(point["player"])]
         if figure != 3:
             first = [point["mechanism"], *(f"{point[p]:g}" for p in ("p", "p_other")[: figure - 3]), _epsilon(point)]
-        known = [_signed(point[own]), _error(point[f"{own}_error"])]
+        known = [_signed(point.get(own)), _error(point.get(f"{own}_error"))]
         known += [_signed(published_gain(figure, point))] if figure != 4 else []
         rows.append([*first, *(f"{point[name]:.4f}" for name in columns), *known, *_gain(point)])
     return rows
