@@ -16,8 +16,8 @@ from parley.version import __version__
 
 EXIT_CODES = {
     0: "Done. A daemon: it was told to stop, and finished the calls under way.",
-    1: "Not done, or not as promised. A person answered no, an audit found more leakage than the terms promise, or nobody "
-    "reads the output any more. With a traceback: a fault of Parley's own.",
+    1: "Not done, or not as promised. A person answered no, an audit found more leakage than the terms promise, or "
+    "nobody reads the output any more. With a traceback: a fault of Parley's own.",
     2: "A mistake or a refusal, explained in one sentence: nothing was half-done, and the same again gives the same.",
     130: "Interrupted from the keyboard.",
 }
