@@ -31,16 +31,16 @@ def test_an_error_of_both_players_is_that_of_their_mean_over_divisions():
 
 
 def test_published_gains_stand_beside_ours():
-    """Figure 5: P's fit by hand at p = 0.6; figure 3: 2.5 % for the smaller owner; figure 4 has no number."""
+    """Figure 5: P's fit by hand at p = 0.6; figure 3: 2.5 % over the means, whoever it is; figure 4 has no number."""
     hidden = {**point(1, 0.6, 0.0, [1.0, 3.0]), "mechanism": "hide"}
     by_hand = 1.19595 - 2.6924 * 0.6 + 0.614583 * 0.36
     assert published_gain(5, hidden) == pytest.approx(by_hand)
     head, row = figure_rows(5, [hidden])
-    assert row[head.index("published %")] == f"{by_hand:+.2f}"
+    assert row[head.index("P printed %")] == f"{by_hand:+.2f}"
     three = [{**point(n, 0.0, 0.0, [1.0, 1.0]), "baseline": 1.0, "together": 0.8} for n in (1, 2)]
     head, *rows = figure_rows(3, three)
-    assert [row[head.index("published %")] for row in rows] == ["+2.50", ""]
-    assert "published %" not in figure_rows(4, [hidden])[0]
+    assert [row[head.index("P printed %")] for row in rows] == ["+2.50", "+2.50"]
+    assert "P printed %" not in figure_rows(4, [hidden])[0]
     assert published_gain(5, point(1, 0.0, 0.0, [1.0])) is None  # updates are ours
 
 
