@@ -26,10 +26,11 @@ LOOKS: Mapping[str, tuple[str, str, str, str]] = {
 
 def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
     """What each of two owners gains by learning together, over ratios of their users (P figure 3): on the left as P
-    compares, on the right against learning alone."""
-    figure = Figure(figsize=(10.4, 4.4), layout="constrained", facecolor="white")
+    compares, on the right against learning alone; points of earlier runs have the right alone."""
     compared = ("over_means", "Against the means alone, as P compares"), ("improvement", "Against learning alone")
-    for axes, (name, title) in zip(figure.subplots(1, 2), compared, strict=True):
+    known = [(name, title) for name, title in compared if all(name in point for point in points)]
+    figure = Figure(figsize=(5.2 * len(known), 4.4), layout="constrained", facecolor="white")
+    for axes, (name, title) in zip(figure.subplots(1, len(known), squeeze=False)[0], known, strict=True):
         _ratios(decorate(axes), points, name, title)
     _note(figure, "No privacy. Above the line: fewer errors together", splits)
     return figure

@@ -17,9 +17,12 @@ def texts(axes):
 
 def test_both_owners_have_a_gain_and_a_bar_at_every_ratio():
     points = [gained(n + k, ratio=ratio, player=n) for k, ratio in enumerate(("1:9", "1:4")) for n in (1, 2)]
-    (axes,) = size_ratios(points, 3).axes
-    assert len(axes.containers) == 2
-    assert sorted(texts(axes)) == ["+1.00 %", "+2.00 %", "+2.00 %", "+3.00 %"]
+    compared = [{**point, "over_means": 5.0 + point["player"], "over_means_error": 0.2} for point in points]
+    means, axes = size_ratios(compared, 3).axes
+    assert len(means.containers) == len(axes.containers) == 2
+    assert sorted(texts(means)) == ["+6.00 %", "+6.00 %", "+7.00 %", "+7.00 %"]
+    (earlier,) = size_ratios(points, 3).axes  # a run that was kept before P's own comparison was
+    assert sorted(texts(earlier)) == sorted(texts(axes)) == ["+1.00 %", "+2.00 %", "+2.00 %", "+3.00 %"]
     assert "3 divisions" in size_ratios(points, 3).get_suptitle().replace("\n", " ")
     alone = [gained(1.0, error=None, ratio="1:9", player=n) for n in (1, 2)]
     assert "One division" in size_ratios(alone, 1).get_suptitle().replace("\n", " ")
