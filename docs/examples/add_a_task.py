@@ -1,9 +1,6 @@
 """Add a task: the share of records whose target lies above a public threshold. Nothing is predicted; owners only count.
 
 A task says how tables are prepared, what is asked and how it runs; acceptance, ledgers, hosts and messages follow.
-
-In the package: terms/catalogue.py, tasks/shares/__init__.py (new), tasks/shares/terms.py (new),
-tasks/shares/task.py (new)
 """
 
 from typing import ClassVar
@@ -11,14 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 import parley
-from parley.data import fit_preparation
 from parley.learning.algorithms.algorithm import Algorithm, State
-from parley.learning.deployed import ask_here
-from parley.losses import Objective
+from parley.learning.asking import ask_here
 from parley.privacy.mechanisms import Extent
 from parley.protocol.queries import Query, Question
-from parley.protocol.task import register
-from parley.tasks.records import BoundedRecords
+from parley.protocol.task import Task, register
 from parley.terms import catalogue
 from parley.terms.rules import OneRelease, register_rules
 
@@ -59,24 +53,10 @@ class Share(Algorithm):
         return State(2, combined)
 
 
-class OneShare(Objective):
-    def parameters(self, preparation):
-        return 1
-
-
-class Shares(BoundedRecords):
+class Shares(Task):
     name = "shares"
-    refusal = "learning.algorithm: these terms count records; parley.train runs them"
+    instead = "learning.algorithm: these terms count records; parley.train runs them"
     questions: ClassVar = {"share": ShareQuestion}
-
-    def preparation(self, terms, example=None, redraw=None):
-        return fit_preparation(terms, example, redraw)
-
-    def objective(self, model):
-        return OneShare()
-
-    def purpose(self, agreement):
-        return [f"No model: the share of records whose target lies above {THRESHOLD:g}."]
 
     def algorithm(self, setup):
         return Share.make(setup)
@@ -87,7 +67,7 @@ class Shares(BoundedRecords):
         return asked.final.theta[..., 0]
 
 
-catalogue.TASKS["shares"] = catalogue.TaskFacts(home=__name__, algorithm="share")
+catalogue.TASKS["shares"] = catalogue.TaskFacts(home="", algorithm="share")
 register_rules("share", ShareRules(), task="shares")
 register(Shares())
 

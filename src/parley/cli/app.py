@@ -15,7 +15,6 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from parley.durable import disk_error, disk_is_full, require_file, require_folder
 from parley.errors import ParleyError
 from parley.version import __version__
-from parley.workflows.person import Declined
 
 # by what help shows for them
 READ = {
@@ -74,11 +73,7 @@ def _checking(command: Command) -> Command:
 
         def look_and_run(ctx: Any) -> Any:
             require_paths(ctx)
-            try:
-                return run(ctx)
-            except Declined as answer:
-                typer.echo(str(answer), err=True)
-                raise typer.Exit(1) from None
+            return run(ctx)
 
         setattr(command, "invoke", look_and_run)  # noqa: B010 - of this one alone
     return command
@@ -104,7 +99,7 @@ PARTS = {
         reads_terms=True,
     ),
     "pin": Part(
-        "cli.plan",
+        "cli.pin",
         "pin_command",
         "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their "
         "machines are.",
@@ -122,13 +117,13 @@ PARTS = {
         "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
         reads_terms=True,
     ),
-    "column-stats": Part(
+    "scales": Part(
         "tasks.column_statistics.commands",
         "column_statistics_command",
         "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
         reads_terms=True,
     ),
-    "heterogeneity": Part(
+    "differences": Part(
         "tasks.heterogeneity.commands",
         "heterogeneity_command",
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
@@ -223,9 +218,6 @@ PARTS = {
 }
 
 
-OLD_NAMES = {"scales": "column-stats", "differences": "heterogeneity"}  # of commands; they are accepted
-
-
 class _Later(TyperCommand):
     """A command that is loaded when somebody types it; until then it is a line in a list."""
 
@@ -255,12 +247,11 @@ class _Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         near = difflib.get_close_matches(args[0], PARTS, n=1)
-        if args[0] not in (*PARTS, *OLD_NAMES) and near:
+        if args[0] not in PARTS and near:
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        cmd_name = OLD_NAMES.get(cmd_name, cmd_name)
         return _Later(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
 
 

@@ -3,7 +3,7 @@
 The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say.
 So all peers together come to what one learner would, to the bit, from the same answers on the same machine. On
 different machines they compare, before anything is asked, the public numbers that they resolved, the length of a step
-and the start: these agree up to rounding, or the run does not begin.
+and the start: these are the same but for rounding, or nothing begins.
 """
 
 import time
@@ -25,7 +25,8 @@ from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, mak
 from parley.learning.start import starting_point
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation
-from parley.network.peering.neighbourhood import Graph, Neighbourhood, Place, Run, require_short
+from parley.network.exchange.peer_messages import Place, Run, require_short
+from parley.network.peering.neighbourhood import Graph, Neighbourhood
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve
@@ -33,8 +34,8 @@ from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
 from parley.validate import Floats, upper
 
-MIXING_STEPS = (0, 1)  # what is said in a round: towards trackers, towards points
-SAID_KEY, SCORE_KEY, OVER_KEY = "said", "score", "over"
+STEPS = (0, 1)  # what is said in a round: towards trackers, towards points
+SAID, SCORE, OVER = "said", "score", "over"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class PeerGossip(Gossip):
     neighbourhood: Neighbourhood = field(compare=False)
 
     @classmethod
-    def from_gossip(cls, whole: Gossip, neighbourhood: Neighbourhood) -> "PeerGossip":
+    def of(cls, whole: Gossip, neighbourhood: Neighbourhood) -> "PeerGossip":
         known = {each.name: getattr(whole, each.name) for each in fields(Gossip)}
         return cls(**known, owner=neighbourhood.owner, neighbourhood=neighbourhood)
 
@@ -57,22 +58,20 @@ class PeerGossip(Gossip):
     def row(self) -> Floats:
         """This owner's weights of those that it hears, itself among them [1, J]."""
         near = {self.owner, *self.neighbourhood.graph.neighbours(self.owner)}
-        neighbours = [k for k, name in enumerate(self.names) if name in near]
-        return self.weights[[self.names.index(self.owner)]][:, neighbours]
+        heard = [k for k, name in enumerate(self.names) if name in near]
+        return self.weights[[self.names.index(self.owner)]][:, heard]
 
-    def mix(self, points_sent: Floats, number: int, step: int) -> Floats:
-        return mixed(self.row, self.neighbourhood.exchange((number, step), points_sent))
+    def mix(self, said: Floats, number: int, step: int) -> Floats:
+        return mixed(self.row, self.neighbourhood.exchange((number, step), said))
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """Update as everybody does, and remember what was sent for neighbours that receive it later."""
+        """As everybody's; what was said is remembered, for neighbours that hear it later."""
         after = super().update(state, combined, answers)
         board = self.neighbourhood.board
-        points_sent = {
-            f"{SAID_KEY} {step}": words[0]
-            for step in MIXING_STEPS
-            if (words := board.read((state.round, step), 0)) is not None
+        said = {
+            f"{SAID} {step}": words[0] for step in STEPS if (words := board.read((state.round, step), 0)) is not None
         }
-        return replace(after, memory={**after.memory, **points_sent})
+        return replace(after, memory={**after.memory, **said})
 
 
 class OwnAnswer(EachOwner):
@@ -104,7 +103,7 @@ class PeerRun:
 
     @property
     def agreed_file(self) -> Path:
-        """The file with the end of the run: every owner's point and score."""
+        """Where the end of the run is kept: every owner's point and score."""
         return self.checkpoint.with_name(f"{self.checkpoint.name}.agreed")
 
     @property
@@ -120,40 +119,39 @@ class PeerRun:
         """The state before the first round."""
         whole = self.whole.start(starting_point(self.setup))
         own = {key: value for key, value in whole.memory.items() if key.endswith(f" of {self.owner}")}
-        return State(1, whole.theta, own | {f"{SAID_KEY} {step}": np.zeros_like(whole.theta) for step in MIXING_STEPS})
+        return State(1, whole.theta, own | {f"{SAID} {step}": np.zeros_like(whole.theta) for step in STEPS})
 
     def begin(self, resume: bool) -> Checkpoint:
-        """Begin at the start, or where the checkpoint stands."""
+        """Where to begin: at the start, or where the checkpoint stands."""
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start(), {}, {})
         if not resume:
-            raise SettingError(f"{self.checkpoint}: a run under these terms was started before; --resume continues it")
+            raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start())
 
     def agreed(self) -> Checkpoint | None:
-        """What all peers agreed on, if this peer got that far."""
+        """What all had agreed on, if this peer has come so far."""
         if not self.agreed_file.exists():
             return None
         numbers = np.zeros(self.setup.parameters)
         like = {f"{POINT} of {name}": numbers for name in self.whole.names}
         if self.setup.terms.privacy.score_epsilon is not None:
             like |= {
-                f"{SCORE_KEY} of {name}": np.zeros(part.stages[1].question.size)
-                for name, part in self.setup.parts.items()
+                f"{SCORE} of {name}": np.zeros(part.stages[1].question.size) for name, part in self.setup.parts.items()
             }
-        return load_checkpoint(self.agreed_file, self.setup.terms, State(1, numbers, like | {OVER_KEY: np.zeros(1)}))
+        return load_checkpoint(self.agreed_file, self.setup.terms, State(1, numbers, like | {OVER: np.zeros(1)}))
 
 
 def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None = None) -> PeerRun:
-    """Fix everything before the first question."""
+    """What a peer fixes before its first question."""
     if owner not in {part.name for part in terms.owners}:
-        raise SettingError(f"owner.toml: these terms have no owner {owner!r}")
+        raise SettingError(f"owner.toml: {owner!r} is no owner by these terms")
     terms.require_release()
     setup = resolve(terms)
     require_as_good(setup)
     algorithm = make_algorithm(setup)
     if not isinstance(algorithm, Gossip):
-        raise SettingError("learning.algorithm: peers run only 'gossip'; run other algorithms with parley learner run")
+        raise SettingError("learning.algorithm: peers run 'gossip' alone; others have a centre (parley learner run)")
     peer = PeerRun(setup, algorithm, owner, checkpoint, model)
     graph, numbers = peer.graph, max(setup.parameters, *(stage.question.size for stage in setup.part(owner).stages))
     for name in (owner, *graph.neighbours(owner)):  # now rather than when all rounds were paid for
@@ -204,14 +202,14 @@ class KeptPeer:
     def __init__(self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, begin: Checkpoint) -> None:
         self._peer, self._federation, self._neighbourhood, self._begin = peer, federation, neighbourhood, begin
         self._ended = peer.agreed()
-        scores = None if self._ended is None else remembered(self._ended.state, SCORE_KEY, peer.whole.names)
+        scores = None if self._ended is None else remembered(self._ended.state, SCORE, peer.whole.names)
         self.exchange = OwnOwner(peer, federation, neighbourhood, scores)
         self.used = Counter(begin.answers)
-        for step in MIXING_STEPS if begin.state.round > 1 else ():
-            neighbourhood.board.say((begin.state.round - 1, step), begin.state.memory[f"{SAID_KEY} {step}"][None])
+        for step in STEPS if begin.state.round > 1 else ():
+            neighbourhood.board.say((begin.state.round - 1, step), begin.state.memory[f"{SAID} {step}"][None])
 
     def points(self, progress: Callable[[State], None]) -> Mapping[str, Floats]:
-        """Run the remaining rounds, and return everybody's final point."""
+        """Where everybody ended, after all rounds that are left."""
         peer = self._peer
         known = None if self._ended is None else remembered(self._ended.state, POINT, peer.whole.names)
         if known is not None:
@@ -229,29 +227,29 @@ class KeptPeer:
             self._neighbourhood.agree(self._begin.state.round)
         else:  # nobody is asked any more, and some may have gone home
             self._neighbourhood.agreed()
-        own = PeerGossip.from_gossip(peer.whole, self._neighbourhood)
-        final = run(own, self.exchange, OwnAnswer(), Asker.from_setup(peer.setup), self._begin.state, after_round)
+        own = PeerGossip.of(peer.whole, self._neighbourhood)
+        final = run(own, self.exchange, OwnAnswer(), Asker.of(peer.setup), self._begin.state, after_round)
         points = self._neighbourhood.spread(peer.points_round, final.memory[f"{POINT} of {peer.owner}"])
         _require_in_box(points, peer.setup)
         return points
 
-    def finish(self, ended: State, finished_neighbours: set[str]) -> list[str]:
-        """Store the end, and stay until the neighbours have theirs; return the names of those who were not reached."""
-        if self._ended is not None and self._ended.state.memory[OVER_KEY].any():
+    def finish(self, ended: State, told: set[str]) -> list[str]:
+        """Store the end, and stay until the neighbours have theirs; who was not heard to is named."""
+        if self._ended is not None and self._ended.state.memory[OVER].any():
             return []
-        scores = {f"{SCORE_KEY} of {name}": value for name, value in (self.exchange.scores or {}).items()}
+        scores = {f"{SCORE} of {name}": value for name, value in (self.exchange.scores or {}).items()}
 
         def store(over: bool) -> None:
-            memory = {**ended.memory, **scores, OVER_KEY: np.full(1, float(over))}
+            memory = {**ended.memory, **scores, OVER: np.full(1, float(over))}
             self._store(replace(ended, memory=memory), self._peer.agreed_file)
 
         store(False)
-        unreached = self._neighbourhood.finish(self._peer.end, finished_neighbours)
-        store(not unreached)
-        return unreached
+        unheard = self._neighbourhood.finish(self._peer.end, told)
+        store(not unheard)
+        return unheard
 
     def spent(self) -> float | None:
-        """What its own owner has spent, by its last statement."""
+        """What its own owner has spent, by its last word."""
         known = self._federation.spent(self._peer.owner)
         return known if known is not None else self._begin.spent.get(self._peer.owner)
 
@@ -265,7 +263,7 @@ def learn_as_peer(
     peer: PeerRun,
     federation: Federation,
     neighbourhood: Neighbourhood,
-    finished_neighbours: set[str],
+    told: set[str],
     begin: Checkpoint,
     report: Callable[[PeerOutcome], None],
     progress: Callable[[State], None] = lambda state: None,
@@ -273,8 +271,8 @@ def learn_as_peer(
     """All rounds from `begin` on, the points of all, the score if one is agreed on; `report` gets what came out. Then
     stay until the neighbours have it all too; who was not heard to is named.
 
-    Killed at any moment, a peer goes on with the same words. `finished_neighbours` are those that know that it has
-    finished."""
+    Killed at any moment, a peer goes on with the same words. `told` are the neighbours that know that it has finished.
+    """
     began, setup, kept = time.perf_counter(), peer.setup, KeptPeer(peer, federation, neighbourhood, begin)
     points = kept.points(progress)
     ended = _gathered(peer, points)
@@ -292,7 +290,7 @@ def learn_as_peer(
         seconds=time.perf_counter() - began,
     )
     report(PeerOutcome(peer.owner, result, points[peer.owner]))
-    return kept.finish(ended, finished_neighbours)
+    return kept.finish(ended, told)
 
 
 def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Floats] | None:
@@ -302,25 +300,23 @@ def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Float
 
 
 def _gathered(peer: PeerRun, points: Mapping[str, Floats]) -> State:
-    """Everybody's points as one learner would have them, and their mean as the model."""
+    """Everybody's points as one learner would have them, and the model that is their mean."""
     theta = peer.whole.mean(np.stack([points[name] for name in peer.whole.names]))
     return State(peer.points_round, theta, {f"{POINT} of {name}": value for name, value in points.items()})
 
 
 def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
-    """Refuse points at which no peer can have ended."""
+    """Refuse points that no peer can have ended at."""
     radius = setup.limits.radius
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
             raise ContradictionError(
-                f"{name}: its final point lies outside the agreed box; ask its operators, and those of the peers "
-                "between"
+                f"{name}: its point was told to lie outside the agreed box; ask its people, and those between"
             )
 
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
-    """The owners' outcomes: its own by its statement, the others' by the terms, because nobody here learns what they
-    spent."""
+    """Of its own owner what it said; of the others what the terms say: nobody here hears what they spent."""
     found = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))

@@ -13,12 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT_ROUNDOFF
+from parley.data.design import UNIT
 from parley.losses.class_loss import Hazards, over_classes, periods
-from parley.losses.loss import ClipNorm, Limits, RecordBound, bound_norm, tightest
 from parley.losses.objective import EmpiricalRisk, batched
 from parley.losses.objectives.newton import optimum_by_newton
-from parley.terms.outcomes import SurvivalModel
+from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
 from parley.validate import SMALLEST, Floats
 
 
@@ -70,7 +69,7 @@ class Survival(EmpiricalRisk):
         def part(block: Design, flat: Floats) -> Floats:
             residual, total = self._residuals(block, flat)
             if bound is not None and bound.clips:
-                limit = bound.value * (1 - 2 * (residual.shape[1] + block.width + 16) * UNIT_ROUNDOFF)
+                limit = bound.value * (1 - 2 * (residual.shape[1] + block.width + 16) * UNIT)
                 share = np.minimum(1.0, limit / np.maximum(_norms(residual, total, block, bound.norm), SMALLEST))
                 residual *= share[:, None]
                 total *= share
@@ -169,7 +168,7 @@ def _bent(curves: Floats, block: Design) -> Floats:
 
 def _count(preparation: Preparation) -> int:
     """K: how many periods the terms have."""
-    return len(SurvivalModel.expect(preparation.model).periods)
+    return len(preparation.model.periods or ())
 
 
 def _seen(designs: Sequence[Summable]) -> int:

@@ -10,10 +10,9 @@ from parley.data import Design, Preparation
 from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import RunSettings, register
+from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.dynamics.question import TrajectoriesQuestion, layout_of, trajectory_preparation
-from parley.tasks.dynamics.terms import PlantModel
-from parley.tasks.records import BoundedRecords, several_recordings
+from parley.tasks.recorded_moments import several_recordings
 from parley.terms import Model, Terms
 
 
@@ -34,12 +33,12 @@ class DelayedDynamics(Objective):
         return layout.states * len(layout.regressors)
 
 
-class Dynamics(BoundedRecords):
+class Dynamics(Task):
     """A record is a whole recording, and so is the unit of privacy; what comes out is a plant."""
 
     name = "dynamics"
     unit = "recording"
-    refusal = "learning.algorithm: these terms identify a plant; parley identify runs them"
+    instead = "learning.algorithm: these terms identify a plant; parley identify runs them"
     questions: ClassVar = {"trajectories": TrajectoriesQuestion}
     commands: ClassVar[Mapping[str, str]] = {
         "train": "parley.tasks.dynamics.commands:run_dynamics",
@@ -52,6 +51,9 @@ class Dynamics(BoundedRecords):
     ) -> tuple[Preparation, Design | None]:
         return trajectory_preparation(terms.model), None
 
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
     def objective(self, model: Model) -> DelayedDynamics:
         return DelayedDynamics(regularisation=model.penalty)
 
@@ -59,12 +61,12 @@ class Dynamics(BoundedRecords):
         return ()
 
     def record_column(self, model: Model) -> str:
-        return PlantModel.expect(model).trajectory
+        return str(model.trajectory)
 
     def record_rows(self, model: Model) -> int:
-        return PlantModel.expect(model).samples
+        return model.samples or 1
 
-    def group_promise(self, agreement: Agreement) -> str:
+    def several(self, agreement: Agreement) -> str:
         return several_recordings(agreement.setup, agreement.part.name)
 
     def algorithm(self, setup: Setup) -> Any:

@@ -1,16 +1,12 @@
 """What terms must say about networks."""
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
-
-from parley.terms import Model
+from parley.terms import Model, Terms
 from parley.terms.algorithms import PrivateSGDRules
-from parley.terms.keys import Count, Name
-from parley.terms.rules import AlgorithmRules
-from parley.terms.sections import CheckableTerms, Learning
+from parley.terms.rules import AlgorithmRules, Rules
+from parley.terms.sections import Learning
 
 ARCHITECTURES = (
     "logistic",
@@ -28,7 +24,7 @@ GREY, COLOUR = (1, 28, 28), (3, 32, 32)  # channels, height, width
 OF_COLOURS = ("zawacki-cnn-9",)
 LAYERS = (64, 32)
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
-USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
+_USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
 
 
 def image_shape(name: str) -> tuple[int, int, int] | None:
@@ -38,19 +34,15 @@ def image_shape(name: str) -> tuple[int, int, int] | None:
     return COLOUR if name in OF_COLOURS else GREY
 
 
-class NetworkModel(Model):
+class NetworksRules(Rules):
     """A network takes numbers within declared bounds, or scaled by a public sample, and says one for each class."""
 
-    architecture: Name
-    layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
-
-    expected: ClassVar[Mapping[str, str]] = {
+    expected: ClassVar = {
         "architecture": f"one of {', '.join(ARCHITECTURES)}",
         "layers": "widths of hidden layers, such as [64, 32]",
     }
 
-    @classmethod
-    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
+    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
         """A perceptron of two hidden layers where nothing else is said; constants are the layers' own."""
         said = {key: value for key, value in content.items() if value is not None}
         usual = {"architecture": "mlp", "intercept": False, **said}
@@ -58,25 +50,27 @@ class NetworkModel(Model):
             usual.setdefault("layers", list(LAYERS))
         return usual
 
-    def check(self) -> None:
+    def check_model(self, model: Model) -> None:
         """Refuse keys that networks have no use for, and names of networks that are not listed."""
-        self.refuse(USELESS, "for networks")
-        if self.architecture not in ARCHITECTURES:
+        for key in _USELESS:
+            if getattr(model, key) not in (None, {}, ()):
+                raise ValueError(f"{key}|expected none for networks")
+        if model.architecture not in ARCHITECTURES:
             raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: no code travels")
-        if self.intercept:
+        if model.intercept:
             raise ValueError("intercept|expected none for networks: every layer has constants of its own")
-        if self.layers is not None and self.architecture != "mlp":
+        if model.layers is not None and model.architecture != "mlp":
             raise ValueError("layers|expected only beside architecture = 'mlp'")
-        shape = image_shape(self.architecture)
-        if shape is not None and (self.features is None or len(self.features) != math.prod(shape)):
+        shape = image_shape(model.architecture)
+        if shape is not None and (model.features is None or len(model.features) != math.prod(shape)):
             raise ValueError(
-                f"features|expected {math.prod(shape)} columns beside {self.architecture!r}: images of {shape[1]} by "
+                f"features|expected {math.prod(shape)} columns beside {model.architecture!r}: images of {shape[1]} by "
                 f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
             )
-        if not self.classifies and self.target not in self.bounds:
-            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target: what is beyond is cut")
+        if not model.classifies and model.target not in model.bounds:
+            raise ValueError(f"bounds.{model.target}|expected [low, high] of the target: what is beyond is cut")
 
-    def check_terms(self, terms: CheckableTerms) -> None:
+    def check(self, terms: Terms) -> None:
         """Refuse what has no meaning, or no proof yet, beside networks."""
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
@@ -113,4 +107,5 @@ class NetworkSGDRules(PrivateSGDRules):
         return False
 
 
+RULES = NetworksRules()
 ALGORITHM: AlgorithmRules = NetworkSGDRules()

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
+from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.report.extras import extras
-from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
-from parley.report.terminal import progress_bar, show, warn
-from parley.tasks.asking_options import RunOptions, elsewhere, owners_here, unheard_lines
-from parley.tasks.ratings.terms import RatingsModel
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
+from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
+from parley.tasks.ratings.terms import item_names
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
     from parley.tasks.ratings.run import ItemsResult
 
 
-def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
-    """Learn items with owners on this machine."""
+def train_ratings(terms: Terms, options: RunOptions) -> None:
+    """Learn items with owners on this machine, and print what came out."""
     from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.train import train
     from parley.tasks.ratings.measured import items_worth, require_items_worth
@@ -39,10 +39,10 @@ def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
         progress.says("learning")
         with extras():
             result = train(terms, owners, replicates, seed, progress)
-    return _finished(result, options, [])
+    _finish(result, options, [])
 
 
-def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
+def run_ratings(terms: Terms, options: RunOptions) -> None:
     """Learn items with owners that are elsewhere."""
     from parley.learning.deployed import prepare_run
     from parley.tasks.ratings.measured import require_items_worth
@@ -55,10 +55,10 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
     if not (options.resume or options.anyway):
         require_items_worth(terms)
     heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-    return _finished(items_result(heard), options, list(heard.missing_owners))
+    _finish(items_result(heard), options, list(heard.unheard))
 
 
-def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
+def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
     """What the items are worth to one owner, or to all of them."""
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
@@ -75,14 +75,17 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
         for place, owner in enumerate(owners):
             progress(place, len(owners))
             found.append(worth_to(terms, owner, model))
-    rows, shown = [{"name": each.name, **each.to_json()} for each in found], list[Part]()
+    if as_json:
+        rows = [{"name": each.name, **each.to_json()} for each in found]
+        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
+        return
     for each in found:
-        shown += [Grid(worth_rows(each), each.name), Line(ranking_line(each.ranking, each.popularity))]
-    inside = Line(INSIDE, "dim", folded=True)
-    return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
+        console.print(terminal_table(worth_rows(each), each.name))
+        console.print(ranking_line(each.ranking, each.popularity), markup=False, soft_wrap=True)
+    console.print(INSIDE, style="dim")
 
 
-def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path) -> Sheet:
+def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
     """Joint items, made an owner's own."""
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
@@ -95,36 +98,40 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     with progress_bar("judged by own ratings, how far to go"):
         own, deviation = personal(terms, owner, model)
     own.save(save)
+    if as_json:
+        print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}, inside=True)
+        return
     moved = (
         f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
     )
-    shown = [Line(f"The items were {moved}. Saved: {save}"), Line(INSIDE, "dim", folded=True)]
-    content = {"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}
-    return Sheet(content, shown, inside=True)
+    console.print(f"The items were {moved}. Saved: {save}", markup=False, soft_wrap=True)
+    console.print(INSIDE, style="dim")
 
 
-def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
+def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     """Refuse: nothing forecasts items yet."""
     raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
 
 
-def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> Sheet:
-    """Save what came out, and say it."""
+def _finish(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> None:
+    """Save and print what came out."""
     from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
 
     if options.save is not None:
         result.model.save(options.save)
-    shown = [
-        Line(RELEASED if result.released else SIMULATION, "italic"),
-        BLANK,
-        Grid(items_rows(result), result.terms.title or "Owners"),
-        *lines([gain_line(result)]),
-        *lines(unlisted_lines(result), "yellow"),
-        Line(unit_line(result), "dim"),
-        *unheard_lines(unheard),
-        Line(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", "dim"),
-    ]
-    return Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released)
+    if options.as_json:
+        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
+        return
+    console.print(RELEASED if result.released else SIMULATION, style="italic", soft_wrap=True)
+    console.print()
+    console.print(terminal_table(items_rows(result), result.terms.title or "Owners"))
+    if (gained := gain_line(result)) is not None:
+        console.print(gained, markup=False, soft_wrap=True)
+    for line in unlisted_lines(result):
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
+    console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
+    show_unheard(unheard)
+    console.print(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", style="dim")
 
 
 RANKED = "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
@@ -155,13 +162,21 @@ def recommend_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
-    from parley.tasks.ratings.recommender import Recommender, recommendations
+    from parley.tasks.ratings.recommendations import recommendations
+    from parley.tasks.ratings.recommender import Recommender
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
-    if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
+    if terms.task != "ratings" or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
     found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
-    content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}
-    rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]
-    shown = [Grid(rows), *lines([RANKED if item is None else None], "dim"), Line(INSIDE, "dim", folded=True)]
-    show(Sheet(content, shown, inside=True), as_json)
+    if as_json:
+        print_json(
+            {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True
+        )
+        return
+    console.print(
+        terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)])
+    )
+    if item is None:
+        console.print(RANKED, style="dim", soft_wrap=True)
+    console.print(INSIDE, style="dim")
