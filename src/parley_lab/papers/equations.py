@@ -151,15 +151,6 @@ def _zawacki() -> list[Equation]:
         ),
         Equation(
             "Z",
-            "Algorithm 2, line 6",
-            "z* is a sum over clients; dividing by K makes it K times too small",
-            "two clients of two rows each with moments 3 and 5: the sum",
-            printed=(3.0 + 5.0) / 2,
-            mended=3.0 + 5.0,
-            truth=8.0,
-        ),
-        Equation(
-            "Z",
             "(8.4)",
             "the second factor is [w; -1]",
             "two rows, w = (0.3, -0.2): first entry of the gradient",

@@ -40,7 +40,7 @@ PRINTED = (
     *pictures({"table 4": "symbols of the game"}),
     Printed(
         "table 5",
-        Outcome.COMES_OUT,
+        Outcome.DIFFERS,
         "against P's own descent alone, up to p = 0.2 within 0.3 points; beyond it gains fall faster, by up to 1.3; "
         "against the best that an owner has alone there is no gain to fit (-0.1 % without privacy)",
         "the gain as a quadratic of both players' p",
