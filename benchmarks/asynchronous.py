@@ -204,7 +204,7 @@ def psi_by(
     algorithm = rule(**usual | ({} if follows else {"follow": None}))
     exchange, begin = clocked(InProcess(parties), setup.schedule), algorithm.start(starting_point(setup), replicates)
     try:
-        return measured(agreements, run_asynchronously(algorithm, exchange, Asker.of(setup), begin).theta)
+        return measured(agreements, run_asynchronously(algorithm, exchange, Asker.from_setup(setup), begin).theta)
     except parley.errors.SettingError:
         return float("inf")
 

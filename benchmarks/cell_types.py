@@ -26,7 +26,7 @@ from unittest import mock
 import pyarrow as pa
 
 import parley
-from parley.audit.exact.cell_pool import BIG, ROWS
+from parley.audit.exact.cell_pool import COLUMN_ROWS, WHOLE_NOT_FLOAT
 from parley.data import table
 from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of
@@ -37,7 +37,18 @@ from parley_lab.cell_reading import Findings, Outcomes, Reader, search_cells
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from mutants import read_by_pandas  # type: ignore[import-not-found]
 
-NAMED = [str(BIG), str(BIG + 2), "1", "0", "2.5", "a", "2020-01-01", "12:00:00", "1 days 00:00:00", "b'x'"]
+NAMED = [
+    str(WHOLE_NOT_FLOAT),
+    str(WHOLE_NOT_FLOAT + 2),
+    "1",
+    "0",
+    "2.5",
+    "a",
+    "2020-01-01",
+    "12:00:00",
+    "1 days 00:00:00",
+    "b'x'",
+]
 
 
 def terms(**model: Any) -> parley.Terms:
@@ -45,7 +56,7 @@ def terms(**model: Any) -> parley.Terms:
         "model": {"kind": "linear-regression", "target": "y", "features": ["x"], **model},
         "learning": {"horizon": 2},
         "privacy": {"clip": 1.0},
-        "owners": [{"name": "a", "records": ROWS, "epsilon": 1.0}],
+        "owners": [{"name": "a", "records": COLUMN_ROWS, "epsilon": 1.0}],
     }
     return parley.Terms.from_dict(content)
 
@@ -106,7 +117,7 @@ def ratings(column: str) -> Callable[[Any], Any]:
         "model": {**model, **parts},
         "learning": {"horizon": 2},
         "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
-        "owners": [{"name": "a", "records": ROWS, "epsilon": 1.0}],
+        "owners": [{"name": "a", "records": COLUMN_ROWS, "epsilon": 1.0}],
     }
     agreed = parley.Terms.from_dict(content)
     preparation: RatingPreparation = rating_preparation(agreed.model)
@@ -133,7 +144,7 @@ def recordings(column: str) -> Callable[[Any], Any]:
         "model": {**model, "samples": 6, "bounds": {states[0]: [-5, 5], "z": [-5, 5]}},
         "learning": {"algorithm": "identification"},
         "privacy": {"mechanism": "gaussian", "delta": 1e-6},
-        "owners": [{"name": "a", "records": ROWS, "epsilon": 1.0}],
+        "owners": [{"name": "a", "records": COLUMN_ROWS, "epsilon": 1.0}],
     }
     agreed = parley.Terms.from_dict(content)
     preparation = task_of(agreed).preparation(agreed)[0]
@@ -142,14 +153,14 @@ def recordings(column: str) -> Callable[[Any], Any]:
         rows = opened.frame([*states, "z", which])
         if column == "state":
             found = [states[:, 0].tolist() for states, _ in preparation.recordings(rows, "a")]  # type: ignore[attr-defined]
-            return [found[row % 2][row // 2] for row in range(ROWS)]
+            return [found[row % 2][row // 2] for row in range(COLUMN_ROWS)]
         return table.groups(rows, which, "a", "its recording").tolist()
 
     return read
 
 
 def readers() -> list[Reader]:
-    named, classes = {"categories": {"x": NAMED}}, [*NAMED, "3", str(BIG + 4)]
+    named, classes = {"categories": {"x": NAMED}}, [*NAMED, "3", str(WHOLE_NOT_FLOAT + 4)]
     return [
         Reader("numbers", prepared()),
         Reader("numbers, gaps filled", prepared(missing="fill", bounds={"x": [-10, 10]})),
@@ -158,7 +169,10 @@ def readers() -> list[Reader]:
         Reader("names, merged", prepared(**named, merged=["x"], missing="fill", coding="one-hot")),
         Reader("dates", prepared(dates={"x": "%Y-%m-%d"}, missing="fill", bounds={"x": [0, 20000]})),
         Reader("target, a number", prepared(target="x", features=["y"])),
-        Reader("target, two classes", prepared(kind="linear-svm", target="x", features=["y"], positive=str(BIG))),
+        Reader(
+            "target, two classes",
+            prepared(kind="linear-svm", target="x", features=["y"], positive=str(WHOLE_NOT_FLOAT)),
+        ),
         Reader(
             "target, classes",
             prepared(kind="softmax-regression", target="x", features=["y"], categories={"x": classes}),

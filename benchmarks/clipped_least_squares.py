@@ -16,8 +16,8 @@ import numpy as np
 
 from parley.data import Design
 from parley.losses import RecordBound
+from parley.losses.loss import derivative_limit
 from parley.losses.objectives.linear_regression import FINE, ClippedLeastSquares, LinearRegression, best_fit
-from parley.losses.record_bound import derivative_limit
 from parley.validate import Floats
 
 

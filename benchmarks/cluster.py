@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 import parley
 from parley.data import cluster
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.protocol.queries import GradientQuery
 from parley.terms import Terms
 
@@ -72,7 +72,7 @@ def terms_of(rows: int) -> Terms:
 def floor(rows: int) -> tuple[float, float]:
     """(seconds, core-seconds) of one pass over as many numbers as a worker's pieces have, the best of several. Runs on
     a worker."""
-    numbers, block, found = np.ones(rows * READ), BLOCK * READ, []
+    numbers, block, found = np.ones(rows * READ), BLOCK_ROWS * READ, []
     for _ in range(ROUNDS):
         began, busy = time.perf_counter(), time.thread_time()
         for start in range(0, len(numbers), block):
@@ -90,7 +90,7 @@ def peak() -> float:
 
 def keep(share: float) -> None:
     """Let this worker keep pieces in this share of its memory."""
-    cluster.SHARE = share
+    cluster.KEPT_MEMORY_SHARE = share
 
 
 def reserved() -> int:
@@ -122,7 +122,7 @@ def timed(client: Any, work: Callable[[], object], times: int, clock: Callable[[
 def measure(client: Any, folder: Path, rows: int, memory: float) -> float:
     """Print what rounds on a table of so many rows take; core-seconds of one that reads it."""
     weighed = Weighed(client)
-    cluster.use(weighed)
+    cluster.use_cluster(weighed)
     client.run(keep, 0.0)
     began = time.perf_counter()
     agreement = parley.Owner("a", folder).prepare(terms_of(rows))
@@ -155,17 +155,17 @@ def measure(client: Any, folder: Path, rows: int, memory: float) -> float:
 
 def study(client: Any, replicates: int) -> None:
     """Print what a study takes on this machine alone and on the cluster, and whether its numbers are the same."""
-    rows, rng = 5 * BLOCK, np.random.default_rng(2)
+    rows, rng = 5 * BLOCK_ROWS, np.random.default_rng(2)
     table = pd.DataFrame(rng.uniform(-1, 1, (rows, COLUMNS)), columns=FEATURES).assign(y=rng.integers(0, 2, rows))
     terms = terms_of(rows).changed(model={"kind": "logistic-regression"}, learning={"horizon": 2})
     found = {}
     for name, there in (("alone", None), ("cluster", cluster.Cluster(client))):
-        cluster.use(there)
+        cluster.use_cluster(there)
         began = time.perf_counter()
         result = parley.train(terms, [parley.Owner("a", table)], replicates, seed=1, measure=False)
         found[name] = result.theta
         print(f"{replicates:,} replicates on {rows:,} rows, two rounds, {name}: {time.perf_counter() - began:.2f} s")
-    cluster.use(None)
+    cluster.use_cluster(None)
     print(f"  the same to the bit: {np.array_equal(found['alone'], found['cluster'])}")
 
 
@@ -193,7 +193,7 @@ def main() -> None:
         ):
             generate(Path(place), rows)
             took = measure(client, Path(place), rows, options.memory)
-            cluster.use(None)
+            cluster.use_cluster(None)
             if options.replicates and rows == options.rows[-1]:
                 study(client, options.replicates)
         if before is not None:

@@ -32,14 +32,14 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.audit.exact.enumeration import AnswerLaw, drawn_answers, every_draw, growing_draws, largest_step
-from parley.audit.exact.other_instructions import environments
+from parley.audit.agreement import environments
+from parley.audit.exact.enumeration import AnswerLaw, drawn_answers, every_draw, largest_step
 from parley.audit.exact.pair_search import aimed_at
 from parley.data import Design
 from parley.data.split import drawn
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import MinibatchQuery, Tables
-from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.queries.gradient import MinibatchQuestion
 from parley.protocol.setup import resolve
 from parley.validate import Floats
 
@@ -83,6 +83,11 @@ class Setting:
     spread: bool = False  # whether rows differ; else they are copies of one
     chain: bool = False  # draws that grow by one row, instead of all of them
     seed: int = 0
+
+
+def growing_draws(order: Any) -> Any:
+    """Draws of the first 0, 1, 2, ... rows of an order, for tables of which there are too many draws."""
+    return [np.sort(order[:m]) for m in range(len(order) + 1)], [(m, m + 1) for m in range(len(order))]
 
 
 def search(setting: Setting, folder: Path) -> float:

@@ -31,7 +31,7 @@ from parley.data.blocks import Remembered
 from parley.data.forest import Forest
 from parley.decisions.knowledge import baselines
 from parley.decisions.outlook.forecast import Forecast, forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
+from parley.decisions.outlook.remedies import compare_noise
 from parley.learning.study_grid import with_settings
 from parley.protocol import tree_folds
 from parley.validate import Floats

@@ -39,7 +39,7 @@ def random_game(owners: int) -> BudgetGame:
             unit_variance=lambda epsilon: 200 / epsilon**2,
         ),
         value=10 ** rng.uniform(1, 4, owners),
-        privacy_cost=PrivacyCosts.of(curves),
+        privacy_cost=PrivacyCosts.from_curves(curves),
     )
 
 

@@ -26,8 +26,7 @@ from common.ports import free_port
 
 import parley
 from parley.network.exchange.federation import Federation
-from parley.network.exchange.host_connections import RemoteHost
-from parley.network.exchange.host_messages import write_opening, write_share_bundle
+from parley.network.exchange.host_connections import RemoteHost, write_opening, write_share_bundle
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack, shape_of
 from parley.network.hosting import daemon as host_daemon
@@ -144,7 +143,7 @@ def message_bytes(terms: parley.Terms, numbers: int) -> None:
     """What one host receives and sends in a round, and to draw a noise."""
     noise = resolve(terms).part("a").training.series.mechanism
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(numbers))
-    bundles = pack(query, "a", noise, Shares.of(np.zeros(numbers, dtype=np.uint64), bytes(32), query.content))
+    bundles = pack(query, "a", noise, Shares.from_words(np.zeros(numbers, dtype=np.uint64), bytes(32), query.content))
     opening = Opening(terms.hash, 1, query.content, OWNERS, np.zeros(numbers, dtype=np.uint64), bytes(32))
     sent = [sum(map(len, (write_share_bundle(bundle),))) * len(OWNERS) for bundle in bundles]
     print(
@@ -213,7 +212,7 @@ def crowd(owners: int, rounds: int = 10) -> None:
         for number in range(1, rounds + 1):
             began = time.perf_counter()
             for owner, records in turn.records.items():
-                shares = Shares.of(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
+                shares = Shares.from_words(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
                 parts = [*shares.seeds, to_bytes(shares.last)]
                 pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
                 hosts.receive(

@@ -5,8 +5,8 @@ Five owners, each with its own noise (or one for all, `--hosts`), up to 2,000 ro
 rows, a sixth where a table is small; delta as `init` has it. Each kind is planned as `init` plans it (`--columns`,
 `--kind`), trained once, and tested on up to 10,000 rows that nobody had: log loss, or the mean square error over the
 target's variance. `planned` is what `init` took by itself. Without a sample (`--declared`) ranges are what somebody
-might know: from 0, where nothing is below, to the 99.9 % quantile, rounded up to one digit; a table's usual kind is
-then the one that was best most often on all other tables.
+might know: from 0, where nothing is below, to the 99.9 % quantile, rounded up to one digit. A table then gets boosted
+trees if enough is heard per column, else straight lines; how much is enough, all other tables say.
 
     python benchmarks/kinds.py [--tables loans,heart] [--epsilon 1] [--runs 5] [--first 0] [--declared] [--hosts]
                                [--jobs 2] [--json F]
@@ -31,7 +31,7 @@ from joblib import Parallel, delayed
 from outlook_of_tables import TABLES, Cut
 
 import parley
-from parley.decisions.from_files.column_choice import Tried
+from parley.decisions.from_files.column_choice import Tried, heard_per_column
 from parley.decisions.from_files.terms_from_files import Draft, draft_terms
 from parley.errors import ParleyError
 from parley.terms import Terms
@@ -121,6 +121,9 @@ def measured(name: str, epsilon: float, run: int, declared: bool, hosts: bool, f
             told["planned"] = best.tried[0].way.wanted
             told["tried"] = [{**each.to_json(), "held_back": _held_back(each)} for each in best.tried]
             known[told["planned"]] = best
+        else:
+            known["lines"] = split.drafted("lines", epsilon, declared, hosts)
+            told["heard"] = heard_per_column(known["lines"].terms)
         for way in DECLARED if declared else SAMPLED:
             try:
                 made = known.get(way) or split.drafted(way, epsilon, declared, hosts)
@@ -152,9 +155,12 @@ def lines(told: Sequence[dict[str, Any]]) -> list[str]:
         for key, rows in cells.items()
     }  # fmt: skip
     found, distances = list[str](), list[float]()
+    heard = {key: rows[0].get("heard") for key, rows in cells.items()}
     for (table, epsilon), costs in means.items():
-        rows, least = cells[table, epsilon], min(costs.values())
-        usual = _usual({key: cost for key, cost in means.items() if key[0] != table})
+        rows, least, usual = cells[table, epsilon], min(costs.values()), ""
+        if heard[table, epsilon] is not None:
+            others = [(heard[key] or 0.0, each) for key, each in means.items() if key[0] != table]
+            usual = "boosted" if heard[table, epsilon] >= threshold(others) else "lines"
         taken = [row.get("planned", usual) for row in rows]
         mean = float(np.mean([row["costs"].get(way, math.inf) for row, way in zip(rows, taken, strict=True)]))
         distances.append(mean / least - 1)
@@ -166,10 +172,16 @@ def lines(told: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
-def _usual(means: dict[tuple[str, float], dict[str, float]]) -> str:
-    """The kind that was best most often."""
-    best = Counter(min(costs, key=lambda way: costs[way]) for costs in means.values())
-    return best.most_common(1)[0][0] if best else "lines"
+def threshold(known: Sequence[tuple[float, dict[str, float]]]) -> float:
+    """From how much that is heard per column on boosted trees are to be taken, of (what is heard, costs): most cells
+    within 3 % of the best, then least lost."""
+    heard = sorted({each for each, _ in known})
+
+    def lost(least: float) -> tuple[int, float]:
+        behind = [costs["boosted" if here >= least else "lines"] / min(costs.values()) - 1 for here, costs in known]
+        return sum(each > 0.03 for each in behind), sum(min(each, 1.0) for each in behind)
+
+    return min((0.0, *(math.sqrt(a * b) for a, b in pairwise(heard)), math.inf), key=lost)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.ledger.chain import COLUMNS, PAD, row_hash
-from parley.owner.ledger.verification import Verification
+from parley.owner.ledger.opening import Verification
 from parley.protocol.queries import GradientQuery
 
 ROUNDS = 1000  # of each agreement

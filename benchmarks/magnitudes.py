@@ -28,7 +28,7 @@ from parley.data.encoding import OneHot
 from parley.errors import ParleyError
 from parley.owner.owner import Agreement
 from parley.privacy.mechanisms import SafeNoise
-from parley.privacy.mechanisms.mechanism import LOUDEST, Bounded
+from parley.privacy.mechanisms.mechanism import MAX_MAGNITUDE, Bounded
 from parley.protocol.queries import CorrectedQuery, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.validate import LARGEST, SMALLEST, Floats
 
@@ -351,7 +351,7 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
         pairs = []
         for bounded in answers(agreement, asked, part, rows, place, parameters):
             values = np.array([b.value for b in bounded])
-            unbounded += int((~(np.abs(values) <= LOUDEST)).sum())
+            unbounded += int((~(np.abs(values) <= MAX_MAGNITUDE)).sum())
             assert {b.sensitivity for b in bounded} == {mechanism.sensitivity}, "a sensitivity depends on a record"
             ratio = distances(values, mechanism.norm) / mechanism.sensitivity
             cases += VARIANTS * (VARIANTS - 1) // 2

@@ -26,7 +26,7 @@ import parley
 from parley.decisions.from_files.terms_from_files import draft_terms
 from parley.decisions.outlook.inside_view import inside_view
 from parley.errors import ParleyError
-from parley.learning.outcome.correction import said
+from parley.learning.outcome.correction import rows_with_trees
 from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.validate import Floats
@@ -138,7 +138,8 @@ def real_gain(terms: parley.Terms, owner: parley.Owner, model: parley.JointModel
     def saved(y: Floats | int) -> Floats:
         rows = preparation.design(frame.assign(y=y), owner.name)
         before, after = (
-            risk.record_losses(*said(risk, rows, each.theta, each.trees, columns)) for each in (alone, personal)
+            risk.record_losses(*rows_with_trees(risk, rows, each.theta, each.trees, columns))
+            for each in (alone, personal)
         )
         return np.asarray(before - after)
 

@@ -29,7 +29,7 @@ import parley
 from parley.decisions.from_files.terms_from_files import draft_terms
 from parley.decisions.outlook.inside_view import inside_view
 from parley.errors import ParleyError
-from parley.learning.outcome.correction import said
+from parley.learning.outcome.correction import rows_with_trees
 from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 
@@ -198,7 +198,8 @@ def _judged(
         risk, preparation = agreement.setup.risk, agreement.setup.preparation
         rows, columns = preparation.design(new, owner.name), preparation.unturned.design(new, owner.name).X
         costs = [
-            float(risk.record_losses(*said(risk, rows, theta, trees, columns)).mean()) * preparation.target_scale**2
+            float(risk.record_losses(*rows_with_trees(risk, rows, theta, trees, columns)).mean())
+            * preparation.target_scale**2
             for theta, trees in ((alone.theta, alone.trees), (personal.theta, personal.trees), (model.theta_, None))
         ]
         inside = inside_view(terms, owner, public=forecast).owner

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from parley.audit.exact.other_instructions import search_with_others
+from parley.audit.agreement import search_with_others
 from parley.audit.exact.pair_search import PairSearch, search_owner
 from parley.protocol.setup import resolve
 

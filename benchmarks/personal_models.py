@@ -45,7 +45,7 @@ from common.consortia import PUBLIC, Consortium, divided
 from common.figures import Key, Work, made, once, written
 
 import parley
-from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected, said
+from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected, rows_with_trees
 from parley.learning.outcome.personal import centres, compared, nothing, own_public_fit, plain_columns
 from parley.learning.outcome.ridge import Ridge
 from parley.report.terminal import console, progress_bar, terminal_table
@@ -174,7 +174,7 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
         for name, theta in (("joint", joint), ("pulled", pulled.theta), ("linear", linear.theta))
     }
     for name, model in (("alone", alone), ("personal", personal)):
-        raw = said(setup.risk, held_out, model.theta, model.trees, new_columns)
+        raw = rows_with_trees(setup.risk, held_out, model.theta, model.trees, new_columns)
         losses[name] = ridge.plain.record_losses(*raw)
     return losses, personal.chosen
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parley
-from parley.data.blocks import sum_afar
-from parley.data.design import BLOCK, Design
+from parley.data.blocks import sum_pieces
+from parley.data.design import BLOCK_ROWS, Design
 from parley.data.sources.columnar import buffer_size
-from parley.data.streamed import AT_ONCE
+from parley.data.streamed import BATCH_BLOCKS
 from parley.protocol.queries import GradientQuery, StatisticsQuery, Tables
 from parley.terms import Terms
 from parley.validate import Floats
@@ -73,7 +73,7 @@ def read(file: Path) -> Floats:
 def decode(file: Path) -> Floats:
     """The file's columns into nothing, with the settings of a pass."""
     with pq.ParquetFile(file, pre_buffer=False, buffer_size=buffer_size(COLUMNS + 1)) as source:
-        for _ in source.iter_batches(AT_ONCE * BLOCK, columns=[*FEATURES, "y"], use_threads=False):
+        for _ in source.iter_batches(BATCH_BLOCKS * BLOCK_ROWS, columns=[*FEATURES, "y"], use_threads=False):
             continue
     return NOTHING
 
@@ -101,7 +101,7 @@ def steps(folder: Path, rows: int) -> dict[str, Cost]:
     cores."""
     (folder / "one").mkdir()
     file = next((folder / "table").glob("*.parquet"))
-    batch = next(pq.ParquetFile(file).iter_batches(AT_ONCE * BLOCK))
+    batch = next(pq.ParquetFile(file).iter_batches(BATCH_BLOCKS * BLOCK_ROWS))
     pq.write_table(pa.Table.from_batches([batch]), folder / "one" / "part.parquet")
     agreements = {kind: parley.Owner("a", folder / "one").prepare(terms_of(kind, len(batch))) for kind in KINDS}
     prepare = agreements["gradient"].tables.train.prepare
@@ -113,7 +113,7 @@ def steps(folder: Path, rows: int) -> dict[str, Cost]:
             fresh = Design(design.X, design.y, design.weight)  # nothing remembered from the last time
             agreements[kind].part.training.question.bounded(question(kind, "t"), Tables(fresh, fresh))
 
-    found = {"preparation alone": timed(sum_afar, lambda _: prepare(batch, "a").y[:1], range(times))}
+    found = {"preparation alone": timed(sum_pieces, lambda _: prepare(batch, "a").y[:1], range(times))}
     found |= {f"{kind} alone": timed(answer, kind) for kind in KINDS}
     share = rows / (times * len(batch))
     return {name: (took * share, busy * share) for name, (took, busy) in found.items()}
@@ -158,8 +158,8 @@ def floors(table: Path) -> dict[str, Cost]:
     found = {"read by one core, cold": timed(lambda: [read(file) for file in files])}
     for name, work in (("read", read), ("decode", decode)):
         forget(table)
-        found[f"{name}, cold"] = timed(sum_afar, work, files)
-        found[f"{name}, cached"] = timed(sum_afar, work, files)
+        found[f"{name}, cold"] = timed(sum_pieces, work, files)
+        found[f"{name}, cached"] = timed(sum_pieces, work, files)
     return found
 
 

@@ -201,7 +201,7 @@ def read(path: Path, reader: str, work: str, rows: int, encoding: str | None) ->
     import parley
     from parley.data.holdout import parts_of
     from parley.data.sources import open_table
-    from parley.data.sources.text_file import TextFile
+    from parley.data.sources.held import TextFile
 
     class Held(TextFile):
         form = "csv"

@@ -21,6 +21,7 @@ WALL, PAPER, WING, INK = "#8a7f6d", "#f4efe6", "#e3ebf3", "#222222"
 SAYS = {
     "studio": "what people see",
     "cli": "what people type",
+    "workflows": "what a user does: one function each",
     LABORATORY: "the source documents again: the laboratory",
     "tasks": "whatever else owners do together",
     "demo": "a story to start with",

@@ -90,8 +90,8 @@ def gains(count: int) -> Picture:
     low, high = means - ends[0], means + ends[1]
     said = np.where(low > 0, "join", np.where(high < 0, "stay", "unsure"))
     found = [OwnerGain(*each) for each in zip(names(count), means, low, high, said, strict=True)]
-    title = f"Better for {(low > 0).sum()} of {count} owners"
-    return owner_gains(found, title, "test cost saved by joining", "lines: 90 % of what may come out")
+    title = f"{(low > 0).sum()} of {count} owners gain for sure"
+    return owner_gains(found, title, "test cost saved by joining", "lines: 90% intervals")
 
 
 def gains_came_out(count: int) -> Picture:
@@ -102,7 +102,7 @@ def gains_came_out(count: int) -> Picture:
     said = np.where(found[:, 0] > 0.005, "join", np.where(found[:, 2] < 0.005, "stay", "unsure"))
     made = [OwnerGain.of(*each) for each in zip(names(count), found, said, foreseen, strict=True)]
     title = f"Better off together: {(means > 0).sum()} of {count}"
-    return owner_gains(made, title, "error that joining saves, of the error alone", "lines: 90 %", shares=True)
+    return owner_gains(made, title, "error that joining saves, of the error alone", "lines: 90%", shares=True)
 
 
 def foreseen_gains(count: int) -> Picture:

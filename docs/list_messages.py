@@ -1,17 +1,19 @@
-"""List the sentences of the program that people can see: python docs/list_messages.py [--long]
+"""List the sentences of the program that people can see: python docs/list_messages.py [--long | --draw SEED]
 
 Errors that are raised, texts of options and commands, what `report/`, `workflows/` and the acceptance texts say, and
 the studio's pages. What a value is filled into shows as an ellipsis. The last line counts words per sentence as
-`count_words` does; `--long` lists sentences above 25 words alone.
+`count_words` does; `--long` lists sentences above 25 words alone. `--draw` draws 30 of them and 30 of the documents, to
+be judged by a reader who knows only the rules of style.
 """
 
 import ast
+import random
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from count_words import END, Measures, _words
+from count_words import END, GENERATED, ROOT, Measures, _words, pages, sentences
 
 SOURCE = Path(__file__).parents[1] / "src" / "parley"
 SPOKEN = ("report", "workflows", "studio", "cli", "demo")  # rooms in which every sentence is for people
@@ -63,8 +65,23 @@ def messages() -> Iterator[tuple[str, str]]:
                     yield str(page.relative_to(SOURCE)), sentence
 
 
+def drawn(seed: int, of_each: int = 30) -> list[tuple[str, str]]:
+    """(place, sentence) of so many messages and as many sentences of the documents, by chance."""
+    documents = [
+        (str(page.relative_to(ROOT)), sentence)
+        for page in pages()
+        for sentence in sentences(GENERATED.sub("", page.read_text(encoding="utf-8")))
+        if len(_words(sentence)) >= 4
+    ]
+    chance = random.Random(seed)  # noqa: S311
+    return chance.sample(list(messages()), of_each) + chance.sample(documents, of_each)
+
+
 def main(words: Sequence[str]) -> None:
     """Print them, and how long they are."""
+    if words[:1] == ["--draw"]:
+        print(*(f"{place}  {sentence}" for place, sentence in drawn(int(words[1]))), sep="\n")  # noqa: T201
+        return
     found = list(messages())
     for place, sentence in found:
         if "--long" not in words or len(_words(sentence)) > 25:

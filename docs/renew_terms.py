@@ -14,8 +14,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from parley.terms import Host, Learning, Model, OwnerTerms, Privacy
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS
 from parley.terms.keys import Section
-from parley.terms.sections import Aggregation
+from parley.terms.model import section_of
+from parley.terms.sections import Aggregation, privacy_section
 
 TERMS = Path(__file__).parent / "terms.md"
 SECTIONS: dict[str, type[Section]] = {
@@ -36,8 +38,20 @@ def keys(section: type[Section], above: str = "") -> dict[str, tuple[str, FieldI
     stand in its place."""
     found: dict[str, tuple[str, FieldInfo]] = {}
     hints = get_type_hints(section, include_extras=True)
-    for name, field in section.model_fields.items():
-        inner = [part for part in get_args(hints[name]) if isinstance(part, type) and issubclass(part, Section)]
+    fields = dict(section.model_fields)
+    if section is Model:  # with those that some kinds alone have
+        for kind in MODELS:
+            hints |= get_type_hints(section_of(kind), include_extras=True)
+            fields |= section_of(kind).model_fields
+    for mechanism in ALL_MECHANISMS if section is Privacy else ():
+        hints |= get_type_hints(privacy_section(mechanism), include_extras=True)
+        fields |= privacy_section(mechanism).model_fields
+    for name, field in fields.items():
+        inner = [
+            part
+            for part in (hints[name], *get_args(hints[name]))
+            if isinstance(part, type) and issubclass(part, Section)
+        ]
         if not inner:
             found[above + name] = in_words(hints[name]), field
         for part in inner:
@@ -78,8 +92,8 @@ def _limits(base: Any, said: dict[str, Any]) -> list[str]:
 
 def default(field: FieldInfo, written: str) -> str:
     """What leaving out a key means; where the schema says None, what the document says."""
-    if field.is_required():
-        return "required"
+    if field.is_required():  # of a file; some kinds fill it in (`Model.usual`), and the document says with what
+        return "required" if written in ("", "–") else written
     usual = field.default if field.default is not PydanticUndefined else field.default_factory()  # type: ignore[call-arg,misc]
     if usual is None:
         return written

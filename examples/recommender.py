@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.tasks.ratings.recommendations import recommendations
+from parley.tasks.ratings.recommender import recommendations
 
 # %% tags=["parameters"]
 READERS = {"brook": 80, "meadow": 300, "county": 4000}

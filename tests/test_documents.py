@@ -56,14 +56,14 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
     "forecast.md": [
         ("replicates=100, jobs=2", "replicates=2"),
         ("[1000, 10_000]", "[50, 100]"),
-        ("differences terms.toml", "differences asking.toml"),
+        ("heterogeneity terms.toml", "heterogeneity asking.toml"),
     ],
     "from_files.md": [
         (
             "--public public.csv --epsilon 1 --delta 1e-6 --yes",
             "--public public.csv --epsilon 1 --delta 1e-6 --yes --columns lines",
         ),
-        ("--report", "--anyway --report"),  # so few rows that nobody is expected to gain
+        ("--report", "--force --report"),  # so few rows that nobody is expected to gain
         ("20_000", "2_000"),
         ("--replicates 20", "--replicates 2"),
     ],
@@ -84,7 +84,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("records = 40000", "records = 60"),
         ("horizon = 20", "horizon = 2"),
         ("replicates=5", "replicates=1"),
-        ("--save items.json", "--save items.json --anyway"),
+        ("--save items.json", "--save items.json --force"),
         ("--owner north/owner.toml", "--owner north/owner.toml --yes"),
         ("--user 4711", "--user 4"),
     ],
@@ -275,7 +275,7 @@ def of_forecast():
     for seed, (name, rows) in enumerate({"bank_a": 300, "bank_b": 200}.items(), start=7):  # a table has one ledger
         parley.data.synthetic_lending(rows, seed=seed).to_csv(f"earlier_{name}.csv", index=False)
     Path("once.toml").write_text(once.replace('data = "', 'data = "earlier_'), encoding="utf-8")
-    released = typed("train", "once.toml", "--ledgers", "released", "--lifetime", 3, "--anyway", "--json")
+    released = typed("train", "once.toml", "--ledgers", "released", "--lifetime", 3, "--force", "--json")
     assert released.code == 0, released.said
     Path("released.json").write_text(released.out, encoding="utf-8")
     return {"terms": terms, "market": parley.data.synthetic_lending(250, seed=1)}

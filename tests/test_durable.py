@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,13 +24,18 @@ ROOM = 200  # bytes that the disk takes of a file
 
 @contextmanager
 def full_disk():
-    """Files of this process cannot grow beyond so many bytes: a write stops in the middle, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """Files of this process cannot grow beyond so many bytes: a write stops in the middle, as on a full disk.
+
+    Except of bytecode, which is not written: cut off, it would break every later import of the module.
+    """
+    before, kept = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = kept
 
 
 def drawn():

@@ -14,7 +14,15 @@ import parley
 from parley.errors import AbortedRound, GuaranteeError, TermsError
 from parley.privacy.accounting.shared_calibration import Span, Spans, bits_delta, shared_law
 from parley.privacy.mechanisms import Bounded
-from parley.privacy.mechanisms.shared_noise import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
+from parley.privacy.mechanisms.shared_noise import (
+    LADDER_LENGTH,
+    MAX_DISTANCE,
+    MAX_EXPONENT,
+    SMOOTHERS,
+    Recipe,
+    draw_plainly,
+    make_recipe,
+)
 from parley.privacy.sharing.ring import Shares, expand
 
 DIGITS = Context(prec=60)
@@ -77,9 +85,9 @@ def test_the_smoothed_law_is_the_discrete_gaussian_but_for_the_ripple(exponent: 
 
 
 def test_no_recipe_is_further_from_its_law_than_the_accounting_says() -> None:
-    for law, exponent in itertools.product(("laplace", "gaussian"), (3, 4, 7, 20, MOST)):
+    for law, exponent in itertools.product(("laplace", "gaussian"), (3, 4, 7, 20, MAX_EXPONENT)):
         recipe = make_recipe(law, exponent)
-        assert recipe.distance <= DISTANCE
+        assert recipe.distance <= MAX_DISTANCE
         assert recipe.reach < 2**62
 
 
@@ -115,7 +123,7 @@ def test_neighbouring_sums_are_as_close_as_was_promised(law: str) -> None:
     """The exact hockey-stick divergence between the noise and the noise moved as far as one person moves a sum; half
     the noise fails."""
     epsilon, delta = Fraction(1, 2), Fraction(1, 10**5)
-    found = shared_law(law, epsilon, delta, 1, 1, Spans.of([Span(1000, 2e-3, 1.0, 1.0)]))
+    found = shared_law(law, epsilon, delta, 1, 1, Spans.from_spans([Span(1000, 2e-3, 1.0, 1.0)]))
     pmf = laplace_pmf(found.recipe) if law == "laplace" else gaussian_pmf(found.recipe)
 
     def divergence(shift: int) -> float:
@@ -138,7 +146,12 @@ def test_no_pair_of_answers_moves_the_encoded_sum_further_than_the_noise_covers(
     ):
         sensitivity, extent = 2 * scale / records, scale
         found = shared_law(
-            law, Fraction(1), Fraction(1, 10**6), 10, size, Spans.of([Span(records, sensitivity, extent, scale)])
+            law,
+            Fraction(1),
+            Fraction(1, 10**6),
+            10,
+            size,
+            Spans.from_spans([Span(records, sensitivity, extent, scale)]),
         )
         noise = found.over(records, sensitivity)
         for _ in range(50):
@@ -156,27 +169,28 @@ def test_no_pair_of_answers_moves_the_encoded_sum_further_than_the_noise_covers(
 
 def test_records_with_several_owners_move_the_sum_as_often() -> None:
     one, three = (
-        shared_law("laplace", Fraction(1), Fraction(0), 1, 4, Spans.of([Span(100, 0.02, 1.0, 1.0)]), k) for k in (1, 3)
+        shared_law("laplace", Fraction(1), Fraction(0), 1, 4, Spans.from_spans([Span(100, 0.02, 1.0, 1.0)]), k)
+        for k in (1, 3)
     )
     ratio = (three.recipe.scale / three.units) / (one.recipe.scale / one.units)
     assert ratio == pytest.approx(3, rel=0.01)
 
 
 def test_bits_are_paid_from_delta() -> None:
-    assert bits_delta(Fraction(1), 10**6) == pytest.approx(float((1 + math.e) * DISTANCE * 10**6), rel=1e-6)
+    assert bits_delta(Fraction(1), 10**6) == pytest.approx(float((1 + math.e) * MAX_DISTANCE * 10**6), rel=1e-6)
     with pytest.raises(TermsError, match=r"privacy\.delta: expected at least"):
         assert parley.protocol.setup.resolve(_terms(delta=1e-16, epsilon=(1.0, 2.0))).parts
 
 
 def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
     words, key, content = np.arange(5, dtype=np.uint64), b"k" * 32, "ab" * 32
-    shares = Shares.of(words, key, content)
+    shares = Shares.from_words(words, key, content)
     assert np.array_equal(expand(shares.seeds[0], 5) + expand(shares.seeds[1], 5) + shares.last, words)
-    assert np.array_equal(Shares.again(shares.record, words, key, content).last, shares.last)
-    assert not np.array_equal(Shares.of(words, key, content).last, shares.last)  # a nonce of its own
+    assert np.array_equal(Shares.from_record(shares.record, words, key, content).last, shares.last)
+    assert not np.array_equal(Shares.from_words(words, key, content).last, shares.last)  # a nonce of its own
     for changed in ((words + np.uint64(1), key, content), (words, b"l" * 32, content), (words, key, "ac" * 32)):
-        with pytest.raises(AbortedRound, match="this round is aborted"):
-            Shares.again(shares.record, *changed)
+        with pytest.raises(AbortedRound, match="This round is aborted"):
+            Shares.from_record(shares.record, *changed)
     kept = shares.record.tobytes()
     assert len(kept) == 64  # a nonce and a tag: neither seeds nor the third share
     assert not any(seed in kept for seed in shares.seeds)
@@ -293,6 +307,6 @@ def test_hosts_are_part_of_what_is_agreed_and_older_terms_keep_their_hash() -> N
 
 def test_ladder_reaches_where_thresholds_end() -> None:
     recipe = make_recipe("gaussian", 8)
-    assert len(recipe.ladder) == LADDER
+    assert len(recipe.ladder) == LADDER_LENGTH
     assert recipe.ladder[-1] == 1
-    assert 2 * norm.sf(LADDER / 10) < 2.0**-62
+    assert 2 * norm.sf(LADDER_LENGTH / 10) < 2.0**-62

@@ -16,7 +16,7 @@ import premises
 import pytest
 from kernels import INSTRUCTIONS, environment, several_kernels
 
-from parley.audit.exact.other_instructions import kernel_setting, plain_loops
+from parley.audit.agreement import kernel_setting, plain_loops
 
 ROOT = Path(__file__).parents[1]
 # Files written on another machine; closed forms and bounds to the last digits; linear algebra that is pinned, compared,

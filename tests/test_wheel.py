@@ -253,7 +253,7 @@ def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(e
     assert simulated.returncode == 0, simulated.stderr
     assert json.loads(simulated.stdout)["released"] is False
     released = parley(
-        "train", "terms.toml", "--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--anyway", "--json"
+        "train", "terms.toml", "--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--force", "--json"
     )
     assert released.returncode == 0, released.stderr
     content = json.loads(released.stdout)

@@ -2,6 +2,9 @@
 
 Checks, noise, debits, messages, and what a learner believes follow from what one owner's answer is and how far a person
 can move it.
+
+In the package: terms/catalogue.py, terms/algorithms.py, protocol/queries/__init__.py,
+protocol/queries/mean.py (new), learning/algorithms/catalogue.py, learning/algorithms/constant_model.py (new)
 """
 
 import numpy as np

@@ -2,6 +2,8 @@
 
 A mechanism is noise of a known law; its series says how it is calibrated for all answers of an agreement and what k of
 them cost. Rounding is post-processing, so everything that is proved for Laplace noise holds.
+
+In the package: terms/catalogue.py, privacy/accounting/series.py, privacy/mechanisms/rounded_laplace.py (new)
 """
 
 from typing import Any

@@ -2,6 +2,8 @@
 
 Rows come in one fixed order. What a cell is read as hangs on it and on its column's declared type alone; a digest tells
 a ledger which table it is; and rows of a table that changed since are refused.
+
+In the package: data/sources/catalogue.py, data/sources/sqlite_table.py (new)
 """
 
 import hashlib

@@ -1,6 +1,9 @@
 """Add a task: the share of records whose target lies above a public threshold. Nothing is predicted; owners only count.
 
 A task says how tables are prepared, what is asked and how it runs; acceptance, ledgers, hosts and messages follow.
+
+In the package: terms/catalogue.py, tasks/shares/__init__.py (new), tasks/shares/terms.py (new),
+tasks/shares/task.py (new)
 """
 
 from typing import ClassVar
@@ -8,11 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 import parley
+from parley.data import fit_preparation
 from parley.learning.algorithms.algorithm import Algorithm, State
-from parley.learning.asking import ask_here
+from parley.learning.deployed import ask_here
+from parley.losses import Objective
 from parley.privacy.mechanisms import Extent
 from parley.protocol.queries import Query, Question
-from parley.protocol.task import Task, register
+from parley.protocol.task import register
+from parley.tasks.records import BoundedRecords
 from parley.terms import catalogue
 from parley.terms.rules import OneRelease, register_rules
 
@@ -53,10 +59,24 @@ class Share(Algorithm):
         return State(2, combined)
 
 
-class Shares(Task):
+class OneShare(Objective):
+    def parameters(self, preparation):
+        return 1
+
+
+class Shares(BoundedRecords):
     name = "shares"
-    instead = "learning.algorithm: these terms count records; parley.train runs them"
+    refusal = "learning.algorithm: these terms count records; parley.train runs them"
     questions: ClassVar = {"share": ShareQuestion}
+
+    def preparation(self, terms, example=None, redraw=None):
+        return fit_preparation(terms, example, redraw)
+
+    def objective(self, model):
+        return OneShare()
+
+    def purpose(self, agreement):
+        return [f"No model: the share of records whose target lies above {THRESHOLD:g}."]
 
     def algorithm(self, setup):
         return Share.make(setup)
@@ -67,7 +87,7 @@ class Shares(Task):
         return asked.final.theta[..., 0]
 
 
-catalogue.TASKS["shares"] = catalogue.TaskFacts(home="", algorithm="share")
+catalogue.TASKS["shares"] = catalogue.TaskFacts(home=__name__, algorithm="share")
 register_rules("share", ShareRules(), task="shares")
 register(Shares())
 

@@ -3,6 +3,9 @@
 Its rules say which keys of the terms it reads and what they must hold. The algorithm says what a round asks and what
 becomes of the combined answer. What it remembers are named arrays; a checkpoint keeps them, and since the update is
 linear in the answers, the exact forecast works unchanged.
+
+In the package: terms/catalogue.py, terms/algorithms.py, learning/algorithms/catalogue.py,
+learning/algorithms/heavy_ball.py (new)
 """
 
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 A loss is three formulas of the raw prediction theta.x and the target, and what privacy needs to know of them: how large
 the derivative and the curvature can be. An objective composes it with tables; clipping, sensitivity, optimum, local
 updates, forecast and deployment follow.
+
+In the package: terms/catalogue.py, losses/__init__.py, losses/objectives/huber_regression.py (new)
 """
 
 from dataclasses import dataclass

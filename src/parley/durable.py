@@ -2,8 +2,11 @@
 ones; and which places are none of them, but addresses of object stores."""
 
 import errno
+import fcntl
 import os
 import re
+import secrets
+import shutil
 import stat
 import threading
 from collections.abc import Iterator
@@ -13,9 +16,9 @@ from typing import IO
 
 from parley.errors import DiskError, SettingError, StateFolderError
 
-PRIVATE = 0o600  # for its owner alone
-USUAL = 0o666  # less what the account takes away (umask)
-TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
+PRIVATE_MODE = 0o600  # for its owner alone
+DEFAULT_MODE = 0o666  # less what the account takes away (umask)
+TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
 
 _SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
@@ -56,19 +59,19 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 yield file
             return
         mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
-        with _replaced(place, USUAL if mode is None else mode, lasting=True) as file:
+        with _replaced(place, DEFAULT_MODE if mode is None else mode, lasting=True) as file:
             yield file
         if mode is not None:
             place.chmod(mode)  # whatever the account takes away from new files
 
 
-def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
+def replace_text(path: Path, text: str, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
     crash may lose it)."""
     replace_bytes(path, text.encode(), mode, lasting)
 
 
-def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
+def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """The same of bytes."""
     with explained(path), _replaced(path, mode, lasting) as file:
         file.write(content)
@@ -98,7 +101,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
+def create(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the
     disk after, or (a `DiskError`) not there."""
     with explained(path), _created(path, mode, lasting) as file:
@@ -139,9 +142,11 @@ def disk_error(path: Path, error: OSError) -> DiskError:
     """What went wrong with a file, and what to do."""
     full = disk_is_full(error)
     reason = "the disk is full" if full else error.strerror or type(error).__name__
-    told = DiskError(f"{path}: cannot be written ({reason}){'; make room and repeat the command' if full else ''}")
-    told.errno, told.strerror, told.filename = error.errno, reason, str(path)
-    return told
+    failure = DiskError(
+        f"{path}: cannot be written ({reason}){'; free some space and run the command again' if full else ''}"
+    )
+    failure.errno, failure.strerror, failure.filename = error.errno, reason, str(path)
+    return failure
 
 
 def create_once(path: Path, content: bytes) -> bytes:
@@ -178,10 +183,12 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
     must be `lasting`.
     """
     folder = _state_root()
-    if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
-        raise StateFolderError(
-            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
-        )
+    if (
+        lasting
+        and not os.environ.get("PARLEY_STATE")
+        and any(folder.is_relative_to(place) for place in TEMPORARY_FOLDERS)
+    ):
+        raise StateFolderError(f"{folder}: is in a temporary folder and would be lost with it; {_SET_STATE}")
     for part in ("", *parts):
         folder /= part
         try:
@@ -198,7 +205,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
 def _state_root() -> Path:
     named = os.environ.get("PARLEY_STATE", "")
     if named and not Path(named).is_absolute():
-        raise StateFolderError(f"PARLEY_STATE is {named!r}; expected an absolute path")
+        raise StateFolderError(f"PARLEY_STATE is {named!r}; set it to an absolute path")
     if named:
         return Path(named)
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -249,7 +256,7 @@ def no_room(beside: Path, size: int = 1 << 20) -> str | None:
     """Why this many bytes could not be written beside a file now; None if they could."""
     trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
     try:
-        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
         try:
             os.posix_fallocate(descriptor, 0, size)
         finally:
@@ -260,15 +267,117 @@ def no_room(beside: Path, size: int = 1 << 20) -> str | None:
     return None
 
 
+def require_store(folder: Path | None) -> None:
+    """Refuse a folder of runs that could not be written to, before any work is done."""
+    if folder is None:
+        return
+    above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise SettingError(f"--track {folder}: is a file, or lies where this account may not write; expected a folder")
+
+
 def require_folder(file: Path | None) -> None:
     """Refuse an output file that could not be written, before any work is done."""
     if file is None:
         return
     folder, there = file.resolve().parent, file.exists()
     if not folder.is_dir():
-        raise SettingError(f"{file}: its folder does not exist; make it first")
+        raise SettingError(f"{file}: its folder does not exist; create it first")
     if file.is_dir():
-        raise SettingError(f"{file}: is a folder; expected the name of a file")
+        raise SettingError(f"{file}: is a folder; give the name of a file")
     plain = not there or file.is_file()  # which is replaced, not written to
     if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
-        raise SettingError(f"{file}: this account may not write there; choose another place")
+        raise SettingError(f"{file}: this account may not write there; choose another folder")
+
+
+UNFINISHED = ".parley-unfinished"
+
+
+@contextmanager
+def unfinished_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder beside `folder`, for this account and process alone; gone afterwards unless it was renamed.
+
+    What processes left beside it that were killed is removed before, whatever it was to become.
+    """
+    fresh = folder.with_name(f".{folder.name}{UNFINISHED}")
+    remove_abandoned(folder.parent)
+    with explained(fresh):
+        fresh.mkdir(mode=0o700, exist_ok=True)
+        descriptor = _opened(fresh)
+    try:
+        _lock(descriptor, fresh)
+        with explained(fresh):
+            _require_own(descriptor, fresh)
+            _empty(fresh)
+        try:
+            yield fresh
+        finally:
+            if _is(descriptor, fresh):
+                shutil.rmtree(fresh)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def sorting_folder(beside: Path) -> Iterator[str]:
+    """Where a database may put rows that it sorts: a folder as above, beside this file or folder; nowhere ("") where
+    nothing may be written there."""
+    place = beside.absolute()
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        yield ""
+        return
+    with unfinished_folder(place.with_name(f"{place.name}.{secrets.token_hex(4)}")) as fresh:
+        yield str(fresh)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what processes of this account left in the folder that did not come to their end."""
+    for left in folder.glob(f".*{UNFINISHED}"):
+        with suppress(OSError):  # a link, gone by now, of another account, or held by a process that is at it
+            descriptor = _opened(left)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _is(descriptor, left):
+                        shutil.rmtree(left)
+            finally:
+                os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _lock(descriptor: int, fresh: Path) -> None:
+    """Hold the folder until the process ends, however it ends; refuse one that another process holds or held just
+    now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SettingError(f"{fresh}: another snapshot is being written there; wait until it is done") from None
+    if not _is(descriptor, fresh):
+        raise SettingError(f"{fresh}: another snapshot just finished there; run the command again")
+
+
+def _require_own(descriptor: int, fresh: Path) -> None:
+    """Refuse a folder that another account made, who could change what is put there; nobody else enters this one."""
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another folder")
+    os.fchmod(descriptor, 0o700)
+
+
+def _empty(folder: Path) -> None:
+    """Remove all that lies in the folder."""
+    for left in folder.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+
+
+def _is(descriptor: int, path: Path) -> bool:
+    """Whether the path leads to what was opened."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False

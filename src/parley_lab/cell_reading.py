@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.audit.exact.cell_pool import FORMS, ROWS, TYPES, UNWRITABLE, Form
+from parley.audit.exact.cell_pool import COLUMN_ROWS, FORMS, TYPES, UNWRITABLE, Form
 from parley.data.cells import Schema
 from parley.data.sources import TableSource, open_table
 from parley.errors import DataError
@@ -40,7 +40,7 @@ class Reader:
         """Whether anything but the changed row reads differently."""
         if self.summed:
             return int(sum(((before - after) + (after - before)).values())) > 2
-        others = [row for row in range(ROWS) if row != place]
+        others = [row for row in range(COLUMN_ROWS) if row != place]
         if self.related:
             return any((before[i] == before[j]) != (after[i] == after[j]) for i in others for j in others)
         return len(before) != len(after) or any(repr(before[row]) != repr(after[row]) for row in others)
@@ -103,7 +103,7 @@ def search_cells(
             base = read(cells, kind)
             also(base, kind, found)
             for change in changes:
-                alone = read([change] * ROWS, kind)
+                alone = read([change] * COLUMN_ROWS, kind)
                 for place in places:
                     now = read([*cells[:place], change, *cells[place + 1 :]], kind)
                     also(now, kind, found)

@@ -18,7 +18,7 @@ from parley.privacy.mechanisms import Exponential, Gaussian, Geometric, GridGeom
 
 ONE, DELTA = Fraction(1), 1e-5
 SHARED = {
-    law: shared_law(law, ONE, delta, 1, 1, Spans.of([Span(100, 0.01, 1.0, 1.0)])).over(100, 0.01)
+    law: shared_law(law, ONE, delta, 1, 1, Spans.from_spans([Span(100, 0.01, 1.0, 1.0)])).over(100, 0.01)
     for law, delta in (("laplace", Fraction(0)), ("gaussian", Fraction(str(DELTA))))
 }
 # mechanism, two neighbouring values, delta, and less than 200,000 draws proved with any of three seeds
@@ -84,7 +84,7 @@ def test_chunks_change_neither_memory_nor_meaning(monkeypatch):
         sizes.append(size)
         return value + rng.laplace(size=(size, *value.shape))
 
-    monkeypatch.setattr("parley.audit.distinguishing.CHUNK", 3000)
+    monkeypatch.setattr("parley.audit.distinguishing.NUMBERS_PER_CHUNK", 3000)
     assert 0.7 < parley.audit.lower_bound(counted, [0.0, 0.0], [1.0, 0.0], 10_000, seed=1) <= 1
     assert max(sizes) == 1500
     assert sum(sizes) == 40_000

@@ -65,7 +65,7 @@ def test_the_search_is_the_same_every_time_and_says_when_nothing_moves():
     assert one.b.equals(two.b)
     flat = CanarySearch(setup, "a")
     flat.__dict__["_candidates"] = [{"x0": 0.0, "x1": 0.0, "x2": 0.0, "y": 0.0}] * 2
-    with pytest.raises(TermsError, match="no row was found"):
+    with pytest.raises(TermsError, match="no row changes"):
         flat.neighbours()
 
 

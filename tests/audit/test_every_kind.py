@@ -11,17 +11,16 @@ from mutants import half_the_noise
 from samples import make_terms, regression_table
 
 from parley.audit.agreement import audit_terms
-from parley.audit.attacker import Rates, epsilon_by_size
+from parley.audit.attacker import Rates, RunTables, epsilon_by_size
 from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
 from parley.audit.exact.trial import StageQuestions
-from parley.audit.run_tables import RunTables
-from parley.audit.runs import FEWEST, audit_owner
-from parley.cli.audit import agreements_in
+from parley.audit.runs import LEAST_RUNS, audit_owner
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.setup import resolve
 from parley.report.words.audit import learned, owner_rows
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, NOISES, RESPONSE_MECHANISMS, TASKS
+from parley.workflows.audit import agreements_in
 
 TORCH = find_spec("torch") is not None
 # (epsilon, runs) at which half of the noise is told from all of it: of pure noise few runs prove large numbers
@@ -54,7 +53,7 @@ def test_whole_runs_of_every_kind_are_attacked(case):
     terms = AUDITED[case]
     stages = range(len(list(resolve(terms).plans("a"))))
     for stage in stages:
-        verdict = audit_owner(terms, "a", FEWEST, seed=1, stage=stage)
+        verdict = audit_owner(terms, "a", LEAST_RUNS, seed=1, stage=stage)
         assert verdict.holds
         assert not verdict.noise_repeats
 
@@ -97,7 +96,7 @@ def test_the_bound_by_the_size_of_the_noise_covers_the_truth():
 
     def bound(apart):
         pilot, counted = ((rng.normal(0, 1, 4000), rng.normal(apart, 1, 4000)) for _ in range(2))
-        return epsilon_by_size(Rates.of(pilot, counted, 0.9), series, 1.0, 1e-6)
+        return epsilon_by_size(Rates.from_runs(pilot, counted, 0.9), series, 1.0, 1e-6)
 
     assert sum(bound(shift) > 1 for _ in range(200)) <= 20 + 3 * 18**0.5
     assert all(bound(2 * shift) > 1 for _ in range(20))
@@ -117,20 +116,20 @@ def test_what_is_asked_before_learning_is_audited_and_the_power_is_said(tmp_path
     differs = make_terms(40, 40).changed(
         model={"public": str(tmp_path / "public.csv")}, privacy={"difference_epsilon": 0.5}
     )
-    first, last = (audit_terms(each, FEWEST, seed=1) for each in agreements_in(differs))
+    first, last = (audit_terms(each, LEAST_RUNS, seed=1) for each in agreements_in(differs))
     audit = replace(last, before=(first,))
     assert [each.verdicts[0].claimed_epsilon for each in (first, last)] == [0.5, 0.5]
     assert audit.holds
     assert audit.to_json()["before"][0]["holds"]
-    assert any("unseen" in sentence for sentence in learned(audit))
+    assert any("unnoticed" in sentence for sentence in learned(audit))
 
 
 def test_a_score_has_a_line_and_as_many_runs_as_take_a_minute_are_found(monkeypatch):
-    monkeypatch.setattr("parley.audit.runs.SECONDS", 0.2)
-    monkeypatch.setattr("parley.audit.runs.MOST", 400)
+    monkeypatch.setattr("parley.audit.runs.USUAL_SECONDS", 0.2)
+    monkeypatch.setattr("parley.audit.runs.MAX_RUNS", 400)
     audit = audit_terms(AUDITED["score"].changed(learning={"horizon": 1}), None, seed=1)
-    assert FEWEST <= audit.verdicts[0].runs <= 400
-    assert [row[0] for row in owner_rows(audit)] == ["owner", "a", "a, its score"]
+    assert LEAST_RUNS <= audit.verdicts[0].runs <= 400
+    assert [row[0] for row in owner_rows(audit)] == ["owner", "a", "a (score)"]
 
 
 @pytest.mark.parametrize("refitted", [2, 0])
@@ -140,5 +139,5 @@ def test_trees_that_a_public_sample_grew_are_audited(tmp_path, refitted):
     sample = str(tmp_path / "public.csv")
     terms = make_terms(40, learning__horizon=1, model__columns="trees", model__public=sample, model__radius=None)
     terms = terms.changed(model={"trees": trees})
-    assert audit_owner(terms, "a", FEWEST, seed=1).holds
+    assert audit_owner(terms, "a", LEAST_RUNS, seed=1).holds
     assert PairSearch(resolve(terms), "a").climb(20, 1).holds

@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 import parley
+from parley.audit.attacker import AuditedOwner
 from parley.audit.planted import Guesses, audit_one_run, flipped, guessed, one_run_bound, plant
-from parley.audit.run_tables import AuditedOwner
 from parley.errors import SettingError, TermsError
 
 WIDE = {"model__features": [f"x{place}" for place in range(200)], "learning__algorithm": "gradient-descent"}
@@ -119,11 +119,11 @@ def test_the_bound_has_power_and_drawn_coins_agree():
     for _ in range(200):
         coins = flipped(2000, rng)
         said = np.where(rng.random(2000) < odds(1.0), coins, -coins)
-        found.append(Guesses.of(coins, said.astype(float)).bound(0.0, 0.99))
+        found.append(Guesses.from_scores(coins, said.astype(float)).bound(0.0, 0.99))
     assert np.mean(np.array(found) > 1) <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 200)
     assert np.median(found) > 0.8
     halved = np.where(rng.random(2000) < odds(2.0), coins, -coins)
-    assert Guesses.of(coins, halved.astype(float)).bound(0.0, 0.99) > 1
+    assert Guesses.from_scores(coins, halved.astype(float)).bound(0.0, 0.99) > 1
 
 
 def test_what_is_no_count_is_refused():

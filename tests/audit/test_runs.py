@@ -7,8 +7,8 @@ from mutants import MUTANTS
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 import parley
+from parley.audit.attacker import few_owners
 from parley.audit.canary import compressed
-from parley.audit.run_tables import few_owners
 from parley.audit.runs import RunAudit, audit_owner
 from parley.data import Design
 from parley.errors import SettingError

@@ -95,7 +95,7 @@ def test_acceptance_says_how_often_and_what_is_seen_beside(folder):
     words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     assert "What leaves: 2 answers" in words
     assert "at most 2 times" in words
-    assert "When its answers come the learner sees, and no part of this promise is about that." in words
+    assert "The learner sees when your answers arrive; the promise does not cover that." in words
 
 
 def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
@@ -125,4 +125,4 @@ def test_a_forecast_takes_speeds_and_training_weighs_the_terms_at_them(folder):
     silent, usual = cost("--speeds", "b=0"), cost()
     assert silent != usual
     page = " ".join(run("train", terms, "--seed", 1, "--speeds", "b=0").output.split())
-    assert f"By the public sample: expected test cost together {number(silent, 5)};" in page
+    assert f"By the public sample: expected test cost of the joint model: {number(silent, 5)}." in page

@@ -21,9 +21,9 @@ def folder(tmp_path, monkeypatch):
 def test_an_audit_is_printed_drawn_and_written(folder):
     run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "4", *WRITTEN)
     assert run.code == 0
-    assert "No attack was found to learn more than is claimed." in run.out
-    assert "search over pairs of tables" in run.out
-    assert "Searched for worse" in (folder / "a.html").read_text(encoding="utf-8")
+    assert "No attack learned more than is claimed." in run.out
+    assert "search for pairs" in run.out
+    assert "Is there a worse pair" in (folder / "a.html").read_text(encoding="utf-8")
     assert "<svg" in (folder / "a.html").read_text(encoding="utf-8")
     assert (folder / "a.png").stat().st_size > 10_000
 
@@ -47,7 +47,7 @@ def test_a_broken_promise_ends_with_another_exit_code(folder):
     with half_the_noise():
         run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
-    assert "Broken: answers of a, b tell more than is claimed." in run.out
+    assert "Broken: answers of a, b reveal more than is claimed." in run.out
 
 
 def test_mistakes_are_a_sentence(folder):
@@ -70,7 +70,7 @@ def test_an_owner_audits_a_model_with_its_own_rows(model):
     few = ("--models", "8", "--seed", "1")
     run = typed("audit", "model.json", "--terms", "own.toml", *few, "--report", "a.html", "--plot", "a.svg")
     assert run.code == 0
-    assert "own eyes" in run.out
+    assert "Keep them on the owner's own machine" in " ".join(run.out.split())
     assert "signature" in (model / "a.html").read_text(encoding="utf-8")
     drawn = (model / "a.svg").read_text(encoding="utf-8")  # letters are drawn, the words are beside them
     assert f"For a alone. {INSIDE}" in drawn
@@ -93,7 +93,7 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         (("own.toml", "--largest", "500"), "expected a model to audit"),
         (("nothing.json", "--terms", "own.toml"), "no such file"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
-        (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),
+        (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained under other terms"),
     ):
         run = typed("audit", *words)
         assert run.code == 2
@@ -123,10 +123,10 @@ def test_what_liars_can_do_is_printed(folder):
     run = typed("audit", "terms.toml", "--poison", "--report", "p.html")
     assert run.code == 0
     page = (folder / "p.html").read_text(encoding="utf-8")
-    assert "Undetectable" in page
+    assert "Some lies cannot be detected" in page
     assert "mean (agreed)" in page
     assert "mean (agreed)" in run.out
-    assert "Undetectable" in run.out
+    assert "Some lies cannot be detected" in run.out
     content = json.loads(typed("audit", "terms.toml", "--poison", "--json").out)
     assert content["inside"] is False
     assert {"mean", "median", "trimmed-mean", "geometric-median"} == {rule["rule"] for rule in content["rules"]}

@@ -135,14 +135,14 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
         (
             ["compose", "gaussian:multiplier=0.03,count=29,sampling=0.002", "-d", "5e-10", "--method", "pld", "--json"],
-            "does not reach",
+            "delta = 5e-10: too small for the loss grid",
         ),
-        (["compose", "laplace:epsilon=1e9,count=1e302", "-d", "0.1", "--json"], "more than 1e18 releases"),
-        (["calibrate", "laplace", "-e", "1", "--rounds", f"1{'0' * 400}"], "more than 1e18 releases"),
+        (["compose", "laplace:epsilon=1e9,count=1e302", "-d", "0.1", "--json"], "at most 1e18 releases"),
+        (["calibrate", "laplace", "-e", "1", "--rounds", f"1{'0' * 400}"], "at most 1e18 releases"),
         (["calibrate", "laplace", "-e", "1e-9", "--sensitivity", "1e305", "--json"], "noise scale = inf"),
         (["curve", "--alpha", "1.9", "--scale", "1e-190", "--json"], "scale = 1e-190"),
-        (["curve", "--alpha", "2", "--scale", "1e-9", "--json"], "hides nothing"),
-        (["curve", "--alpha", "2", "--compositions", "100000000000", "--json"], "too many"),
+        (["curve", "--alpha", "2", "--scale", "1e-9", "--json"], "too little noise to hide anything"),
+        (["curve", "--alpha", "2", "--compositions", "100000000000", "--json"], "does not fit a loss grid"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, message):

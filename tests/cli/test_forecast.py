@@ -42,7 +42,7 @@ def test_a_plan_is_shown_printed_as_json_and_written_as_terms_that_train(folder)
     options = ("forecast", folder / "terms.toml", "--pilot", folder / "pilot.csv", "--plan")
     shown = invoke(*options, "--write", folder / "better.toml")
     assert shown.exit_code == 0, shown.output
-    assert "The same budgets, spent otherwise" in shown.output
+    assert "Other ways to spend the same budgets" in shown.output
     content = json.loads(invoke(*options, "--json").stdout)
     better = load_terms(folder / "better.toml")
     assert better.hash == content["plan"]["terms_hash"]
@@ -78,8 +78,8 @@ def test_kinds_of_noise_stand_side_by_side(folder):
         assert found[0][kind]["relative_fitness"] == pytest.approx(found[1][kind]["relative_fitness"], rel=0.1)
     asked = ("forecast", folder / "two.toml", "--pilot", folder / "pilot.csv", "--plan", "--details")
     shown = " ".join(invoke(*asked).output.split())
-    assert "noise drawn elsewhere" in shown
-    assert "If three hosts can be found" in shown
+    assert "with each kind of noise" in shown
+    assert "With three hosts and one noise for all" in shown
     assert "Expected test cost" in shown
 
 

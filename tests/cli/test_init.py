@@ -13,13 +13,15 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.init import _drafted, _pinned
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
 from parley.protocol.setup import resolve
+from parley.report.terminal import Terminal
 from parley.terms import write_terms
 from parley.terms.catalogue import MODELS, kinds_from_files
+from parley.workflows.draft import draft_to_learn_by, pinned_beside
+from parley.workflows.person import Nobody
 
 # planted in private rows alone: a name, a range's ends, a person
 SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")
@@ -81,7 +83,7 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
         "train",
         files / "terms.toml",
         *ledgers,
-        "--anyway",  # so few rows
+        "--force",  # so few rows
         "--save",
         files / "model.json",
         "--report",
@@ -112,14 +114,14 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
 def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     """And that the same command again costs nothing."""
     ledgers = ("--ledgers", files / "books", "--lifetime", 1, "--lifetime-delta", 1e-6, "--other-books", "a test")
-    train = invoke("train", files / "terms.toml", *ledgers, "--anyway", "--save", files / "again.json")
+    train = invoke("train", files / "terms.toml", *ledgers, "--force", "--save", files / "again.json")
     again = invoke("train", files / "terms.toml", *ledgers, "--save", files / "again.json")
-    assert "Done: the same model again" in " ".join(again.output.split())
+    assert "Done: this is the same model again" in " ".join(again.output.split())
     said = " ".join(train.output.split())
     assert "Done: the model is released" in said
     assert "again.json" in said[said.index("Written:") :]
     assert "south.ledger" in said[said.index("Written:") :]
-    assert "left of its table's lifetime 0" in said
+    assert "lifetime budget left 0" in said
     assert "parley score" in said[said.index("Next:") :]
 
 
@@ -146,13 +148,13 @@ def test_numbers_that_hang_on_the_machine_are_pinned_beside_the_terms(files, wri
     assert (files / "terms.preparation.json").exists() is (terms.model.whitening is not None)
     assert (terms.model.preparation_sha256 is not None) is (terms.model.whitening is not None)
     plain = terms.changed(model={"whitening": "public", "preparation": None, "preparation_sha256": None})
-    made, path = _pinned(Draft(plain, ()), files / "turned.toml")
+    made, path = pinned_beside(Draft(plain, ()), files / "turned.toml")
     assert path == files / "turned.preparation.json"
     write_terms(made.terms, files / "turned.toml")
     again = parley.load_terms(files / "turned.toml")
     assert again.hash == made.terms.hash != plain.hash
     np.testing.assert_array_equal(resolve(again).preparation.rotation, resolve(plain).preparation.rotation)
-    assert _pinned(Draft(terms.changed(model={"whitening": None}), ()), files / "none.toml")[1] is None
+    assert pinned_beside(Draft(terms.changed(model={"whitening": None}), ()), files / "none.toml")[1] is None
 
 
 def test_pin_writes_terms_that_pin(files, written):
@@ -213,6 +215,8 @@ def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
         "diseased",
         "--features",
         "age,income,job,smoker",
+        "--columns",
+        "lines",
         "--delta",
         0,
         "--yes",
@@ -241,7 +245,7 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert re.search(
         r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said
     )
-    assert "parley scales" in run.stderr
+    assert "parley column-stats" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
 
 
@@ -275,7 +279,7 @@ def test_four_hospitals_with_missing_cells_left_in(tmp_path):
 
 def test_people_are_asked_what_only_they_know(files, tmp_path):
     """Epsilon, delta, who is who, who hosts, whether cells are missing; here no plan is needed to see it."""
-    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml", "--anyway")
+    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml", "--force")
     answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\nn\n" + "\n" * 4  # no range of any column
     run = invoke("init", *tables(files), *options, input=answers)
     assert run.exit_code == 0, (run.output, run.exception)
@@ -294,17 +298,17 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
     for answer in ("", "0,2e5"):
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
         if answer:
-            model = _drafted(tables(files), wishes, quiet=False, anyway=False).terms.model
+            model = draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False).terms.model
             assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
             continue
-        with pytest.raises(SettingError, match=r"these hold: income\. Say it .* No terms were written"):
-            _drafted(tables(files), wishes, quiet=False, anyway=False)
+        with pytest.raises(SettingError, match=r"these hold: income\. Declare .* No terms were written"):
+            draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):
         with pytest.raises(SettingError, match="No terms were written") as refused:
-            _drafted(tables(files), replace(wishes, epsilon=epsilon), quiet=True, anyway=False)
-        assert ("--anyway writes them" in str(refused.value)) == helps
+            draft_to_learn_by(tables(files), replace(wishes, epsilon=epsilon), Nobody(), asks=False, anyway=False)
+        assert ("--force writes them" in str(refused.value)) == helps
     with pytest.raises(SettingError, match=r"written$"):
-        _drafted(tables(files), replace(wishes, epsilon=0.005), quiet=True, anyway=True)
+        draft_to_learn_by(tables(files), replace(wishes, epsilon=0.005), Nobody(), asks=False, anyway=True)
 
 
 @pytest.mark.parametrize("names", ["diseased", "healthy,diseased,other", "diseased,diseased"])

@@ -102,9 +102,9 @@ FREE = ("budget", "reproduce", "certs")  # groups that read no private table at 
 # The words that make each command print something private, after `parley`.
 PRIVATE = {
     "forecast": ("forecast", "public.toml", "--inside", "a.csv", "--owner", "a"),
-    "scales": ("scales", "asking.toml", "--seed", "1"),
+    "column-stats": ("column-stats", "asking.toml", "--seed", "1"),
     "count": ("count", "counting.toml", "--seed", "1"),
-    "differences": ("differences", "differing.toml", "--seed", "1"),
+    "heterogeneity": ("heterogeneity", "differing.toml", "--seed", "1"),
     "train": ("train", "terms.toml", "--seed", "1"),
     "predict": ("predict", "model.json", "a.csv", "--out", "predicted.csv"),
     "recommend": ("recommend", "items.json", "ratings.toml", "--owner", "north", "--user", "user 0-1"),
@@ -210,7 +210,7 @@ def test_what_may_leave_says_that_it_is_not_inside(desk, monkeypatch):
     monkeypatch.chdir(desk)
     books = ("--ledgers", "books", "--lifetime", "1", "--other-books", "home has books, too")
     for words in (
-        ("train", "terms.toml", *books, "--anyway"),
+        ("train", "terms.toml", *books, "--force"),
         ("forecast", "public.toml"),
         ("owner", "ledger", "home/owner.toml"),
         ("owner", "inbox", "home/owner.toml"),
@@ -219,14 +219,16 @@ def test_what_may_leave_says_that_it_is_not_inside(desk, monkeypatch):
         done = typed(*words, "--json")
         assert done.code == 0, done
         assert json.loads(done.out)["inside"] is False
-    assert INSIDE not in typed("train", "terms.toml", *books, "--anyway").said
+    assert INSIDE not in typed("train", "terms.toml", *books, "--force").said
 
 
 def test_what_a_simulation_leaves_on_the_disk_says_it_too(desk, monkeypatch):
     monkeypatch.chdir(desk)
     assert typed("train", "terms.toml", "--seed", "1", "--report", "page.html").code == 0
     assert INSIDE in (desk / "page.html").read_text(encoding="utf-8")
-    assert typed("differences", "differing.toml", "--seed", "1", "--save", "apart.json").code == 0
+    assert typed("heterogeneity", "differing.toml", "--seed", "1", "--save", "apart.json").code == 0
     assert json.loads((desk / "apart.json").read_text())["inside"] is True
-    with pytest.raises(DataError, match="stays inside"):  # else it would come out of a plan as if it were public
+    with pytest.raises(
+        DataError, match="computed this from private rows, so it must stay inside"
+    ):  # else it would come out of a plan as if it were public
         Heterogeneity.load(desk / "apart.json")

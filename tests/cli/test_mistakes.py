@@ -96,7 +96,7 @@ def desk(tmp_path_factory):
         digest = hashlib.sha256(Path("public.csv").read_bytes()).hexdigest()
         for name, text in (variants() | {"terms": TERMS}).items():
             Path(f"{name}.toml").write_text(text.replace("SHA", digest))
-        trained = typed("train", "terms.toml", "--ledgers", "books", *LIFE, "--save", "model.json", "--anyway")
+        trained = typed("train", "terms.toml", "--ledgers", "books", *LIFE, "--save", "model.json", "--force")
         assert trained.code == 0, trained
         opened = typed("owner", "init", "home", "--name", "north", "--table", "north.csv", *LIFE)
         assert opened.code == 0, opened
@@ -110,11 +110,17 @@ MISTAKES = {
     "a table that is not there": (("init", "nort.csv", *INIT[2:]), "no such file"),
     "a spreadsheet": (("init", "sheet.xlsx", *INIT[2:]), "csv"),
     "an empty table": (("init", "empty.csv", *INIT[2:], "--kind", "softmax-regression"), "empty.csv"),
-    "a table of names alone": (("init", "names.csv", *INIT[2:], "--kind", "softmax-regression"), "at least one row"),
+    "a table of names alone": (
+        ("init", "names.csv", *INIT[2:], "--kind", "softmax-regression"),
+        "no rows below its header",
+    ),
     "a column twice": (("init", "again.csv", *INIT[2:]), "more than once"),
     "a private table as the public sample": ((*INIT, "--public", "south.csv"), "nobody's private rows"),
     "a public sample that is not there": ((*INIT, "--public", "publik.csv"), "no such file"),
-    "terms over a table": ((*PUBLIC[:6], "--public", "public.csv", "--write", "north.csv"), "a file of their own"),
+    "terms over a table": (
+        (*PUBLIC[:6], "--public", "public.csv", "--write", "north.csv"),
+        "is also read as a table; name another file for the terms",
+    ),
     "terms into no folder": ((*PUBLIC[:6], "--public", "public.csv", "--write", "none/new.toml"), "folder"),
     "terms onto a folder": ((*PUBLIC[:6], "--public", "public.csv", "--write", "books"), "folder"),
     "terms that are not there": (("train", "term.toml"), "cannot be read"),
@@ -154,7 +160,7 @@ MISTAKES = {
     ),
     "settings that are not there": (("owner", "accept", "terms.toml", "--owner", "owner.toml", "--yes"), "owner.toml"),
     "addresses that are not there": (
-        ("learner", "run", "terms.toml", "--owners", "addresses.toml", "--anyway"),
+        ("learner", "run", "terms.toml", "--owners", "addresses.toml", "--force"),
         "addresses.toml",
     ),
     # the wrong number
@@ -175,19 +181,22 @@ MISTAKES = {
     "a key that is none": (("train", "typo.toml"), "horizon"),
     "TOML that is none": (("plan", "bad.toml"), "bad.toml"),
     "no hosts for one noise": (("train", "hostless.toml"), "hosts"),
-    "other rows than promised": (("train", "more.toml", "--ledgers", "new", *LIFE, "--anyway"), "the table has 400"),
-    "swapped tables": (("train", "swapped.toml", "--ledgers", "new", *LIFE, "--anyway"), "the table has 300"),
-    "one table for two": (("train", "twice.toml", "--ledgers", "new", *LIFE, "--anyway"), "one and the same table"),
-    "a column that one lacks": (("train", "lacking.toml", "--ledgers", "new", *LIFE, "--anyway"), "'age' is missing"),
-    "a target of text": (("train", "text.toml", "--ledgers", "new", *LIFE, "--anyway"), "classifier"),
-    "a table that went away": (("train", "lost.toml", "--ledgers", "new", *LIFE, "--anyway"), "no such file"),
-    "no table at all": (("train", "nodata.toml", "--ledgers", "new", *LIFE, "--anyway"), "owners.south.data"),
+    "other rows than promised": (("train", "more.toml", "--ledgers", "new", *LIFE, "--force"), "the table has 400"),
+    "swapped tables": (("train", "swapped.toml", "--ledgers", "new", *LIFE, "--force"), "the table has 300"),
+    "one table for two": (("train", "twice.toml", "--ledgers", "new", *LIFE, "--force"), "the same table"),
+    "a column that one lacks": (("train", "lacking.toml", "--ledgers", "new", *LIFE, "--force"), "'age' is missing"),
+    "a target of text": (("train", "text.toml", "--ledgers", "new", *LIFE, "--force"), "classifier"),
+    "a table that went away": (("train", "lost.toml", "--ledgers", "new", *LIFE, "--force"), "no such file"),
+    "no table at all": (("train", "nodata.toml", "--ledgers", "new", *LIFE, "--force"), "owners.south.data"),
     "another public sample": (("forecast", "pinned.toml"), "SHA-256"),
     "no public sample there": (("forecast", "sampleless.toml"), "publik.csv"),
-    "scales that were not asked for": (("scales", "terms.toml"), "scale_epsilon"),
-    "learning before the scales": (("train", "asking.toml", "--ledgers", "new", *LIFE, "--anyway"), "parley scales"),
-    "scales that nobody could read": (("scales", "faint.toml", "--ledgers", "new", *LIFE), "Nobody was asked"),
-    "scales for terms that need a sample": (("scales", "walking.toml", "--ledgers", "new", *LIFE), "start"),
+    "scales that were not asked for": (("column-stats", "terms.toml"), "scale_epsilon"),
+    "learning before the scales": (
+        ("train", "asking.toml", "--ledgers", "new", *LIFE, "--force"),
+        "parley column-stats",
+    ),
+    "scales that nobody could read": (("column-stats", "faint.toml", "--ledgers", "new", *LIFE), "Nobody was asked"),
+    "scales for terms that need a sample": (("column-stats", "walking.toml", "--ledgers", "new", *LIFE), "start"),
     "users of a model without any": (
         ("recommend", "model.json", "terms.toml", "--owner", "north", "--user", "1"),
         None,
@@ -207,10 +216,10 @@ MISTAKES = {
     "a negative lifetime": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "-1", *LIFE[2:]), "--lifetime"),
     "a file for the ledgers": (("train", "terms.toml", "--ledgers", "north.csv", *LIFE), "folder"),
     "ledgers under a file": (
-        ("train", "otherwise.toml", "--ledgers", "north.csv/books", *LIFE, "--anyway"),
+        ("train", "otherwise.toml", "--ledgers", "north.csv/books", *LIFE, "--force"),
         "north.csv",
     ),
-    "a ledger that is spent": (("train", "otherwise.toml", "--ledgers", "books", "--anyway"), "lifetime"),
+    "a ledger that is spent": (("train", "otherwise.toml", "--ledgers", "books", "--force"), "lifetime"),
     "another lifetime for a ledger": (
         ("train", "terms.toml", "--ledgers", "books", "--lifetime", "9", *LIFE[2:]),
         "lifetime",
@@ -254,7 +263,7 @@ def test_a_ledger_of_another_table_is_refused(desk, monkeypatch, tmp_path):
     try:
         table.iloc[::-1].to_csv("north.csv", index=False)
         before = on_disk(desk / "books")
-        done = typed("train", "terms.toml", "--ledgers", "books", "--anyway")
+        done = typed("train", "terms.toml", "--ledgers", "books", "--force")
         assert done.code == 2
         assert "table" in done.said
         assert on_disk(desk / "books") == before

@@ -109,8 +109,8 @@ def test_with_one_noise_the_table_says_where_each_owner_stands(folder):
     run = CliRunner().invoke(app, [*options, "--write", str(folder / "agreed.toml"), *drawn])
     assert run.exit_code == 0, run.output
     words = " ".join(run.output.split())
-    assert "where each owner stands" in words
-    assert "For the least test cost" in words
+    assert "what each owner accepts" in words
+    assert "the test cost is lowest" in words
     assert all((folder / name).stat().st_size > 10_000 for name in ("s.png", "o.png"))
     agreed = parley.load_terms(folder / "agreed.toml")
     assert agreed.noise.summed
@@ -124,7 +124,7 @@ def test_mistakes_are_sentences(folder):
     (folder / "poor.toml").write_text(TERMS.replace("value = 1.0\n", ""))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml")])
     assert "owners.shy: value missing" in str(run.exception)
-    assert "joining pays from" in " ".join(run.output.split())
+    assert "Joining pays for an owner if" in " ".join(run.output.split())
     options = ("--value", "1", "--privacy-cost", "9")
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml"), *options])
     assert run.exit_code == 0
@@ -137,7 +137,7 @@ def test_mistakes_are_sentences(folder):
     (folder / "dear.toml").write_text(TERMS.replace("weight = 0.0", "weight = 1000.0"))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--write", str(folder / "x.toml")])
     assert "nobody joins" in str(run.exception)
-    assert "In the best company" in run.output
+    assert "In its best coalition" in run.output
     assert not (folder / "x.toml").exists()
 
 
@@ -148,9 +148,9 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
     (folder / "dear.toml").write_text(dear)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml")])
     words = " ".join(run.output.split())
-    assert words.startswith("Nobody joins: there is no coalition in which every member does better than alone.")
-    assert "In the best company, each with the budget it likes best" in words
-    assert "parley negotiate TERMS --target PSI" in words
+    assert words.startswith("Nobody joins: no coalition exists in which every member does better than alone.")
+    assert "In its best coalition, with the budget it prefers" in words
+    assert "parley negotiate TERMS --target 0.01" in words
     content = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--json"]).stdout)
     found = {wish["name"]: wish for wish in content["wishes"]}
     assert set(found) == {"a", "b", "shy"}
@@ -159,7 +159,7 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
         assert wish["worth"] <= wish["most"] * (1 + 1e-9)
         assert f"{wish['name']} " in words
     assert found["a"]["most"] > 0
-    assert "its privacy may not cost it more than that" in words or "Nearest to joining" in words
+    assert "whose privacy cost must stay below that" in words or "is nearest to joining" in words
     joined = json.loads(
         CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--json"]).stdout
     )

@@ -13,8 +13,8 @@ from parley.decisions.from_files.odd_columns import odd_columns
 from parley.decisions.from_files.terms_from_files import owner_names
 from parley.errors import SettingError
 from parley.protocol.task import task_named
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.run import require_learnable
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 
 def households(rows, seed, where):
@@ -57,13 +57,13 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
     lines = begun.err[begun.err.index("Next:") :].splitlines()[1:]
     commands = [shlex.split(line, comments=True) for line in lines]
     assert [words[:2] for words in commands] == [
-        ["parley", name] for name in ("scales", "plan", "train", "train", "score")
+        ["parley", name] for name in ("column-stats", "plan", "forecast", "forecast", "train", "train", "score")
     ]
     said = []
     for _, *words in commands:
         done = typed(*words)
         if "not worth a budget" in done.err:  # each has rows enough
-            done = typed(*words, "--anyway")
+            done = typed(*words, "--force")
         assert done.code == 0, (words, done)
         said.append(done)
     assert "address: a column of names" in said[0].err
@@ -85,11 +85,11 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     table = households(3000, 3, "Mill").astype({"people": object})
     table.loc[41, "people"] = "?"
     table.to_csv("mill.csv", index=False)
-    words = ("init", "mill.csv", *INIT[3:], "--features", "people,heating", "--write", "mill.toml", "--anyway")
+    words = ("init", "mill.csv", *INIT[3:], "--features", "people,heating", "--write", "mill.toml", "--force")
     assert typed(*words).code == 0
     before = on_disk(tmp_path)
-    books = ("--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--anyway")
-    done = typed("scales", "mill.toml", *books)
+    books = ("--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--force")
+    done = typed("column-stats", "mill.toml", *books)
     assert done.code == 2
     assert "column 'people', row 42" in done.said
     assert "nobody was asked" in done.said
@@ -100,7 +100,7 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     assert [each.about for each in warning] == ["model.categories.people"]
     table.loc[41, "people"] = None
     table.to_csv("mill.csv", index=False)
-    assert typed("scales", "mill.toml", "--seed", "1").code == 0
+    assert typed("column-stats", "mill.toml", "--seed", "1").code == 0
 
 
 def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here):
@@ -120,7 +120,7 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
     ("changes", "hint"),
     [
         ({"privacy": {"scale_epsilon": 1e-4}}, "none of which could be read"),
-        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--anyway asks all the same"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--force asks all the same"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},
@@ -169,19 +169,19 @@ def test_owners_keep_their_letters(tmp_path):
 
 
 def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
-    """Refused short of --anyway, by `init` already; a simulation says it and goes on. Comments of the terms stay in
+    """Refused short of --force, by `init` already; a simulation says it and goes on. Comments of the terms stay in
     what follows."""
     faint = (*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml")
     told = typed(*faint)
     assert told.code == 2
     assert "Nobody has said what these hold: address, people, heating, solar, remarks, used." in told.said
     assert not (here / "faint.toml").exists()
-    assert typed(*faint, "--anyway").code == 0
-    refused = typed("scales", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")
+    assert typed(*faint, "--force").code == 0
+    refused = typed("column-stats", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")
     assert refused.code == 2
     assert "Nobody was asked" in refused.said
     assert not (here / "faint").exists()
-    done = typed("scales", "faint.toml", "--seed", "1", "--write", "guessed.toml")
+    done = typed("column-stats", "faint.toml", "--seed", "1", "--write", "guessed.toml")
     assert done.code == 0, done
     assert done.said.index("A bin is read from") < done.said.index("column")
     assert "# Of 2 private files" in (here / "guessed.toml").read_text()

@@ -133,16 +133,16 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
     first, said = accept(home, "first")
     assert "The table is a snapshot of sqlite:" in said
     assert "id counts as public" in said
-    assert "Who is in the result of the query, and so the number of rows, counts as public too" in said
+    assert "Which people the query returns, and so the number of rows, counts as public too" in said
     release(home, first, rounds=2)
     assert books(home)["reserved"]["epsilon"] == 1.0
 
     loans(home / "bank.db", seed=1)
     snapshot(home, "april")
-    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+    with pytest.raises(SettingError, match="A table has one lifetime budget"):
         run("owner", "init", home / "b", "--name", "b", "--table", home / "april", "--lifetime", 2)
     move_table(home, "march", "april")
-    with pytest.raises(LedgerError, match="put that one back"):
+    with pytest.raises(LedgerError, match="Put the first one back"):
         release(home, first)
     second, _ = accept(home, "second", epsilon=0.75, horizon=5)
     release(home, second, rounds=5)
@@ -162,24 +162,24 @@ def test_no_fresh_lifetime_however_the_query_is_written_and_whatever_became_of_t
     def init():
         return run("owner", "init", home / "b", "--name", "b", "--table", home / "april", "--lifetime", 2)
 
-    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+    with pytest.raises(SettingError, match="A table has one lifetime budget"):
         init()
     manifest = home / "march" / "parley-snapshot.json"
     whole = manifest.read_text()
     manifest.write_text("{}")
-    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+    with pytest.raises(SettingError, match="A table has one lifetime budget"):
         init()
     manifest.write_text(whole)
     (home / "march").rename(home / "march-old")
-    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+    with pytest.raises(SettingError, match="A table has one lifetime budget"):
         init()
     settings = home / "a" / "owner.toml"
     kept = [line for line in settings.read_text().splitlines(True) if not line.startswith("origin")]
     settings.write_text("".join(kept))  # as an earlier version wrote it
-    with pytest.raises(SettingError, match="its table cannot be looked at, so nobody can tell"):
+    with pytest.raises(SettingError, match="its table cannot be read, so nobody can tell"):
         init()
     (home / "march-old").rename(home / "march")
-    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+    with pytest.raises(SettingError, match="A table has one lifetime budget"):
         init()
     assert not (home / "b").exists()
 
@@ -199,7 +199,7 @@ def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
     snapshot(home, "march")
     run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
     (home / "march" / "part-000000.parquet").rename(home / "march" / "part-000001.parquet")
-    with pytest.raises(ParleyError, match="its files are not those that"):
+    with pytest.raises(ParleyError, match="its files are not those listed"):
         accept(home, "first")
 
 
@@ -247,7 +247,7 @@ def test_a_snapshot_with_one_more_column_has_no_budget_of_its_own(home):
     file = home / "again.toml"
     file.write_text(toml_terms(horizon=3, names="a", epsilon=1.0))
     command = ["owner", "accept", file, "--owner", far / "owner.toml", "--yes"]
-    with pytest.raises(OtherBooksError, match=r"a/a\.ledger is a ledger for the same table as a's: ε = 1"):
+    with pytest.raises(OtherBooksError, match=r"a/a\.ledger is a ledger for the same table as a's\. It reserved ε = 1"):
         run(*command)
     assert run("owner", "ledger", far / "owner.toml", "--json").stdout.count('"terms"') == 0
     run(*command, "--other-books", "the first ledger was of a test")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 
-USELESS, MISNAMED = "Worse than always predicting the mean", "hold none of the names that are told apart in 'job'"
+USELESS, MISNAMED = "worse than always predicting the mean", "hold none of the names listed for 'job'"
 
 
 @pytest.fixture(scope="module")

@@ -90,10 +90,10 @@ def test_what_nobody_gains_by_is_refused_before_anything_is_spent(folder, needle
     assert found.together == foreseen.worth.together
     refused = release(needless)
     assert isinstance(refused.exception, BelowBaselineError)
-    assert "joining is worth it for no group of these owners" in str(refused.exception)
-    assert "--anyway" in str(refused.exception)
+    assert "no group of these owners gains by joining" in str(refused.exception)
+    assert "--force" in str(refused.exception)
     assert not (folder / "books").exists()
-    let = release(needless, "--anyway", "--json")
+    let = release(needless, "--force", "--json")
     assert let.exit_code == 0, let.output
     assert not json.loads(let.stdout)["repeated"]
 
@@ -114,13 +114,13 @@ def end_of(ledger):
 
 
 def test_a_repetition_is_free_and_says_so(folder, needless):
-    assert "Spent: a ε = 4" in release(needless, "--anyway").output
+    assert "Spent: a ε = 4" in release(needless, "--force").output
     before = end_of(folder / "books" / "a.ledger")
-    again = release(needless)  # without --anyway: nothing is asked of what was paid for
+    again = release(needless)  # without --force: nothing is asked of what was paid for
     assert again.exit_code == 0, again.output
     words = " ".join(again.output.split())
-    assert "Nothing new was spent: all answers were stored ones. Spent before: a ε = 4" in words
-    assert "the same model again" in words
+    assert "Nothing new was spent, because all answers were already stored. Spent before: a ε = 4" in words
+    assert "this is the same model again" in words
     assert json.loads(release(needless, "--json").stdout)["repeated"]
     assert end_of(folder / "books" / "a.ledger") == before
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_forecast_passes_with_a_line_and_a_simulation_is_not_aske
     unknown = written(folder, "unknown.toml", "radius = 5.0", {"a": LARGE, "b": LARGE}, 0.5)
     done = release(unknown)
     assert done.exit_code == 0, done.output
-    assert "Not forecast, so whether anybody gains by it is not known" in done.output + done.stderr
+    assert "There is no forecast, so it is not known whether any owner gains" in done.output + done.stderr
     assert invoke("train", needless, "--seed", 1, "--json").exit_code == 0
 
 
@@ -155,7 +155,7 @@ def test_a_release_tells_what_its_check_said_also_without_a_public_sample(folder
     for seed, name in enumerate("abcdef"):
         regression_table(40, seed=seed).to_csv(folder / f"{name}.csv", index=False)
     terms = written(folder, "ranges.toml", RANGES, dict.fromkeys("abcdef", 40), 9.0)
-    done = release(terms, "--differences", 0, "--json")
+    done = release(terms, "--heterogeneity", 0, "--json")
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     expected = forecast(load_terms(terms), differences=Heterogeneity.stated(0.0)).outlook.to_json()
@@ -228,10 +228,10 @@ def test_a_simulation_far_above_its_forecast_says_so(folder):
     simulated = ("train", folder / "far.toml", "--seed", 1, "--replicates", 8)
     page = folder / "run.html"
     said = json.loads(invoke(*simulated, "--json", "--report", page).stdout)["said"]
-    assert any("Far above its forecast: " in line for line in said)
-    assert "Far above its forecast: " in page.read_text(encoding="utf-8")
+    assert any("far above its forecast of " in line for line in said)
+    assert "far above its forecast of " in page.read_text(encoding="utf-8")
     foreseen = forecast(load_terms(folder / "far.toml")).relative_fitness
     shown = " ".join(invoke(*simulated).output.split())
     assert f"({number(foreseen.low)} to {number(foreseen.high)})" in shown
     public.to_csv(folder / "public.csv", index=False)
-    assert "Far above" not in invoke(*simulated).output
+    assert "far above" not in invoke(*simulated).output

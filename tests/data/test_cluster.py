@@ -20,7 +20,7 @@ import parley
 from parley.cli.app import app
 from parley.data import cluster, streamed
 from parley.data.cluster import HeldBlocks, HeldPieces
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.errors import GuaranteeError, Unavailable
 from parley.protocol.queries import GradientQuery
 from parley.terms import write_terms
@@ -31,7 +31,7 @@ distributed = pytest.importorskip(
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not know where tests lie
 
-ROWS = 7 * BLOCK + 321
+ROWS = 7 * BLOCK_ROWS + 321
 THETA = np.array([0.3, -0.2, 0.1])
 
 
@@ -56,11 +56,11 @@ def client():
 @pytest.fixture
 def joined(client, monkeypatch):
     """This thread uses the cluster; pieces have two blocks."""
-    monkeypatch.setattr(streamed, "PIECE", 2)
+    monkeypatch.setattr(streamed, "MIN_PIECE_BLOCKS", 2)
     made = Weighed(lambda timeout: client)
-    cluster.use(made)
+    cluster.use_cluster(made)
     yield made
-    cluster.use(None)
+    cluster.use_cluster(None)
 
 
 def _spills(dask_worker):
@@ -80,11 +80,11 @@ def _exit_soon():
 
 
 def _share(share):
-    cluster.SHARE = share
+    cluster.KEPT_MEMORY_SHARE = share
 
 
 def _answer(size):
-    cluster.ANSWER = size
+    cluster.MAX_BATCH_BYTES = size
 
 
 def folder_of(place, rows=ROWS):
@@ -118,9 +118,9 @@ def test_sums_are_the_same_to_the_bit_read_or_kept_by_whomever(tmp_path, client,
     folder = folder_of(tmp_path)
     agreement = prepared(folder, model__holdout=0.2, model__holdout_seed=seed)
     train = agreement.tables.train
-    cluster.use(None)
+    cluster.use_cluster(None)
     alone = answer(agreement)
-    cluster.use(joined)
+    cluster.use_cluster(joined)
     for _ in range(3):
         np.testing.assert_array_equal(answer(agreement), alone)
     kept = client.run(_reserved)
@@ -128,7 +128,7 @@ def test_sums_are_the_same_to_the_bit_read_or_kept_by_whomever(tmp_path, client,
     assert all(kept.values())  # both have some
     client.run(_answer, 1)  # sums travel one by one
     np.testing.assert_array_equal(answer(agreement), alone)
-    client.run(_answer, cluster.ANSWER)
+    client.run(_answer, cluster.MAX_BATCH_BYTES)
     assert joined.largest < 20_000
     one = dict([next(iter(client.nthreads().items()))])
     monkeypatch.setattr(client, "nthreads", lambda: one)
@@ -151,8 +151,8 @@ def test_what_a_task_carries_does_not_grow_with_the_table(tmp_path, joined):
 
 
 def test_pieces_grow_with_the_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(streamed, "PIECE", 1)
-    monkeypatch.setattr(streamed, "PIECES", 3)
+    monkeypatch.setattr(streamed, "MIN_PIECE_BLOCKS", 1)
+    monkeypatch.setattr(streamed, "MAX_PIECES", 3)
     train = prepared(folder_of(tmp_path)).tables.train
     assert len(train.places) == 3
     assert sum(piece.rows for piece in train.places) == ROWS
@@ -161,9 +161,9 @@ def test_pieces_grow_with_the_table(tmp_path, monkeypatch):
 def test_a_worker_keeps_no_more_than_its_share_of_memory(tmp_path, client, joined):
     agreement = prepared(folder_of(tmp_path))
     piece = max(map(agreement.tables.train.reader.size, agreement.tables.train.places))
-    cluster.use(None)
+    cluster.use_cluster(None)
     alone = answer(agreement)
-    cluster.use(joined)
+    cluster.use_cluster(joined)
     limit = 1.5 * piece
     client.run(_share, limit / 1e9)
     try:
@@ -171,7 +171,7 @@ def test_a_worker_keeps_no_more_than_its_share_of_memory(tmp_path, client, joine
             np.testing.assert_array_equal(answer(agreement), alone)
         assert all(0 < kept <= limit for kept in client.run(_reserved).values())
     finally:
-        client.run(_share, cluster.SHARE)
+        client.run(_share, cluster.KEPT_MEMORY_SHARE)
 
 
 def test_nothing_is_written_to_a_disk(tmp_path, client, joined):
@@ -192,25 +192,25 @@ def test_nothing_is_written_to_a_disk(tmp_path, client, joined):
 
 def test_a_study_has_the_same_numbers_on_a_cluster(client):
     """Costs, gradients and the optimum of a table in memory, whose blocks the workers hold."""
-    table = class_table(3 * BLOCK + 99)
+    table = class_table(3 * BLOCK_ROWS + 99)
     terms = make_terms(len(table), model__kind="logistic-regression", learning__horizon=4, model__holdout=0.1)
 
     def study():
         return parley.train(terms, [parley.Owner("a", table)], replicates=30, seed=3)
 
     alone = study()
-    cluster.use(cluster.Cluster(lambda timeout: client))
+    cluster.use_cluster(cluster.Cluster(lambda timeout: client))
     try:
         afar = study()
     finally:
-        cluster.use(None)
+        cluster.use_cluster(None)
     np.testing.assert_array_equal(afar.theta, alone.theta)
     np.testing.assert_array_equal(afar.path, alone.path)
     assert afar.relative_fitness == alone.relative_fitness
 
 
 def test_the_command_takes_a_cluster(tmp_path, client):
-    rows = BLOCK + 9
+    rows = BLOCK_ROWS + 9
     class_table(rows).to_parquet(tmp_path / "a.parquet")
     terms = make_terms(rows, model__kind="linear-svm", learning__horizon=2).changed(
         owners={"a": {"data": str(tmp_path / "a.parquet")}}
@@ -225,7 +225,7 @@ def test_the_command_takes_a_cluster(tmp_path, client):
     alone, afar = (json.loads(run(*options).stdout) for options in ((), ("--cluster", client.scheduler.address)))
     assert client.run_on_scheduler(_transitions) > steps
     assert numbers_in(afar) == pytest.approx(numbers_in(alone), rel=1e-12)
-    assert cluster.here() is None
+    assert cluster.current_cluster() is None
 
 
 def numbers_in(content):
@@ -239,7 +239,7 @@ def numbers_in(content):
 
 def test_a_scheduler_without_workers_is_said(client, monkeypatch):
     monkeypatch.setattr(client, "nthreads", dict)
-    with pytest.raises(Unavailable, match="no workers at the moment"):
+    with pytest.raises(Unavailable, match="has no workers"):
         cluster.Cluster(lambda timeout: client).sum(HeldBlocks, HeldBlocks, [1], float)
 
 
@@ -279,7 +279,7 @@ def test_every_piece_is_added_once_however_sums_travel(turns):
     ],
 )
 def test_a_piece_that_is_told_twice_or_never_is_refused(turns):
-    with pytest.raises(GuaranteeError, match="each of its pieces once"):
+    with pytest.raises(GuaranteeError, match="each sum exactly once"):
         Telling(*turns).sum(HeldBlocks, HeldBlocks, range(5), float)
 
 
@@ -307,19 +307,21 @@ class Slowly:
         return {"a": 1}
 
 
-@pytest.mark.parametrize(("looks", "tries", "arrives"), [(50, 1, True), (50, cluster.TRIES, True), (1, 99, False)])
+@pytest.mark.parametrize(
+    ("looks", "tries", "arrives"), [(50, 1, True), (50, cluster.MAX_ATTEMPTS, True), (1, 99, False)]
+)
 def test_sums_that_are_computed_and_do_not_arrive_are_not_fetched_for_ever(monkeypatch, looks, tries, arrives):
     slow = Slowly(looks, tries)
     monkeypatch.setattr(distributed, "wait", slow.wait)
     dealt = cluster.Dealt(slow, {"a": 1}, ("a",), (None,))
-    with contextlib.nullcontext() if arrives else pytest.raises(Unavailable, match="did not arrive in 3 times 60 sec"):
+    with contextlib.nullcontext() if arrives else pytest.raises(Unavailable, match="did not arrive within 3 x 60 sec"):
         assert cluster.Cluster(lambda timeout: slow)._told(dealt, [slow]) == [[1]]
-    assert slow.fetched == min(tries, cluster.TRIES)
+    assert slow.fetched == min(tries, cluster.MAX_ATTEMPTS)
 
 
 def test_a_worker_that_is_lost_with_its_sums_is_made_up_for(tmp_path, client, joined, monkeypatch):
     """It has computed them, and is gone before they are fetched."""
-    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
+    monkeypatch.setattr(cluster, "WORKER_CHECK_INTERVAL_S", 0.2)
     agreement = prepared(folder_of(tmp_path))
     alone = answer(agreement)
     lost, wait = next(iter(client.nthreads())), distributed.wait
@@ -340,7 +342,7 @@ def test_a_worker_that_is_lost_with_its_sums_is_made_up_for(tmp_path, client, jo
 
 def test_a_lost_worker_is_made_up_for(tmp_path, client, joined, monkeypatch):
     """The last test of the cluster: what a worker held is read again by those that are there."""
-    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
+    monkeypatch.setattr(cluster, "WORKER_CHECK_INTERVAL_S", 0.2)
     agreement = prepared(folder_of(tmp_path))
     alone = answer(agreement)
     lost = next(iter(client.nthreads()))

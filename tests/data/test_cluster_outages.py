@@ -11,7 +11,7 @@ from samples import class_table, make_terms, regression_table
 import parley
 from parley.data import cluster, streamed
 from parley.data.cluster import HeldBlocks
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.errors import Unavailable
 from parley.protocol.queries import GradientQuery
 
@@ -30,8 +30,8 @@ def dask():
 @pytest.fixture
 def ask(tmp_path, monkeypatch, dask):
     """What an owner's daemon does with a question, on several threads; and the answer without a cluster."""
-    monkeypatch.setattr(streamed, "PIECE", 1)
-    rows = 3 * BLOCK
+    monkeypatch.setattr(streamed, "MIN_PIECE_BLOCKS", 1)
+    rows = 3 * BLOCK_ROWS
     regression_table(rows).to_parquet(tmp_path / "0.parquet", row_group_size=1500, index=False)
     agreement = parley.Owner("a", tmp_path).prepare(make_terms(rows, privacy__clip=0.7))
 
@@ -59,7 +59,7 @@ def test_an_owner_answers_after_scheduler_and_workers_restarted(dask, ask, monke
     assert ask()
     dask.kill()
     monkeypatch.setattr(cluster, "RECONNECT_TIMEOUT_S", 0.3)
-    with pytest.raises(Unavailable, match="its scheduler does not answer; ask again when it runs"):
+    with pytest.raises(Unavailable, match="the scheduler does not answer; try again when it runs"):
         ask()
     dask.start()
     monkeypatch.undo()
@@ -67,7 +67,7 @@ def test_an_owner_answers_after_scheduler_and_workers_restarted(dask, ask, monke
 
 
 def test_a_study_goes_on_when_the_scheduler_restarts(dask, monkeypatch):
-    table = class_table(BLOCK + 99)
+    table = class_table(BLOCK_ROWS + 99)
     terms = make_terms(len(table), model__kind="logistic-regression", learning__horizon=3)
 
     def study():
@@ -108,6 +108,6 @@ def test_what_a_worker_met_with_is_said_and_is_not_kept(dask, tmp_path, when):
     with cluster.joined(dask.address) as begin:
         begin()
         with pytest.raises(FileNotFoundError):
-            cluster.here().sum(hold, hold, [file], opened)
+            cluster.current_cluster().sum(hold, hold, [file], opened)
         file.touch()
-        assert cluster.here().sum(hold, hold, [file], opened) == 1
+        assert cluster.current_cluster().sum(hold, hold, [file], opened) == 1

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.data.cut_points import COARSE, cut
+from parley.data.cut_points import MAX_BINS_IN_PAIR, cut
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import pin, resolve
@@ -45,7 +45,7 @@ def test_a_pair_is_every_coarse_bin_of_one_with_every_one_of_the_other(tmp_path,
     made = prepared.matrix(rows, "rows")[:, :-1].T
     np.testing.assert_array_equal(made[: plain.forest.leaves], plain.matrix(rows, "rows")[:, :-1].T)
     public = prepared.clipped(prepared.coded(pd.read_csv(tmp_path / "public.csv"), "public"))
-    coarse = cut(prepared.encodings, COARSE, (prepared.low, prepared.high), public, 1)
+    coarse = cut(prepared.encodings, MAX_BINS_IN_PAIR, (prepared.low, prepared.high), public, 1)
     single = coarse.indicators(prepared.clipped(prepared.coded(rows, "rows")))
     alone = {name: single[coarse.tree_of_leaf == tree] for tree, name in enumerate(["x", "z", "name"])}
     expected = [(alone[a][:, None] * alone[b][None]).reshape(-1, len(rows)) for a, b in PAIRS]
@@ -117,7 +117,7 @@ def test_a_pinned_file_has_them_and_a_tampered_one_is_refused(tmp_path):
     (tmp_path / "bins.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match="SHA-256"):
         resolve(pinned)
-    with pytest.raises(DataError, match=r"not what the terms and the public sample give: trees\.threshold"):
+    with pytest.raises(DataError, match=r"differ from those of the terms and the public sample: trees\.threshold"):
         resolve(terms(tmp_path, preparation=str(tmp_path / "bins.json")))
     others = terms(tmp_path, crossed=PAIRS[:1], preparation=str(tmp_path / "bins.json"))
     with pytest.raises(DataError, match="other arrays of numbers"):
@@ -142,12 +142,12 @@ def test_other_pairs_are_refused_in_the_terms(tmp_path, changed, why):
 
 
 def test_pairs_that_the_public_sample_does_not_bear_are_refused(tmp_path):
-    with pytest.raises(DataError, match="same value in all public rows"):
+    with pytest.raises(DataError, match="constant in the public sample"):
         resolve(terms(tmp_path, crossed=[["x", "same"]], features=["x", "name", "same"], missing="refuse"))
     many = [f"name {place}" for place in range(200)]
-    with pytest.raises(DataError, match="bins together, expected at most 1,000"):
+    with pytest.raises(DataError, match="bins together, more than 1,000"):
         resolve(terms(tmp_path, categories={"name": many}))
-    with pytest.raises(DataError, match="expected pairs of features, not x and nobody"):
+    with pytest.raises(DataError, match="one of these is not: x and nobody"):
         resolve(terms(tmp_path, features=None, crossed=[["x", "nobody"]]))
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parley
-from parley.data.dates import FIRST, WrittenDates, date_of, day_number
+from parley.data.dates import EPOCH_ORDINAL, WrittenDates, date_of, day_number
 from parley.data.fitting import fit_preparation
-from parley.data.ranges import ranges
+from parley.data.headers import ranges
 from parley.data.table import days
 from parley.errors import DataError, TermsError
 
@@ -32,8 +32,10 @@ def terms(**model):
 
 @given(st.dates(datetime.date(1000, 1, 1)), st.sampled_from(FORMATS))
 def test_a_date_is_read_back_in_every_format(day, written):
-    assert day_number(day.strftime(written), written) == day.toordinal() - FIRST
-    assert day_number(day, "%d/%m/%Y") == day_number(np.datetime64(day, "D"), written) == day.toordinal() - FIRST
+    assert day_number(day.strftime(written), written) == day.toordinal() - EPOCH_ORDINAL
+    assert (
+        day_number(day, "%d/%m/%Y") == day_number(np.datetime64(day, "D"), written) == day.toordinal() - EPOCH_ORDINAL
+    )
     assert date_of(day_number(day, written)) == day
 
 
@@ -75,14 +77,14 @@ def test_terms_without_dates_keep_their_hash_and_others_have_their_own():
 
 
 def test_the_format_is_found_if_one_reads_all_and_otherwise_said_how_many_rows_differ():
-    assert WrittenDates.of({"1/2/2020": 5, "25/12/2020": 5}) == WrittenDates(("%d/%m/%Y",), 10, 0, 0)
-    assert WrittenDates.of({"1/2/2020": 5, "2/3/2020": 5}).formats == ("%d/%m/%Y", "%m/%d/%Y")
-    assert WrittenDates.of({"2020-02-01": 8, "25.12.2020": 2}) == WrittenDates(("%Y-%m-%d",), 8, 2, 0)
-    assert WrittenDates.of({"2020-02-01": 95, "unknown": 5}) == WrittenDates(("%Y-%m-%d",), 95, 0, 5)
-    assert WrittenDates.of({datetime.date(2020, 2, 1): 1}).formats == ("%Y-%m-%d",)
-    assert WrittenDates.of({"May 4, 2020": 1}).formats == ("%b %d, %Y",)
+    assert WrittenDates.from_cells({"1/2/2020": 5, "25/12/2020": 5}) == WrittenDates(("%d/%m/%Y",), 10, 0, 0)
+    assert WrittenDates.from_cells({"1/2/2020": 5, "2/3/2020": 5}).formats == ("%d/%m/%Y", "%m/%d/%Y")
+    assert WrittenDates.from_cells({"2020-02-01": 8, "25.12.2020": 2}) == WrittenDates(("%Y-%m-%d",), 8, 2, 0)
+    assert WrittenDates.from_cells({"2020-02-01": 95, "unknown": 5}) == WrittenDates(("%Y-%m-%d",), 95, 0, 5)
+    assert WrittenDates.from_cells({datetime.date(2020, 2, 1): 1}).formats == ("%Y-%m-%d",)
+    assert WrittenDates.from_cells({"May 4, 2020": 1}).formats == ("%b %d, %Y",)
     for other in ({"Dec": 4}, {"3.14": 3, "2.7": 2}, {"555-12-34": 9}, {"2020-01-01": 8, "car": 2}, {}):
-        assert WrittenDates.of(other) is None
+        assert WrittenDates.from_cells(other) is None
 
 
 @pytest.fixture

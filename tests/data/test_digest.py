@@ -70,7 +70,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
         return frame
 
     monkeypatch.setattr(pd, "read_csv", meddled)
-    with pytest.raises(DataError, match="changed while it was read"):
+    with pytest.raises(DataError, match="changed while it was being read"):
         digested_table(path)
 
 

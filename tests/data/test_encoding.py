@@ -18,8 +18,8 @@ from parley.data.encoding import Encoding
 from parley.data.preparation import Preparation
 from parley.data.table import numbers
 from parley.errors import DataError, TermsError
-from parley.owner.acceptance_summary import _columns
 from parley.protocol.queries import GradientQuery, StatisticsQuery
+from parley.tasks.prediction import _cells
 from parley.terms import Terms
 
 NAMES = ["rent", "own", "mortgage", "other"]
@@ -330,9 +330,9 @@ def test_keys_that_contradict_each_other_are_refused(change, expected):
 
 
 def test_public_knowledge_that_does_not_suffice_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"model\.missing: expected model\.bounds\.age, or a public sample"):
+    with pytest.raises(DataError, match=r"model\.missing: filling 'age' needs model\.bounds\.age or a public sample"):
         fit_preparation(make(model={"bounds": {"income": [0, 1]}}))
-    with pytest.raises(DataError, match=r"model\.transforms\.age: expected model\.bounds\.age, or a public sample"):
+    with pytest.raises(DataError, match=r"model\.transforms\.age: needs model\.bounds\.age or a public sample"):
         fit_preparation(make(model={"bounds": {}, "missing": "refuse", "transforms": {"age": "log"}}))
     table().assign(age=-1.0).to_csv(tmp_path / "public.csv", index=False)
     with pytest.raises(DataError, match="'log': takes numbers above 0, and the public sample has others"):
@@ -366,7 +366,7 @@ class Bins(Encoding):
     words = "A column of 0 and 1 for each bin of"
 
     @classmethod
-    def of(cls, model, column, names, fill):
+    def from_model(cls, model, column, names, fill):
         return cls(column, False) if column == "income" else None
 
     @property
@@ -397,6 +397,6 @@ def test_a_new_coding_is_one_class_and_one_line(monkeypatch):
     assert preparation.labels[2:4] == ("income low", "income high")
     np.testing.assert_array_equal(agreement.tables.train.X[:, 3], frame["income"] > 25_000)
     assert preparation.feature_bound.size == 5  # age, whether it is missing, both bins, all homes, the constant
-    assert "A column of 0 and 1 for each bin of income." in _columns(agreement)
+    assert "A column of 0 and 1 for each bin of income." in _cells(agreement)
     assert parley.forecast(terms, resamples=2).relative_fitness.mean > 0
     assert np.isfinite(parley.train(terms, [owner], seed=0).theta).all()

@@ -74,8 +74,8 @@ def test_the_public_model_is_that_of_scikit_learn(tmp_path, monkeypatch, kind):
     finds splits by histograms."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    monkeypatch.setattr("parley.data.tree_growing.COLUMNS", 1.0)
-    monkeypatch.setattr("parley.data.tree_growing.PENALTY", 1e-12)
+    monkeypatch.setattr("parley.data.tree_growing.COLUMN_SHARE", 1.0)
+    monkeypatch.setattr("parley.data.tree_growing.LEAF_PENALTY", 1e-12)
     frame = table(240, 1)  # fewer values than the library has bins
     if kind == "softmax-regression":
         frame["y"] += 2 * (frame["x"] > 1)
@@ -126,12 +126,12 @@ def test_pinned_trees_have_the_number_and_the_size_that_the_terms_say(tmp_path):
     pinned = pin(terms(tmp_path), tmp_path / "trees.json").model
     files = {"preparation": pinned.preparation, "preparation_sha256": pinned.preparation_sha256}
     for size in ({"count": 9, "leaves": 4}, {"count": 10, "leaves": 3}):
-        with pytest.raises(DataError, match="other trees than"):
+        with pytest.raises(DataError, match="trees do not have the number or size"):
             resolve(terms(tmp_path, trees=size, **files))
 
 
 def test_leaf_values_beyond_the_box_are_refused_before_anybody_agrees(tmp_path):
-    with pytest.raises(DataError, match=r"model\.radius = 0\.001: expected at least"):
+    with pytest.raises(DataError, match=r"model\.radius = 0\.001: training begins at"):
         resolve(terms(tmp_path, radius=0.001))
 
 
@@ -167,7 +167,7 @@ def arrays():
 
 
 def test_trees_come_out_of_a_file_as_they_went_in():
-    made = Forest.of_arrays(arrays(), 1, 1)
+    made = Forest.from_arrays(arrays(), 1, 1)
     assert all(np.array_equal(made.arrays[name], array) for name, array in arrays().items())
     assert made.indicators(np.array([[0.5, 0.6]])).tolist() == [[1, 0], [0, 1], [1, 1]]
     assert made.labels(["age"]) == ("tree 1: age <= 0.5", "tree 1: age > 0.5", "tree 2: always")
@@ -193,9 +193,9 @@ def test_trees_come_out_of_a_file_as_they_went_in():
 )
 def test_no_other_file_is_a_forest(name, array):
     with pytest.raises(DataError, match=r"model\.preparation"):
-        Forest.of_arrays(arrays() | {name: np.array(array)}, 1, 1)
+        Forest.from_arrays(arrays() | {name: np.array(array)}, 1, 1)
     with pytest.raises(DataError, match=r"model\.preparation"):
-        Forest.of_arrays({key: value for key, value in arrays().items() if key != name}, 1, 1)
+        Forest.from_arrays({key: value for key, value in arrays().items() if key != name}, 1, 1)
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=30))

@@ -146,7 +146,7 @@ def test_pinned_knots_are_compared_and_a_tampered_file_is_refused(tmp_path):
     (tmp_path / "bins.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match="SHA-256"):
         resolve(pinned)
-    with pytest.raises(DataError, match=r"not what the terms and the public sample give: trees\.knots"):
+    with pytest.raises(DataError, match=r"differ from those of the terms and the public sample: trees\.knots"):
         resolve(terms(tmp_path, preparation=str(tmp_path / "bins.json")))
 
 
@@ -157,7 +157,7 @@ def test_a_saved_model_predicts_the_same_and_no_other_file_is_one(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(rows), result.model.predict_proba(rows))
     arrays = result.model.preparation_.forest.arrays
     sizes = len(result.model.preparation_.labels), 1
-    assert isinstance(Hinged.of_arrays(arrays, *sizes), Forest)
+    assert isinstance(Hinged.from_arrays(arrays, *sizes), Forest)
     joined, knots = arrays["trees.joined"], arrays["trees.knots"]
     across = joined.copy()
     across[np.flatnonzero(joined[:-1] < 0)[1]] = 0  # with the first leaf of the next tree
@@ -168,7 +168,7 @@ def test_a_saved_model_predicts_the_same_and_no_other_file_is_one(tmp_path):
     ]  # fmt: skip
     for each in wrong:
         with pytest.raises(DataError, match=r"model\.preparation"):
-            Hinged.of_arrays(arrays | each, *sizes)
+            Hinged.from_arrays(arrays | each, *sizes)
 
 
 def test_without_a_sample_knots_lie_in_the_middle_of_equal_steps(tmp_path):

@@ -5,11 +5,11 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.holdout import STRATUM, ByPlace, Marked, divided, trained_places
+from parley.data.holdout import STRATUM_ROWS, ByPlace, Marked, divided, trained_places
 from parley.errors import TermsError
 from parley.terms import held_out_records
 
-SIZES = [1, 2, 5, STRATUM - 1, STRATUM, STRATUM + 1, 3 * STRATUM + 777]
+SIZES = [1, 2, 5, STRATUM_ROWS - 1, STRATUM_ROWS, STRATUM_ROWS + 1, 3 * STRATUM_ROWS + 777]
 SHARES = [0.0, 0.001, 0.2, 0.5, 0.999]
 
 
@@ -25,12 +25,25 @@ def test_exactly_as_many_rows_are_held_out_as_the_terms_say(rows, share):
 
 
 def test_a_piece_of_a_table_is_divided_without_the_rest():
-    rows = 5 * STRATUM + 123
+    rows = 5 * STRATUM_ROWS + 123
     by_place = ByPlace(rows, 4000, 1)
     marks = by_place.marks(0, rows)
-    marked = Marked.of(marks)
+    marked = Marked.from_marks(marks)
     assert len(marked) == 4000
-    ends = [0, 1, 7, 8, 9, STRATUM - 1, STRATUM, STRATUM + 1, 2 * STRATUM, 2 * STRATUM + 3, rows - 1, rows]
+    ends = [
+        0,
+        1,
+        7,
+        8,
+        9,
+        STRATUM_ROWS - 1,
+        STRATUM_ROWS,
+        STRATUM_ROWS + 1,
+        2 * STRATUM_ROWS,
+        2 * STRATUM_ROWS + 3,
+        rows - 1,
+        rows,
+    ]
     for start in ends:
         for stop in (end for end in ends if end >= start):
             for choice in (by_place, by_place.within(start, stop), marked, marked.within(start, stop)):
@@ -40,7 +53,7 @@ def test_a_piece_of_a_table_is_divided_without_the_rest():
 
 def test_places_are_chosen_alike_everywhere_and_anew_by_another_seed():
     """Places of one seed say nothing of another's, nor of a neighbour's: within 4 standard errors of chance."""
-    rows, share = 100 * STRATUM, 0.2
+    rows, share = 100 * STRATUM_ROWS, 0.2
     one, two = (ByPlace(rows, int(rows * share), seed).marks(0, rows) for seed in (0, 1))
     both, next_to = one & two, one[1:] & one[:-1]
     for found in (both, next_to):

@@ -106,7 +106,10 @@ def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
     terms = make_terms(3, model__features=["x0"], privacy__person="who")
     owner = parley.Owner("a", tmp_path / "a.csv", ledger=parley.Ledger(tmp_path / "a.ledger", 3.0))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
-    assert "Of everybody the first row count, by the cells of 'who'; how many that makes is public." in said
+    assert (
+        "Of each person only the first row counts; column 'who' tells people apart. The number of rows that count is"
+        in said
+    )
     assert "How many rows each person has is not protected." in said
     assert "no target" not in said
     owner.ledger.close()

@@ -78,7 +78,7 @@ def test_an_odd_cell_does_not_drop_a_feature_silently():
 
 
 def test_bounds_and_categories_of_unknown_columns_are_refused():
-    with pytest.raises(DataError, match=r"model\.bounds\.x9: expected a feature or the target"):
+    with pytest.raises(DataError, match=r"model\.bounds\.x9: not a feature or the target"):
         fit_preparation(make_terms(10, model__bounds={"x9": [0, 1]}))
 
 
@@ -117,14 +117,14 @@ def test_classes_are_minus_one_and_one_and_carry_their_weights():
     assert set(design.y) == {-1.0, 1.0}
     np.testing.assert_array_equal(design.weight, np.where(table["y"] == 1, 10.0, 1.0))
     np.testing.assert_array_equal(design.X[:, -1], 1.0)
-    with pytest.raises(DataError, match="row 4: expected a class, 1 or 0"):
+    with pytest.raises(DataError, match="row 4: not a class; expected 1 or 0"):
         preparation.designs(table.assign(y=table["y"].where(table.index != 3, 2)), terms, "a")
 
 
 def test_a_text_column_without_a_list_of_categories_is_refused(tmp_path):
     table = regression_table(20).assign(x0="secret")
     preparation, _ = fit_preparation(make_terms(20))
-    with pytest.raises(DataError, match=r"declare model\.categories\.x0") as caught:
+    with pytest.raises(DataError, match=r"list them under model\.categories\.x0") as caught:
         preparation.designs(table, make_terms(20), "a")
     assert "secret" not in str(caught.value)
     declared = make_terms(20, model__categories={"x0": ["secret", "open"]})

@@ -10,8 +10,7 @@ from scipy.optimize import differential_evolution
 
 import parley
 from parley.data import Design
-from parley.data.forest import Forest
-from parley.data.public_margin import SMALL, MarginForest, MarginLines
+from parley.data.forest import MARGIN_SCALE, Forest, MarginForest, MarginLines
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import pin, resolve
@@ -46,7 +45,7 @@ def terms(tmp_path, kind="linear-regression", records=400, epsilon=1.0, clip=2.0
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_public_model_is_that_of_all_trees(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("parley.data.tree_growing.COLUMNS", 1.0)
+    monkeypatch.setattr("parley.data.tree_growing.COLUMN_SHARE", 1.0)
     some, rows = resolve(terms(tmp_path, kind)).preparation, table(200, 2)
     every = resolve(terms(tmp_path, kind, trees={**SIZE, "refitted": None})).preparation
     assert every.forest.trees == SIZE["count"] * every.outcomes
@@ -91,8 +90,8 @@ def test_lines_that_arithmetic_cannot_bear_are_not_read(tmp_path, wrong):
     elif wrong == "a size below 0":
         lines[2, 0] = -1.0
     changed = {"no lines": np.empty(0), "a column less": lines[:, 1:]}.get(wrong, lines)
-    with pytest.raises(DataError, match="a centre, a scale and a size"):
-        MarginLines.of_arrays(prepared.forest.arrays | {"trees.lines": changed}, len(prepared.labels), 1)
+    with pytest.raises(DataError, match="a centre, scale and size"):
+        MarginLines.from_arrays(prepared.forest.arrays | {"trees.lines": changed}, len(prepared.labels), 1)
 
 
 @pytest.mark.parametrize("size", [SIZE, LINES], ids=["leaves", "lines"])
@@ -145,7 +144,7 @@ def test_noise_does_not_move_the_margin(tmp_path):
     result = parley.train(terms(tmp_path, epsilon=1e-3), [parley.Owner("bank", table(400))], seed=0, measure=False)
     forest = result.model.preparation_.forest
     assert np.abs(result.theta[0, : forest.leaves] - forest.values[0]).max() > 0.1
-    assert abs(result.theta[0, forest.leaves] * SMALL - 1) < 1e-3
+    assert abs(result.theta[0, forest.leaves] * MARGIN_SCALE - 1) < 1e-3
 
 
 def test_a_clipped_gradient_is_the_same_however_it_is_summed(tmp_path):
@@ -211,7 +210,10 @@ def test_a_search_for_neighbours_ends_at_the_sensitivity_and_beyond_it_for_mutan
     plain = {"features": ["x"], "trees": size, "intercept": False}
     pin(terms(tmp_path, KINDS[1], 1, clip=1e9, **plain), tmp_path / "trees.json")
     content = json.loads((tmp_path / "trees.json").read_text())
-    content["arrays"] |= {"trees.margin.values": [[-2 / SMALL, 2 / SMALL]], "trees.margin.threshold": [-2.0, 0, 0]}
+    content["arrays"] |= {
+        "trees.margin.values": [[-2 / MARGIN_SCALE, 2 / MARGIN_SCALE]],
+        "trees.margin.threshold": [-2.0, 0, 0],
+    }
     (tmp_path / "trees.json").write_text(json.dumps(content))
     hostile = terms(tmp_path, KINDS[1], 1, clip=1e9, preparation=str(tmp_path / "trees.json"), **plain)
     sensitivity, found = sensitivity_and_farthest(hostile)
@@ -248,7 +250,7 @@ def test_lines_that_the_public_sample_does_not_give_are_refused(tmp_path, place,
     lines[place] = value
     content["arrays"]["trees.lines"] = lines.tolist()
     (tmp_path / "trees.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match="other lines than the public sample gives"):
+    with pytest.raises(DataError, match="lines differ from those of the public sample"):
         resolve(pinned.changed(model={"preparation_sha256": None}))
 
 
@@ -264,14 +266,14 @@ def test_other_files_of_trees_are_refused(tmp_path):
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     files = {"preparation": pinned.model.preparation}
     for size in ({**SIZE, "refitted": 2}, {**SIZE, "count": 11}, {**SIZE, "leaves": 3}):
-        with pytest.raises(DataError, match="other trees than"):
+        with pytest.raises(DataError, match="trees do not have the number or size"):
             resolve(terms(tmp_path, trees=size, **files))
-    with pytest.raises(DataError, match=r"other arrays|no trees"):  # by whether a tree splits at the margin
+    with pytest.raises(DataError, match=r"other arrays|trees in the file"):  # by whether a tree splits at the margin
         resolve(terms(tmp_path, trees={**SIZE, "refitted": None}, **files))
     content = json.loads((tmp_path / "trees.json").read_text())
     content["arrays"]["trees.margin.left"][0] = 0.0  # its own parent
     (tmp_path / "other.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match="no trees"):
+    with pytest.raises(DataError, match="trees in the file are broken"):
         resolve(terms(tmp_path, preparation=str(tmp_path / "other.json")))
 
 
@@ -292,11 +294,11 @@ def test_a_split_may_part_several_names_from_the_others(tmp_path):
     coded = prepared.clipped(prepared.coded(named, "rows"))
     np.testing.assert_array_equal(forest._ranked(coded), np.concatenate([coded, forest.orders @ coded]))
     assert (forest._ranked(prepared.coded(named.assign(name="z"), "rows"))[-1] == 0).all()
-    found = MarginForest.of_arrays(forest.arrays, len(prepared.labels), 1)
+    found = MarginForest.from_arrays(forest.arrays, len(prepared.labels), 1)
     np.testing.assert_array_equal(found.indicators(coded), forest.indicators(coded))
     for wrong in (forest.orders[0], forest.orders[:, 1:], np.full_like(forest.orders, np.nan)):
-        with pytest.raises(DataError, match="ranks of names"):
-            MarginForest.of_arrays(forest.arrays | {"trees.orders": wrong}, len(prepared.labels), 1)
+        with pytest.raises(DataError, match="orders of names"):
+            MarginForest.from_arrays(forest.arrays | {"trees.orders": wrong}, len(prepared.labels), 1)
 
 
 @pytest.mark.parametrize("size", [SIZE, LINES], ids=["leaves", "lines"])
@@ -325,13 +327,13 @@ def test_who_accepts_is_told(tmp_path):
     owner = parley.Owner("bank", table(400), ledger=parley.Ledger(tmp_path / "bank.ledger", lifetime=2.0))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path))))
     assert "one leaf of each of 3 trees" in said
-    assert "What 9 more trees say of it is added up" in said
+    assert "What 9 more trees predict for it is added up" in said
     assert "grown on the public sample;" in said
     lines = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path, trees=LINES))))
-    assert "What 12 trees say of it is one column more" in lines
+    assert "What 12 trees predict for it is one more column" in lines
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
-    assert "from the pinned file, which whoever wrote the terms made" in said
+    assert "from the pinned file that came with the terms" in said
     assert "The pinned trees are those that this machine grows on the public sample." in said
 
 
@@ -352,13 +354,13 @@ def test_orders_that_no_columns_have_are_not_read(tmp_path):
     forest = resolve(terms(tmp_path)).preparation.forest
     columns = forest.orders.shape[1]
     many = forest.arrays | {"trees.orders": np.zeros((columns + 1, columns))}
-    with pytest.raises(DataError, match="at most one order for each column and outcome"):
-        MarginForest.of_arrays(many, columns, 1)
+    with pytest.raises(DataError, match="at most one for each column and outcome"):
+        MarginForest.from_arrays(many, columns, 1)
 
 
 def test_a_margin_that_settles_upwards_is_no_longer_than_its_bound(tmp_path):
     forest = resolve(terms(tmp_path)).preparation.forest
-    grid = 2.0**-166 / SMALL  # a value of 0.6 of it becomes 1
+    grid = 2.0**-166 / MARGIN_SCALE  # a value of 0.6 of it becomes 1
     tiny = replace(forest, margin=replace(forest.margin, values=np.full_like(forest.margin.values, 0.6 * grid / 9)))
     columns = np.zeros((forest.orders.shape[1], 1))
     assert 0 < abs(tiny.indicators(columns)[-1, 0]) <= tiny.sizes[-1]

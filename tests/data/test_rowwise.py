@@ -62,7 +62,7 @@ def test_products_of_matrices_do_not_have_it():
 
 
 def test_long_tables_are_computed_in_pieces_of_one_result():
-    X, theta = hard(3 * rowwise.AT_ONCE // 100 + 5, 100, RNG)
+    X, theta = hard(3 * rowwise.BATCH_NUMBERS // 100 + 5, 100, RNG)
     assert np.array_equal(rowwise.products(X, theta)[:, ::7], rowwise.products(X[::7], theta))
     assert rowwise.products(X[:0], theta).shape == (3, 0)
     assert np.array_equal(rowwise.products(np.empty((4, 0)), np.empty((2, 0))), np.zeros((2, 4)))

@@ -19,8 +19,8 @@ from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
 from parley.data import blocks, cluster, streamed, synthetic_lending
-from parley.data.cells import LONGEST, listed
-from parley.data.design import BLOCK, Design, Summable
+from parley.data.cells import MAX_CELL_CHARACTERS, listed
+from parley.data.design import BLOCK_ROWS, Design, Summable
 from parley.data.preparation import Preparation
 from parley.data.sources import held_table
 from parley.data.sources.parquet import ParquetFolder
@@ -31,14 +31,14 @@ from parley.losses.moments import mean_moments
 from parley.owner.ledger import Ledger
 from parley.protocol.queries import GradientQuery, UpdateQuery
 
-ROWS = 3 * BLOCK + 777
+ROWS = 3 * BLOCK_ROWS + 777
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Pieces of two blocks, one block in memory at a time, so that small tables have many."""
-    monkeypatch.setattr(streamed, "PIECE", 2)
-    monkeypatch.setattr(streamed, "AT_ONCE", 1)
+    monkeypatch.setattr(streamed, "MIN_PIECE_BLOCKS", 2)
+    monkeypatch.setattr(streamed, "BATCH_BLOCKS", 1)
 
 
 def write_folder(folder, table, sizes=(5000, 1, 3000, 10**9), group=1100):
@@ -153,16 +153,24 @@ def test_a_sum_is_the_same_to_the_bit_whatever_the_number_of_threads(tmp_path, m
 
 
 @pytest.mark.parametrize(
-    "sizes", [(1, 2, 3), (BLOCK,) * 3, (BLOCK - 1, 1, 1), (2 * BLOCK + 5, BLOCK - 5), (0, 3 * BLOCK, 0, 9), ()]
+    "sizes",
+    [
+        (1, 2, 3),
+        (BLOCK_ROWS,) * 3,
+        (BLOCK_ROWS - 1, 1, 1),
+        (2 * BLOCK_ROWS + 5, BLOCK_ROWS - 5),
+        (0, 3 * BLOCK_ROWS, 0, 9),
+        (),
+    ],
 )
 def test_rows_keep_their_order_across_the_seams_of_batches(sizes):
     ends = np.cumsum([0, *sizes])
     batches = [np.arange(a, b, dtype=float) for a, b in pairwise(ends)]
     cut = list(streamed._aligned(Design(np.stack([rows, -rows]).T, rows, rows + 1) for rows in batches))
-    assert all(len(block) == BLOCK for block in cut[:-1])
+    assert all(len(block) == BLOCK_ROWS for block in cut[:-1])
     assert sum(map(len, cut)) == ends[-1]
-    assert not cut or 0 < len(cut[-1]) <= BLOCK
-    for block, start in zip(cut, range(0, ends[-1], BLOCK), strict=True):
+    assert not cut or 0 < len(cut[-1]) <= BLOCK_ROWS
+    for block, start in zip(cut, range(0, ends[-1], BLOCK_ROWS), strict=True):
         rows = np.arange(start, start + len(block), dtype=float)
         np.testing.assert_array_equal(block.X, np.stack([rows, -rows]).T)
         np.testing.assert_array_equal(block.y, rows)
@@ -172,8 +180,8 @@ def test_rows_keep_their_order_across_the_seams_of_batches(sizes):
 def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
     """One record's long cell would otherwise slow down every round; cut, it is a name like another."""
     table = regression_table(ROWS).assign(x0="RENT")
-    table.loc[77, "x0"] = "x" * 5 * LONGEST
-    table.loc[99, "x0"] = "x" * LONGEST
+    table.loc[77, "x0"] = "x" * 5 * MAX_CELL_CHARACTERS
+    table.loc[99, "x0"] = "x" * MAX_CELL_CHARACTERS
     terms = make_terms(ROWS, model__categories={"x0": ["RENT"]})
     memory, disk = designs(tmp_path, table, terms)
     found = np.concatenate(
@@ -182,7 +190,7 @@ def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
     np.testing.assert_array_equal(found, memory.tables.train.X[:, 0])
     assert np.flatnonzero(found).tolist() == [77, 99]
     for column in (pa.array(table["x0"], pa.string()), pa.array(table["x0"]).dictionary_encode()):
-        assert sorted(listed(column)[1]) == ["RENT", "x" * LONGEST]
+        assert sorted(listed(column)[1]) == ["RENT", "x" * MAX_CELL_CHARACTERS]
 
 
 def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
@@ -194,7 +202,7 @@ def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
     pq.write_table(pa.table({"x0": words, "y": [1.0]}), tmp_path / "table" / "a.parquet")
     for categories in ({}, {"x0": ["Jane"]}):
         terms = make_terms(1, model__features=["x0"], model__categories=categories)
-        with pytest.raises(DataError, match="its text cannot be read") as caught:
+        with pytest.raises(DataError, match="its text is not UTF-8") as caught:
             parley.Owner("a", tmp_path / "table").prepare(terms)
         assert "Jane" not in "".join(traceback.format_exception(caught.value))
 
@@ -213,9 +221,9 @@ def test_no_sum_is_longer_than_its_rounding_bound_allows(tmp_path):
     design = parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train
     sizes = [[len(block) for block in design._blocks(piece)] for piece in design.places]
     assert sum(map(sum, sizes)) == ROWS
-    assert all(size == BLOCK for piece in sizes for size in piece[:-1])
+    assert all(size == BLOCK_ROWS for piece in sizes for size in piece[:-1])
     assert all(len(piece) >= 2 for piece in sizes[:-1])
-    assert BLOCK + max(map(len, sizes)) + len(sizes) <= BLOCK + -(-ROWS // BLOCK) + 2
+    assert BLOCK_ROWS + max(map(len, sizes)) + len(sizes) <= BLOCK_ROWS + -(-ROWS // BLOCK_ROWS) + 2
 
 
 def test_an_owner_releases_from_a_folder(tmp_path):
@@ -249,7 +257,7 @@ def test_rows_that_this_machine_cannot_hold_are_refused_before_one_is_read(tmp_p
     folder = write_folder(tmp_path / "table", regression_table(ROWS))
     monkeypatch.setattr("os.sysconf", lambda name: 300 if name == "SC_PHYS_PAGES" else 1000)
     assert parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.width == 3
-    with pytest.raises(DataError, match="prepared rows need 0 GB, this machine has 0; a release streams"):
+    with pytest.raises(DataError, match="prepared rows need 0 GB and this machine has 0; use a folder"):
         parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
 
 
@@ -258,17 +266,17 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
     folder = write_folder(tmp_path / "table", table)
     with pytest.raises(DataError, match="promise 100 records, the table has 13065"):
         parley.Owner("a", folder).prepare(make_terms(100))
-    with pytest.raises(DataError, match="cannot count each person's rows"):
+    with pytest.raises(DataError, match="cannot be counted per person"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, privacy__person="x0"))
     with pytest.raises(DataError, match="column 'x9' is missing"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, model__features=["x9"]))
-    with pytest.raises(DataError, match="sums over its rows only"):
+    with pytest.raises(DataError, match="only sums over its rows"):
         parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.in_memory()
     table.loc[9000, "x1"] = np.nan
     with pytest.raises(DataError, match="counted from row 8002 on: column 'x1', row 1000: a missing value"):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
     (tmp_path / "none").mkdir()
-    with pytest.raises(DataError, match=r"expected \.parquet files"):
+    with pytest.raises(DataError, match=r"holds no \.parquet files"):
         len(ParquetFolder(tmp_path / "none"))
     (tmp_path / "none" / "a.parquet").write_text("junk")
     with pytest.raises(DataError, match="cannot be read as parquet"):

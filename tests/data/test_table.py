@@ -60,7 +60,7 @@ def test_a_name_is_the_same_whatever_type_its_column_has():
 
 
 def test_odd_tables_are_refused_with_a_sentence():
-    with pytest.raises(DataError, match="expected a data frame"):
+    with pytest.raises(DataError, match="give a data frame"):
         read_table(np.zeros((2, 2)))
     with pytest.raises(DataError, match="row 1: expected a number"):
         numbers(pd.DataFrame({"a": [[1], [2]]}), "a", "t")
@@ -131,7 +131,7 @@ def test_types_without_a_meaning_are_refused_by_the_schema_before_any_cell(kind)
             lambda t: codes(t, "a", ["1"], "t"),
             lambda t: require_columns(t, ["b", "a"], "t"),
         ):
-            with pytest.raises(DataError, match=r"t: column .a. is declared as .*; expected truth values"):
+            with pytest.raises(DataError, match=r"t: column .a. has the type .*; convert it to one of: truth values"):
                 read(table)
         require_columns(table, ["b"], "t")  # what nobody reads may be anything
 

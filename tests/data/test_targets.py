@@ -185,9 +185,7 @@ def test_an_unlisted_class_is_refused_as_before(cell):
         assert parley.Owner("a", table).prepare(terms).tables.train.untargeted == 1
         return
     table.loc[2, "y"] = None
-    with pytest.raises(
-        DataError, match="of the rows with a target: column 'y', row 5: expected one of the agreed classes"
-    ):
+    with pytest.raises(DataError, match="of the rows with a target: column 'y', row 5: not one of the agreed classes"):
         parley.Owner("a", table).prepare(terms)
 
 
@@ -211,7 +209,7 @@ def test_the_notice_is_the_owners_own(tmp_path):
     for place in written(tmp_path / "one", table):
         owner = parley.Owner("a", place)
         agreement = owner.prepare(terms)
-        words = "In your table 2 of 24 rows have no target: they count, and contribute nothing."
+        words = "In your table 2 of 24 rows have no target: they count as records and contribute nothing."
         assert target_words(owner, agreement).startswith(words)
         assert [warning.about for warning in find_warnings(owner, agreement)].count("model.target") == 1
     full = parley.Owner("a", regression_table(ROWS))
@@ -240,7 +238,7 @@ def test_public_rows_without_one_are_left_out_with_a_notice(tmp_path):
     public.to_parquet(tmp_path / "p.parquet")
     public.dropna().to_parquet(tmp_path / "q.parquet")
     terms, same = (make_terms(ROWS, model__public=str(tmp_path / name)) for name in ("p.parquet", "q.parquet"))
-    assert dropped_rows(terms.model) == "3 of the public sample's 50 rows have no target, and are left out."
+    assert dropped_rows(terms.model) == "3 of the public sample's 50 rows have no target and are not used."
     assert dropped_rows(same.model) is None
     one, two = (parley.Owner("a", regression_table(ROWS)).prepare(each).setup for each in (terms, same))
     np.testing.assert_array_equal(one.public.X, two.public.X)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.data.encoding import INVERSES, TRANSFORMS
-from parley.terms.columns import DOMAINS
+from parley.terms.keys import DOMAINS
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 REFERENCES = {

@@ -52,22 +52,25 @@ def test_a_cell_counts_as_the_terms_say_and_people_are_told(way):
 def test_names_of_the_public_sample_serve_and_the_second_counts_as_one(tmp_path):
     made, _ = preparation(tmp_path, ["no", "yes", "no", "yes"])
     assert made.target_words == "Target 'y': 'yes' counts as 1, 'no' as 0."
-    with pytest.raises(DataError, match=r"row 2: expected one of the listed names \(no, yes\)"):
+    with pytest.raises(DataError, match=r"row 2: not one of the listed names \(no, yes\)"):
         made.target(frame(["no", "maybe", "yes"]), "a")
 
 
 def test_three_classes_get_a_clear_word_and_no_value(tmp_path):
     with pytest.raises(
-        DataError, match=r"public sample: column 'y' has 3 different values, expected two classes: name the one"
+        DataError,
+        match=r"public sample: column 'y' has 3 different values, but this model needs two classes: name the class",
     ):
         preparation(tmp_path, ["a", "b", "c", "a"])
     made, _ = preparation()
     with pytest.raises(
-        DataError, match=r"row 3: expected a class, 1 or 0 \(or -1\) \(the column has 3 different values: name"
+        DataError, match=r"row 3: not a class; expected 1 or 0 \(or -1\) \(the column has 3 different values: name"
     ) as caught:
         made.target(frame([0, 1, 7731, 0]), "a")
     assert "7731" not in str(caught.value)
-    with pytest.raises(DataError, match=r"expected a number; for a column of names say in model\.positive") as caught:
+    with pytest.raises(
+        DataError, match=r"expected a number; for a column of names, name the class that counts as 1 in model\.positive"
+    ) as caught:
         made.target(frame(["diseased", "well", "well"]), "a")
     assert "diseased" not in str(caught.value)
 
@@ -106,7 +109,7 @@ def test_an_owner_reads_what_is_done_to_its_columns_before_it_accepts(tmp_path):
         "Target 'y': 'sick' counts as 1, every other name as 0.",
         "A column of 0 and 1 for each name of x1.",
         "Missing cells are filled with public numbers and marked in x0.",
-        "Transformed first: sqrt of x2.",
+        "Transformed before use: sqrt of x2.",
     ):
         assert sentence in said
     assert "x0 0 to 1; x1 0 to 1 (2 names and others); x2 0 to 9." in " ".join(said)  # in their own units

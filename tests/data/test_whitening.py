@@ -121,8 +121,8 @@ def test_what_has_no_curvature_to_take_is_refused(tmp_path, overrides, words):
 
 
 def test_a_cost_that_does_not_bend_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("parley.protocol.task.public_curvatures", lambda *given: np.zeros(2000))
-    with pytest.raises(DataError, match="does not bend"):
+    monkeypatch.setattr("parley.tasks.prediction.public_curvatures", lambda *given: np.zeros(2000))
+    with pytest.raises(DataError, match="has no curvature"):
         bent(tmp_path)
 
 

@@ -11,7 +11,7 @@ def smaller_studies(request):
     """Boosted trees of one size, fewer folds of the public sample, and fewer runs that check a plan."""
     with pytest.MonkeyPatch.context() as patched:
         if not request.module.__name__.endswith(WHOLE):
-            patched.setattr("parley.learning.outcome.boosting.LEAVES", (4,))
+            patched.setattr("parley.learning.outcome.boosting.LEAF_COUNTS", (4,))
             patched.setattr("parley.learning.start.FOLDS", 4)
             patched.setattr("parley.decisions.planning.search.CHECK_REPLICATES", 24)
         yield

@@ -15,9 +15,10 @@ from parley.decisions.games.break_even import break_even
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.forecast import forecast, what_if, worth_spending
-from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.decisions.outlook.outlook import Outlook
+from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.planning.noise_terms import kind_of
+from parley.studio.playground import Playground
 from parley.terms import write_terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
@@ -31,11 +32,11 @@ FIGURES = ("alone", "together", "personal", "gain", "gain_low", "gain_high")
 def quick():
     """As little work as makes a forecast."""
     with quick_studies(), pytest.MonkeyPatch.context() as patched:
-        patched.setattr("parley.decisions.expectation.expectation.WORK", 1e7)
+        patched.setattr("parley.decisions.expectation.expectation.MAX_OPERATIONS", 1e7)
         patched.setattr("parley.decisions.expectation.expectation.RESAMPLES", 2)
-        patched.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 32)
-        patched.setattr("parley.decisions.expectation.prospect.LAWS", 4)
-        patched.setattr("parley.decisions.expectation.prospect.RUNS", 2)
+        patched.setattr("parley.decisions.outlook.owners.MAX_DRAWS", 32)
+        patched.setattr("parley.decisions.expectation.expectation.INVENTED_LAWS", 4)
+        patched.setattr("parley.decisions.expectation.expectation.RUNS_PER_LAW", 2)
         patched.setattr("parley.learning.outcome.tree_study.ITERATIONS", (5,))
         yield
 
@@ -143,7 +144,7 @@ def pickier(found, /, **changed):
         (2, "parley.decisions.games.break_even.forecast", elsewhere, "bargain"),
         (3, "parley.decisions.games.stakes.forecast", elsewhere, "bargain"),
         (2, "parley.decisions.outlook.forecast.forecast", elsewhere, "release"),
-        (2, "parley.decisions.outlook.noise_kinds.joint_cost", lambda expected, fitness: 1.01 * fitness, "noise"),
+        (2, "parley.decisions.outlook.remedies.joint_cost", lambda expected, fitness: 1.01 * fitness, "noise"),
         (2, "parley.decisions.outlook.forecast.replace", pickier, "what if"),
     ],
 )
@@ -169,7 +170,7 @@ def printed(*arguments):
 def test_the_commands_themselves_print_it(case, folder, tmp_path):
     file, better = tmp_path / "terms.toml", tmp_path / "better.toml"
     write_terms(random_terms(case, folder), file)
-    differ = () if case == PLANNED else ("--differences", "0")
+    differ = () if case == PLANNED else ("--heterogeneity", "0")
     said = printed("forecast", file, *differ, "--json")
     found = {
         "forecast": (said, said["expected_cost"], said["relative_fitness"]["mean"]),
@@ -178,6 +179,13 @@ def test_the_commands_themselves_print_it(case, folder, tmp_path):
     assert unlike(found) == []
     if case != PLANNED:
         return
+    page = Playground()  # the studio's
+    page.load(file)
+    moved, whole, deal = page.at_once(), page.whole(page.require().turn), page.negotiation(page.require().turn)
+    found["page, at once"] = (moved.outlook.to_json(), None, moved.relative_fitness.mean)
+    found["page, whole"] = (whole.outlook.to_json(), whole.expected_cost.mean, whole.relative_fitness.mean)
+    found["page, deal"] = (deal.to_json(), None, None)
+    assert unlike(found) == []
     planned, again = printed("plan", file, "--json", "--write", better), printed("forecast", better, "--json")
     found = {
         "forecast": (again, again["expected_cost"], again["relative_fitness"]["mean"]),

@@ -1,7 +1,6 @@
 """The page for two banks, docs/deployment.md, from its first command to a model: two daemons and a learner."""
 
 import re
-import shutil
 import tomllib
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from blocks import SHELLS, blocks, in_shell, typed_words
 from newcomer import typed
 
 import parley
-from parley.audit.served.table import HERE, PROGRAM, daemon
+from parley.audit.served.attack import DEFAULT_PROGRAM, LOOPBACK_ADDRESS, daemon
 
 BANKS = ("bank-a", "bank-b")
 PAGE = Path(__file__).parents[2] / "docs" / "deployment.md"
@@ -20,7 +19,7 @@ SMALLER = [
     ("bank-b=90000", "bank-b=60"),
     ("--yes --write", "--yes --columns lines --write"),
     ("/data/", ""),
-    ("--lifetime 3", f"--lifetime 3 --listen {HERE}"),
+    ("--lifetime 3", f"--lifetime 3 --listen {LOOPBACK_ADDRESS}"),
     ("--certificate learner.crt", "--certificate learner.crt --yes"),
 ]
 
@@ -49,12 +48,10 @@ def test_every_command_of_the_page_leads_to_a_model(folder):
             of_ben(his)
     serve, run = (typed_words(line) for line in re.findall(r"^\w+\$\s+parley (.*)$", last.text, re.M))
     assert serve == ["owner", "serve", "bank-a/owner.toml"]
-    for file in ("ca.crt", "ca.crl", "learner.crt"):
-        shutil.copy(folder / "authority" / file, folder)
     with ExitStack() as daemons:
-        listen = {name: daemons.enter_context(daemon(PROGRAM, folder / name / "owner.toml")) for name in BANKS}
+        listen = {name: daemons.enter_context(daemon(DEFAULT_PROGRAM, folder / name / "owner.toml")) for name in BANKS}
         (folder / "addresses.toml").write_text(addresses(listen), encoding="utf-8")
-        done = typed(*run, "--anyway")
+        done = typed(*run, "--force")
     assert done.code == 0, done.said
     assert all(name in done.out for name in BANKS)
     assert Path("model.json").is_file()

@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 
 import parley
 from parley.errors import SettingError, TermsError
-from parley.learning.estimators import PrivateBoostedClassifier, PrivateBoostedRegressor, one_table
+from parley.learning.estimators import PrivateBoostedClassifier, PrivateBoostedRegressor, linear
 from parley.learning.prediction import learn_model
 
 WAVE = (-1.0, 1.0)
@@ -85,7 +85,7 @@ def test_classes_keep_their_names_and_their_order(names, tmp_path):
 def test_a_fit_without_a_seed_is_a_release_that_leaves_nothing_behind(monkeypatch, public):
     seen = []
     monkeypatch.setattr(
-        one_table,
+        linear,
         "learn_model",
         lambda terms, owners, how: seen.append((owners[0], learn_model(terms, owners, how))) or seen[-1][1],
     )

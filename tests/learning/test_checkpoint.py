@@ -68,7 +68,7 @@ def test_a_change_that_its_checksum_does_not_cover_is_noticed(tmp_path, change):
     rewrite(path, {})
     load_checkpoint(path, TERMS, START)  # the same content in another order is the same
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(SettingError, match="changed since it was written"):
+    with pytest.raises(SettingError, match="changed after it was written"):
         load_checkpoint(path, TERMS, START)
 
 
@@ -78,7 +78,7 @@ def test_any_digit_that_changes_is_noticed(tmp_path):
     text = path.read_text()
     for place in [i for i, c in enumerate(text) if c.isdigit()][::7]:
         path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
-        with pytest.raises(SettingError, match="changed since it was written"):
+        with pytest.raises(SettingError, match="changed after it was written"):
             load_checkpoint(path, TERMS, START)
 
 
@@ -152,7 +152,7 @@ def test_anything_else_is_refused(tmp_path, change):
     path = tmp_path / "run.checkpoint"
     kept(4, path)
     rewrite(path, change)
-    with pytest.raises(SettingError, match="not a checkpoint that Parley wrote"):
+    with pytest.raises(SettingError, match="not a Parley checkpoint"):
         load_checkpoint(path, TERMS, START)
 
 
@@ -162,12 +162,12 @@ def test_anything_else_is_refused(tmp_path, change):
 def test_junk_is_refused(tmp_path, text):
     path = tmp_path / "run.checkpoint"
     path.write_text(text)
-    with pytest.raises(SettingError, match="not a checkpoint that Parley wrote"):
+    with pytest.raises(SettingError, match="not a Parley checkpoint"):
         load_checkpoint(path, TERMS, START)
 
 
 def test_a_checkpoint_of_other_terms_is_called_that(tmp_path):
     kept(4, tmp_path / "run.checkpoint")
     other = TERMS.changed(title="Other")
-    with pytest.raises(SettingError, match="a checkpoint of other terms"):
+    with pytest.raises(SettingError, match="belongs to other terms"):
         load_checkpoint(tmp_path / "run.checkpoint", other, START)

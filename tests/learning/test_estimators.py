@@ -15,7 +15,7 @@ from parley.learning.estimators import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateSoftmaxRegression,
-    one_table,
+    linear,
 )
 from parley.learning.prediction import learn_model
 
@@ -52,7 +52,7 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
     seen = []
     monkeypatch.setattr(
-        one_table,
+        linear,
         "learn_model",
         lambda terms, owners, how: seen.append((owners[0], learn_model(terms, owners, how))) or seen[-1][1],
     )

@@ -123,7 +123,7 @@ def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
     ring.run()
     lost, waited = ring.errors["a"], ring.errors["b"]
     assert isinstance(lost, ExchangeError)
-    assert "b: round 1 is over here, where round 5 is the oldest kept: put the latest checkpoint back" in str(lost)
+    assert "b: round 1 is over here; round 5 is the oldest kept. Put the latest checkpoint back" in str(lost)
     assert "round 6: not all neighbours spoke within 1 s, and the terms say stop: a: " in str(waited)
     for file in ring.folder.glob("*.checkpoint*"):
         file.unlink()
@@ -204,7 +204,7 @@ def test_words_that_come_on_two_ways_must_be_the_same(tmp_path):
 
 def test_words_that_no_message_carries_are_refused_before_the_first_round(made, tmp_path, monkeypatch):
     ring = made(5, "star")
-    monkeypatch.setattr("parley.network.exchange.peer_messages.LARGEST_MESSAGE", 1024 + 8 * 3 * 3)
+    monkeypatch.setattr("parley.network.peering.neighbourhood.LARGEST_MESSAGE", 1024 + 8 * 3 * 3)
     for name in "ab":  # the hub passes on four points, and a leaf hears them
         with pytest.raises(Malformed, match="4 vectors of 3 numbers are longer than a message may be"):
             prepare_peer(ring.terms, name, tmp_path / "kept")
@@ -212,12 +212,12 @@ def test_words_that_no_message_carries_are_refused_before_the_first_round(made, 
 
 def test_terms_with_a_centre_have_no_peers(made, tmp_path):
     ring = made(4)
-    with pytest.raises(SettingError, match=r"'x' is no owner by these terms"):
+    with pytest.raises(SettingError, match=r"these terms have no owner 'x'"):
         prepare_peer(ring.terms, "x", tmp_path / "kept")
     centre = ring.terms.changed(learning={"algorithm": "gradient-descent", "topology": None})
-    with pytest.raises(SettingError, match=r"peers run 'gossip' alone"):
+    with pytest.raises(SettingError, match=r"peers run only 'gossip'"):
         prepare_peer(centre, "a", tmp_path / "kept")
     (ring.folder / "a.checkpoint").write_text("{}")
     run = prepare_peer(ring.terms, "a", ring.folder / "a.checkpoint")
-    with pytest.raises(SettingError, match="--resume goes on with it"):
+    with pytest.raises(SettingError, match="--resume continues it"):
         run.begin(resume=False)

@@ -12,7 +12,7 @@ from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import LogisticRegression, RecordBound
 from parley.losses.local_update import mean_direction
-from parley.losses.record_bound import derivative_limit
+from parley.losses.loss import derivative_limit
 from parley.privacy.mechanisms import Bounded
 from parley.protocol.setup import resolve
 

@@ -5,7 +5,7 @@ import pytest
 
 from parley.data import Design
 from parley.losses import RecordBound
-from parley.losses.record_bound import clip, derivative_limit, tightest
+from parley.losses.loss import clip, derivative_limit, tightest
 from parley.validate import SMALLEST
 
 

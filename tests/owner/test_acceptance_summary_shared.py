@@ -35,8 +35,8 @@ def test_it_names_the_hosts_what_they_are_besides_and_who_could_read_the_answers
     said = " ".join(acceptance_summary(owner, agreement))
     assert "Your exact sum, without noise, leaves in three shares" in said
     assert all(name in said for name in ("bank-0", "bank-1", "notary"))
-    assert "any two of these parties together can read your exact sum" in said
-    assert "the smallest ε of all owners, for one noise has one (yours was 3)" in said
+    assert "Any two of these parties together can read your exact sum" in said
+    assert "the smallest ε of all owners, because they share one noise (yours was 3)" in said
     assert "hosts" in {warning.about for warning in find_warnings(owner, agreement)}
 
 

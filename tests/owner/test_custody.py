@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.owner.acceptance_summary import acceptance_summary
-from parley.owner.custody import key_warnings, role_warnings
+from parley.owner.disclosure import key_warnings, role_warnings
 
 SHARED = {"noise": "shared", "delta": 1e-6}
 
@@ -33,9 +33,9 @@ def said(owner, terms):
 def test_shared_terms_say_that_the_exact_sum_leaves_and_who_can_read_it(owner):
     terms = shared_terms(["a", "notary", "learner"])
     words = " ".join(said(owner, terms))
-    assert "Your exact sum, without noise, leaves in three shares, one pair to each host. Nothing else." in words
+    assert "Your exact sum, without noise, leaves in three shares, two of them for each host. Nothing else." in words
     assert "Hosts: a (an owner), notary and learner (the learner)." in words
-    assert "any two of these parties together can read your exact sum" in words
+    assert "Any two of these parties together can read your exact sum" in words
     assert "with laplace noise. Nothing else." not in words
     plain = " ".join(said(owner, make_terms(300)))
     assert "with laplace noise. Nothing else." in plain
@@ -54,17 +54,19 @@ def test_the_epsilon_told_is_the_smallest_and_the_owners_own_stands_beside_it(tm
     books = parley.Ledger(tmp_path / "a.ledger", lifetime=3.0, lifetime_delta="1e-5")
     words = " ".join(said(parley.Owner("a", regression_table(300), ledger=books), terms))
     books.close()
-    assert "ε = 0.25, δ = 1e-06: the smallest ε of all owners, for one noise has one (yours was 2)" in words
-    assert "0 is reserved already and 0.25 would be now" in words
+    assert (
+        "ε = 0.25, δ = 1e-06. This is the smallest ε of all owners, because they share one noise (yours was 2)" in words
+    )
+    assert "What it costs: ε = 0.25." in words
 
 
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
         (["h0", "h1", "h2"], []),
-        (["learner", "h1", "h2"], ["with one more, h1 or h2, it reads every owner's exact sums"]),
+        (["learner", "h1", "h2"], ["Together with one more, h1 or h2, it can read every owner's exact sums"]),
         (["a", "h1", "h2"], ["An owner is among the hosts (a)"]),
-        (["a", "h1", "learner"], ["with one more, a or h1,", "An owner is among the hosts (a)"]),
+        (["a", "h1", "learner"], ["Together with one more, a or h1,", "An owner is among the hosts (a)"]),
     ],
 )
 def test_hosts_with_an_interest_are_warned_of(hosts, told):
@@ -76,9 +78,9 @@ def test_hosts_with_an_interest_are_warned_of(hosts, told):
 def test_hosts_without_a_key_are_warned_of_until_somebody_gives_it():
     terms = shared_terms(["h0", "h1", "h2"])
     (warning,) = key_warnings(terms, (), "owner.toml")
-    assert "which key h0, h1 and h2 must show" in warning.sentence
+    assert "give the key of h0, h1 and h2" in warning.sentence
     (warning,) = key_warnings(terms, {"h0", "h2"}, "owner.toml")
-    assert "which key h1 must show" in warning.sentence
+    assert "give the key of h1" in warning.sentence
     assert key_warnings(terms, {"h0", "h1", "h2"}, "owner.toml") == []
     assert key_warnings(make_terms(300), (), "owner.toml") == []
 
@@ -112,6 +114,6 @@ def test_both_commands_say_it_on_the_screen_and_as_json(tmp_path):
 
 def test_of_two_hosts_an_owner_reads_exact_sums_with_the_other():
     (warning,) = role_warnings(shared_terms(["a", "notary"]))
-    assert "with the other host it reads every owner's exact sums" in warning.sentence
+    assert "Together with the other host it can read every owner's exact sums" in warning.sentence
     (warning,) = role_warnings(shared_terms(["a", "notary", "club"]))
-    assert "with any other host it reads" in warning.sentence
+    assert "Together with any other host it can read" in warning.sentence

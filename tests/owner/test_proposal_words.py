@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import parley
-from parley.owner.acceptance_summary import NAMED, left_after, others_in
+from parley.owner.acceptance_summary import MAX_LISTED_OWNERS, left_after, others_in
 from parley.owner.ledger.account import Reservation
 
 
@@ -19,11 +19,11 @@ def costs(epsilon, delta="0", rho=None):
 
 
 def test_others_are_named_some_of_many():
-    assert others_in(terms_of(1), "o0") == "Who else is in: nobody."
+    assert others_in(terms_of(1), "o0") == "Other owners in these terms: none."
     assert "o0 (1,000 records, ε = 0.5), o2 (1,002 records, ε = 0.5). Whether" in others_in(terms_of(3), "o1")
-    many = others_in(terms_of(NAMED + 31), "o0")
-    assert f"o{NAMED} (" in many
-    assert f"o{NAMED + 1} (" not in many
+    many = others_in(terms_of(MAX_LISTED_OWNERS + 31), "o0")
+    assert f"o{MAX_LISTED_OWNERS} (" in many
+    assert f"o{MAX_LISTED_OWNERS + 1} (" not in many
     assert "and 30 more. Whether" in many
 
 

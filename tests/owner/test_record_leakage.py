@@ -13,12 +13,12 @@ from parley.cli.budget_terms import promises
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.disclosure import leakage_words, record_leakage
 from parley.owner.owner import reservation
-from parley.owner.record_leakage import leakage_words, record_leakage
 from parley.privacy.accounting import shared_record_epsilon
-from parley.privacy.accounting.meaning import BIT, gaussian_bits, pure_leakage
+from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits, pure_leakage
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import write_terms
 
 SGD = {"learning__algorithm": "private-sgd", "learning__horizon": None, "learning__batches": 4, "learning__epochs": 3}
@@ -41,11 +41,11 @@ def test_gaussian_noise_tells_round_by_round_less_than_its_rho():
     noise = stage.series.mechanism
     bits = found(terms)
     assert bits.mutual_information == gaussian_bits(noise.sensitivity, noise.noise_scale, 3, 10, ball=True)
-    assert bits.mutual_information < float(reservation(terms, "a").rho) / BIT / 3.9
+    assert bits.mutual_information < float(reservation(terms, "a").rho) / NATS_PER_BIT / 3.9
     assert bits.min_entropy is None
     moments = make_terms(50, **GAUSSIAN, **STATISTICS, model__bounds=BOUNDS)
     assert not resolve(moments).part("a").training.question.centred
-    assert found(moments).mutual_information < float(reservation(moments, "a").rho) / BIT
+    assert found(moments).mutual_information < float(reservation(moments, "a").rho) / NATS_PER_BIT
 
 
 def test_a_score_and_copies_add_up():
@@ -128,7 +128,7 @@ def test_where_a_part_of_delta_is_a_failure_nothing_is_said():
     for terms in (names, hosted):
         bits = record_leakage(resolve(terms, regression_table(9)), "a")
         assert bits.mutual_information is None
-        assert "not bounded" in leakage_words(bits, terms, "person")
+        assert "do not bound" in leakage_words(bits, terms, "person")
         assert "fails" in bits.by
 
 
@@ -136,9 +136,9 @@ def test_acceptance_and_the_command_say_it(tmp_path):
     terms = make_terms(50)
     owner = parley.Owner("a", regression_table(50), ledger=parley.Ledger(tmp_path / "a.ledger", 5))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
-    assert "From the answers under these terms whoever knows everybody else's records learns" in said
+    assert "From the answers under these terms, someone who knows everybody else's records learns" in said
     assert "learns at most 0.178 bits about a person" in said
-    assert "no guess becomes likelier by more than 2.72 times" in said
+    assert "No guess becomes more than 2.72 times as likely" in said
     write_terms(terms, tmp_path / "terms.toml")
     ran = CliRunner().invoke(app, ["budget", "explain", "--terms", str(tmp_path / "terms.toml"), "--json"])
     (row,) = json.loads(ran.stdout)["owners"]

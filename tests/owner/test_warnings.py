@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.data.ranges import Range, ranges
+from parley.data.headers import Range, ranges
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.warnings import budget_warning, figures, find_warnings
 
@@ -41,7 +41,16 @@ def test_every_figure_that_bounds_a_record_is_told(tmp_path):
     )
     agreement = owner.prepare(terms)
     words = " ".join(acceptance_summary(owner, agreement))
-    for told in ("clip: 0.875", "7.25 for class 1", "±6.5", "x0 -3.5 to 3.75", "x1 ", "x2 ", digest, "by privacy.clip"):
+    for told in (
+        "clip: 0.875",
+        "7.25 for class 1",
+        "±6.5",
+        "x0 -3.5 to 3.75",
+        "x1 ",
+        "x2 ",
+        digest,
+        "from privacy.clip",
+    ):
         assert told in words
     found = figures(agreement)
     assert found["bounds"]["x0"] == [-3.5, 3.75]
@@ -103,7 +112,7 @@ def test_rows_that_look_like_several_of_one_person_are_warned_of(tmp_path):
     owner = owner_of(tmp_path, twice)
     [warning] = find_warnings(owner, owner.prepare(make_terms(300)))
     assert warning.about == "privacy.person"
-    assert "50.0% of the rows repeat a value of the column 'customer_id'" in warning.sentence
+    assert "50.0% of the rows repeat a value of column 'customer_id'" in warning.sentence
     assert warned_of(owner, make_terms(300, privacy__person="customer_id", privacy__records_per_person=2)) == []
     assert warned_of(parley.Owner("a", table.assign(customer_id=range(300))), make_terms(300)) == []
     copied = pd.concat([table.iloc[:150]] * 2)

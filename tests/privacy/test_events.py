@@ -75,7 +75,7 @@ def test_nothing_is_proved_of_noise_that_accounting_does_not_know():
         mechanism = "staircase"
 
     for method in ("simple", "advanced", "zcdp", "rdp", "pld"):
-        with pytest.raises(SettingError, match="nothing is proved of a Staircase"):
+        with pytest.raises(SettingError, match="no bound is known for a Staircase"):
             compose([Staircase(1.0)], 1e-6, method)
     with pytest.raises(SettingError, match="no composition rule"):
         compose([Staircase(1.0)], 1e-6)

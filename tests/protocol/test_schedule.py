@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from samples import make_terms
 
 from parley.errors import TermsError
-from parley.protocol.schedule import Schedule, agreed_answers, make_schedule
+from parley.protocol.stages import Schedule, agreed_answers, make_schedule
 from parley.terms import Terms
 
 
@@ -110,7 +110,7 @@ def test_everybody_is_asked_where_the_share_is_whole():
 @pytest.mark.parametrize(
     ("strides", "learning", "match"),
     [
-        ([2, 2], {}, "every round has to ask somebody"),
+        ([2, 2], {}, "every round must ask at least one owner"),
         ([1, 11], {}, r"owners\.stride: expected at most learning\.horizon"),
         ([1, 0], {}, r"stride = 0: expected a number >= 1"),
         ([1, 2], {"participation": 0.5}, "either this share or strides"),

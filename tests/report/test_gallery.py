@@ -78,7 +78,7 @@ def test_a_title_that_does_not_fit_is_noticed(gallery):
 
 def hostile():
     names = ("_hidden", "$x^{", "<script>alert(1)</script>", "北京協和醫院", 'a style="fill: red" id="b"', "-->")
-    return owner_gains([OwnerGain(name, 1.0, 0.5, 2.0, "join") for name in names], TITLE, "saved", "lines: 90 %"), names
+    return owner_gains([OwnerGain(name, 1.0, 0.5, 2.0, "join") for name in names], TITLE, "saved", "lines: 90%"), names
 
 
 def test_an_svg_has_title_words_and_names_in_their_own_letters_and_no_style(tmp_path):
@@ -100,7 +100,7 @@ def test_an_svg_has_title_words_and_names_in_their_own_letters_and_no_style(tmp_
 
 def test_in_a_page_two_figures_share_no_name_and_ask_nobody():
     figure, _ = hostile()
-    other = owner_gains([OwnerGain("a", 1.0, 0.5, 2.0, "stay")], TITLE, "saved", "lines: 90 %")
+    other = owner_gains([OwnerGain("a", 1.0, 0.5, 2.0, "stay")], TITLE, "saved", "lines: 90%")
     ids = [{each.get("id") for each in ElementTree.fromstring(svg(each)).iter()} - {None} for each in (figure, other)]
     assert not ids[0] & ids[1]
     assert "http" not in svg(figure)

@@ -53,10 +53,12 @@ def test_right_means_the_same_side_of_the_price():
 
 def test_sentences_say_what_the_numbers_say():
     said = verdict(STORY, "one noise")
-    assert "pays for 2 of 4 (forecast: 2)" in said
+    assert "worth its price for 2 of 4 owners (forecast: 2)" in said
     assert "right for 2 of 4" in said
-    assert "better for 1 of 4 (1 beyond chance, 1 worse beyond chance)" in on_held_out(STORY)
-    assert "would save 3.2 % on average, and more than the price for 2 of 4" in without_anybody(STORY)
+    assert "better for 1 of 4 owners, for 1 of them significantly; for 1 they are significantly worse" in on_held_out(
+        STORY
+    )
+    assert "saves 3.2% on average, more than the price for 2 of 4" in without_anybody(STORY)
     assert "do not bother" in large_owners_sentence(Chapter(None, None, (QUIET,)))
     assert "do not bother" not in large_owners_sentence(Chapter(None, None, (RIGHT, QUIET)))
 
@@ -68,7 +70,7 @@ def test_a_table_goes_from_the_smallest_to_the_largest():
     rows = outcome_rows(STORY, STORY)
     assert [row[0] for row in rows[1:]] == ["gains", "surprise", "promised", "large"]
     assert [row[-1] for row in rows[1:]] == ["yes", "no", "no", "yes"]
-    assert rows[1][2:4] == ["8.0 %", "20.0 %"]
+    assert rows[1][2:4] == ["8.0%", "20.0%"]
 
 
 def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many_it_is_sure():
@@ -81,11 +83,11 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
         ],
     )
     sentence = forecast_sentence(expected, [0.05] * 3)
-    assert "worth its price for 2 of 3 owners; for large, with 20,000 rows, it is not" in sentence
-    assert "Verdicts: join 1, unsure 1, stay 1." in sentence
+    assert "worth its price for 2 of 3 owners. For large, with 20,000 rows, it is not" in sentence
+    assert "The verdicts are join for 1, unsure for 1 and stay for 1." in sentence
     rows = forecast_rows(expected, [0.05] * 3)
     assert [row[-1] for row in rows[1:]] == ["yes", "yes", "no"]
-    assert rows[1][2:4] == ["8.0 %", "4.0 % to 8.0 %"]
+    assert rows[1][2:4] == ["8.0%", "4.0% to 8.0%"]
 
 
 def deal(names, members, payment=0.0, spend=0.0, target=None, unit="record"):
@@ -104,10 +106,10 @@ def test_a_bargain_says_who_stays_out_and_what_brings_it_in():
     free, nobody = deal(names, ["gains", "surprise"]), deal(names, [])
     paid = deal(names, names, payment=435.0, spend=462.0, target=0.005)
     said = " ".join(bargain(free, paid, "large"))
-    assert "2 of 3 join, large not among them" in said
+    assert "2 of 3 join, but not large" in said
     assert "3 of 3 join at ε = 0.2 (replace-one)" in said
     assert "(replace-one-owner)" in " ".join(bargain(free, deal(names, names, unit="owner"), "large"))
-    assert "They cost $462, $435 of it to large" in said
+    assert "The contracts cost $462, $435 of it to large" in said
     assert "no coalition lasts" in bargain(nobody, paid, "large")[0]
     assert "still stays out" in bargain(nobody, free, "large")[1]
 

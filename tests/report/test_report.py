@@ -114,7 +114,7 @@ def test_a_choice_without_a_forecast_is_shown_as_one():
     )
     terms = make_terms(100)
     rows = plan_rows(Proposal((wild, good, worse), good, 1.0, terms, 1.0, Baselines(1.0, None)))
-    assert [row[-1] for row in rows[1:]] == ["no forecast", "better", "no forecast"]
+    assert [row[-1] for row in rows[1:]] == ["none", "0.1", "none"]
     assert wild.to_json()["relative_fitness"] is None
     rows = plan_rows(Proposal((good, good), good, 1.0, terms, 1.0, Baselines(1.0, None)))
-    assert [row[-1] for row in rows[1:]] == ["as written", "1 x better"]
+    assert [row[-1] for row in rows[1:]] == ["0.1", "0.1"]

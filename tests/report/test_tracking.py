@@ -70,7 +70,7 @@ def kept(home):
             home / "books",
             "--lifetime",
             50,
-            "--anyway",
+            "--force",
             "--track",
             store,
             "--json",
@@ -213,7 +213,7 @@ def test_a_served_owner_is_known_by_its_answers_and_the_end_of_its_ledger_alone(
     banks.accept(terms)
     banks.start()
     try:
-        told = banks.learn("--track", str(tmp_path / "runs"), "--anyway")
+        told = banks.learn("--track", str(tmp_path / "runs"), "--force")
     finally:
         banks.kill("a")
     (place,) = (each for each in (tmp_path / "runs").glob("*/*") if each.is_dir())

@@ -152,7 +152,7 @@ def test_two_files_without_a_public_sample_become_terms_that_a_simulation_trains
     page.press("#replicates", "Enter")
     page.wait_for_url("**/train/2*")
     pictures.finished(page)
-    page.wait_for_selector("text=Relative fitness came out at")
+    page.wait_for_selector("text=The relative fitness is")
     assert page.title() == "Simulation of agreed.toml, 2 runs · Parley studio"  # no name of a file was run
     assert "data = " in (folder / "agreed.toml").read_text()
 

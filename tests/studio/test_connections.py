@@ -38,7 +38,7 @@ def test_a_flood_of_silent_connections_keeps_nobody_out(tmp_path):
         for _ in range(FLOOD):
             flood.append(after.enter_context(socket.create_connection((studio.host, studio.port), timeout=60)))
         studio.enter()
-        assert "None yet" in studio.get("/jobs")
+        assert "No jobs yet" in studio.get("/jobs")
         until = time.monotonic() + 60
         while sum(map(is_open, flood)) > FILES // 2 and time.monotonic() < until:
             time.sleep(0.05)

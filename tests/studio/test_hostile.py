@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studio_at
 
 from parley.errors import SettingError
-from parley.studio import command, jobs, libraries, worker
+from parley.studio import command, jobs, server, worker
 from parley.studio.guard import FAULT, POLICY, Guard, Place, Secrets
 from parley.studio.playground import Playground
 
@@ -297,7 +297,7 @@ def test_who_loads_a_file_again_gets_forecasts_of_what_it_holds_now(folder, monk
     play = Playground()
     play.load(folder / "terms.toml")
     old = play.require()
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", lambda terms, **_: play.load(old.file) or Old())
+    monkeypatch.setattr("parley.workflows.forecast.forecast", lambda terms, **_: play.load(old.file) or Old())
     play._whole(old)
     assert play._base is None
 
@@ -309,8 +309,8 @@ class Old:
 def test_what_needs_libraries_waits_for_them_and_no_other_page_does(client, monkeypatch):
     """Threads that import packages from both ends at the same time get halves of them."""
     loaded = []
-    monkeypatch.setattr("parley.studio.libraries.load_libraries", lambda: loaded.append(1))
-    for path in libraries.QUICK:
+    monkeypatch.setattr("parley.studio.server.load_libraries", lambda: loaded.append(1))
+    for path in server.QUICK:
         client.get(path)
     client.get("/static/studio.js")
     assert loaded == []
@@ -330,7 +330,7 @@ def test_a_first_forecast_is_shown_before_the_gains_that_follow_from_it(folder, 
         def outlook(self):
             return go_on.wait(20)
 
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", Slow)
+    monkeypatch.setattr("parley.workflows.forecast.forecast", Slow)
     monkeypatch.setattr("parley.decisions.outlook.forecast.what_if", lambda *_: None)
     play = Playground()
     play.load(folder / "terms.toml")

@@ -90,9 +90,9 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
     assert "look at what accepting means first" in early.text
     page = sent(client, "look", terms.hash).text
-    assert "What it costs: of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in page
-    assert "Who else is in, by the terms: b (40 records, ε = 1)." in page
-    assert "What is left after: ε = 1 of 2" in page
+    assert "What it costs: ε = 1. Of the lifetime budget ε = 2, ε = 0 is already reserved." in page
+    assert "Other owners in these terms: b (40 records, ε = 1)." in page
+    assert "What is left afterwards: ε = 1 of 2" in page
     assert f"<code>{terms.hash}</code>" in page
     meant = re.search('name="meant" value="([0-9a-f]{64})"', page).group(1)
     look_first = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant="0" * 64)
@@ -127,7 +127,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
 
 
 def test_a_folder_without_an_inbox_is_explained(client, folder, tmp_path):
-    assert "no <code>owner.toml" in enter(stranger_at(studio_at(tmp_path))).get("/inbox").text
+    assert "no owner settings" in enter(stranger_at(studio_at(tmp_path))).get("/inbox").text
     (tmp_path / "owner.toml").write_text('name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\n')
     other = enter(stranger_at(studio_at(tmp_path)))
     assert "inbox: missing" in other.get("/inbox").text

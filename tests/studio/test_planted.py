@@ -70,17 +70,17 @@ def test_the_inbox_shows_what_accepting_means_at_that_moment_and_no_planted_job(
     with studio_process(folder) as studio:
         studio.enter()
         page = studio.get(f"/inbox/{terms.hash}", file="bank/owner.toml")
-        assert "0.01 would be" not in page
+        assert "costs: ε = 0.01" not in page
         assert "Planted" not in studio.get("/jobs")
         form = {"file": "bank/owner.toml", "terms": terms.hash}
         shown = studio.post("/inbox/look", **form)[1]
-        assert "of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in shown
+        assert "What it costs: ε = 1. Of the lifetime budget ε = 2, ε = 0 is already reserved." in shown
         form |= {"meant": re.search('name="meant" value="([^"]+)"', shown).group(1), "digits": terms.hash[:16]}
         bank.accept(other, names=["owner"])  # meanwhile, elsewhere
         headers, text = studio.post("/inbox/accept", **form)
         assert "hx-redirect" not in headers
         assert "look at it again" in text
-        assert "1 is reserved already and 1 would be now" in studio.post("/inbox/look", **form)[1]
+        assert "ε = 1 is already reserved." in studio.post("/inbox/look", **form)[1]
     with closing(parley.Ledger(bank.folder / "a.ledger")) as books:
         assert [account.terms_hash for _, account in books.accounts()] == [other.hash]
 
@@ -198,7 +198,9 @@ def test_two_studios_start_the_same_release_once(folder, tmp_path, monkeypatch):
             time.sleep(0.1)
         for each in (mine, yours):
             said = each.post("/train/release/start", **form)[1]
-            assert re.search("exists|used before", said), said  # the account that has not seen the ledger refuses it
+            assert re.search("exists|nobody can tell whether the ledger is the latest", said), (
+                said
+            )  # the account that has not seen the ledger refuses it
     monkeypatch.setenv("PARLEY_STATE", str(job.parents[3]))
     with closing(parley.Ledger(folder / "books" / "north.ledger")) as books:
         assert books.reserved[0] == 1

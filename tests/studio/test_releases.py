@@ -22,7 +22,7 @@ from parley.errors import OtherBooksError, SettingError
 from parley.studio import file_pages
 from parley.studio.jobs import Job
 from parley.studio.pages import Studio
-from parley.studio.release_pages import release_command
+from parley.studio.training_pages import release_command
 from parley.terms import load_terms
 
 
@@ -142,10 +142,12 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=books&lifetime=3").text
     assert "What it spends" in page
     assert "north" in page
-    assert "no restart" in page
+    assert "not by a restart" in page
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
-    assert "refused" in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text  # no lifetime
+    short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
+    assert "no such ledger; “Lifetime ε of ledgers to be made” = 1, or more, creates it" in short
+    assert "--" not in short[short.index("no such ledger") : short.index("These terms need")]
     assert "did not work" in release(client, agreed="on", lifetime="0.1").text  # no room
     assert started == []
     assert not (folder / "books").exists()
@@ -164,8 +166,8 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     page = client.get("/train/release", params={**place, "lifetime": "3"}).text
     assert "<td>400</td><td>1</td><td>1e-07</td>" in page
     assert "promises next to nothing" not in page
-    made = "Ledgers will be made in books: north.ledger, south.ledger; with a lifetime budget of ε = 3, δ = 1e-06 each"
-    assert made in page
+    assert "These ledgers will be created in books: north.ledger, south.ledger." in page
+    assert "Each has a lifetime budget of ε = 3, δ = 1e-06, which can never be changed." in page
     assert "need a lifetime" in client.get("/train/release", params={**place, "lifetime": "0.25"}).text
     assert (folder / "books" / "north.ledger").read_bytes() == b""
     assert not (folder / "books" / "south.ledger").exists()
@@ -176,13 +178,15 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
 
 def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder, started):
     (folder / "terms.toml").write_text(clinic_terms(horizon=1))
-    words = ["train", str(folder / "terms.toml"), "--anyway", "--lifetime", "2", "--ledgers"]
+    words = ["train", str(folder / "terms.toml"), "--force", "--lifetime", "2", "--ledgers"]
     first = CliRunner().invoke(parley, [*words, str(folder / "books")])
     assert first.exit_code == 0, first.output
     assert "same table" not in first.stderr
-    assert "Ledgers will be made" in first.stderr
+    assert "These ledgers will be created" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
-    said = "books/north.ledger is a ledger for the same table as north's: ε = 1, δ = 0 is promised there, ε = 1 of it"
+    said = (
+        "books/north.ledger is a ledger for the same table as north's. It reserved ε = 1, δ = 0 and spent ε = 1 of it"
+    )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
     again = CliRunner().invoke(parley, [*words, str(folder / "deep" / "fresh")])
@@ -208,10 +212,10 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
     assert "hx-redirect" in release(client, **again, agreed="on", **anyway).headers
 
 
-@pytest.mark.parametrize("command", ["train", "scales", "learner run"])
+@pytest.mark.parametrize("command", ["train", "column-stats", "learner run"])
 def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(folder, command):
     file = folder / "first.toml"
-    file.write_text(SCALES if command == "scales" else clinic_terms())
+    file.write_text(SCALES if command == "column-stats" else clinic_terms())
     (folder / "none.toml").touch()
     place = (
         ["--owners", str(folder / "none.toml")] if command == "learner run" else ["--ledgers", str(folder / "books")]
@@ -242,7 +246,9 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
         {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3"},
     )
     assert page in client.get(f"/train/release?{urlencode(asked)}").text
-    assert "Not forecast" in client.get(page, params=shown(client, **asked)).text  # of bounds alone nobody can tell
+    assert (
+        "There is no forecast" in client.get(page, params=shown(client, **asked)).text
+    )  # of bounds alone nobody can tell
     ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
     (folder / "terms.toml").write_text(ranges)
     said = client.get(page, params=shown(client, **asked)).text
@@ -254,7 +260,7 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     assert started == []
     release(client, agreed="on", foreseen="refused", anyway="on")
     release(client, agreed="on")
-    assert ["--anyway" in command for command in started] == [True, False]
+    assert ["--force" in command for command in started] == [True, False]
 
 
 SCALES = (
@@ -267,7 +273,7 @@ SCALES = re.sub(r"epsilon = (1.0|0.5)\n", "epsilon = 9.0\n", SCALES)
 
 def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(client, folder):
     (folder / "first.toml").write_text(SCALES)
-    assert "First: scales" in client.get("/train/first?file=first.toml").text
+    assert "Column scales come first" in client.get("/train/first?file=first.toml").text
     assert client.get("/train/first?file=terms.toml").text == ""
     simulated = client.post("/train/start", data={"file": "first.toml"}, headers=PROOF)
     assert "ask for scales before they learn" in simulated.text
@@ -275,9 +281,9 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     assert 'href="/train?file=first.toml#release"' in client.get("/play").text
     place = {"file": "first.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}
     short = client.get("/train/release", params={**place, "lifetime": "4"}).text
-    assert "so much do scales and learning take together" in short
+    assert "scales and learning together need that much" in short
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
-    assert "Scales first by first.toml" in page
+    assert "Ask for column scales by first.toml" in page
     assert "A bin is read from" in page
     assert len(re.findall("<td>4</td><td>[^<]*</td><td>5</td>", page)) == 2
     form = {**shown(client, **place, lifetime="9"), "ready": "ready"}
@@ -304,7 +310,7 @@ def test_owners_elsewhere_are_asked_by_their_addresses(folder, client):
     (folder / "first.toml").write_text(SCALES)
     first = form | {"file": "first.toml", "ready": "ready", "expect": load_terms(folder / "first.toml").hash}
     scales = release_command(studio_at(folder), first)
-    assert (scales[0], scales[4], scales[6:]) == ("scales", "--owners", ["--write", str(folder / "ready.toml")])
+    assert (scales[0], scales[4], scales[6:]) == ("column-stats", "--owners", ["--write", str(folder / "ready.toml")])
     with pytest.raises(SettingError, match="addresses"):
         release_command(studio_at(folder), form | {"addresses": "../addresses.toml"})
 
@@ -327,8 +333,9 @@ def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scor
     assert "Simulation" not in page
     assert (folder / "books" / "north.ledger").exists()
     assert json.loads((folder / "model.json").read_text())
-    assert "Next: parley score model.json terms.toml --owner north" in page
-    assert "Next: parley score" in client.get(f"/jobs/{job.id}").text
+    assert "Next: parley" not in page
+    assert "Score for every owner" in page
+    assert "Next: parley" not in client.get(f"/jobs/{job.id}").text
     (then,) = re.findall('hx-post="(/train/[^"]+/score)"', page)
     commands = []
 
@@ -338,7 +345,7 @@ def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scor
 
     monkeypatch.setattr("parley.studio.jobs.JobFolder.start", start)
     assert "hx-redirect" in client.post(then, headers=PROOF).headers
-    assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all"], True)]
+    assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all", "--json"], True)]
     (folder / "terms.toml").write_text(clinic_terms(title="Others"))
     assert "changed meanwhile" in client.post(then, headers=PROOF).text
     assert len(commands) == 1

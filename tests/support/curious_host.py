@@ -5,7 +5,7 @@ import io
 import numpy as np
 from bundles_of_owners import CONTENT, Forger
 
-from parley.network.exchange import host_messages as messages
+from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.share_bundle import ShareBundle
 from parley.network.hosting.host import Host
@@ -39,7 +39,7 @@ class Victim:
         for owner, records in turn.records.items():
             shares = Shares._split(words, bytes(32), CONTENT, bytes(32), 2)
             for place, host in enumerate((hosted.host, curious)):
-                pair = tuple(part if isinstance(part, bytes) else to_bytes(part) for part in shares.of_host(place))
+                pair = tuple(part if isinstance(part, bytes) else to_bytes(part) for part in shares.for_host(place))
                 host.receive(ShareBundle(self.terms.hash, number, CONTENT, owner, records, turn.shape, pair))
         hosted.host._peers = {1: Forger(curious, self.journal, set())}
         reply = self.service.open(messages.write_question(self.terms.hash, number, CONTENT), Caller(("learner",)), None)

@@ -8,7 +8,7 @@ from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 import parley
 from parley.protocol.queries import KINDS
 from parley.protocol.task import task_named
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms.catalogue import PREDICTION, TASKS
 
 OWNERS = [{"name": "a", "records": 40, "epsilon": 1.0}]
@@ -120,27 +120,27 @@ EVERY_KIND = {
         }
     ),
 }
+NETWORK = parley.Terms.from_dict(
+    {
+        "model": {
+            "kind": "network-classification",
+            "target": "y",
+            "features": ["x0", "x1"],
+            "categories": {"y": ["1", "2"]},
+            "bounds": {"x0": [-1, 1], "x1": [-1, 1]},
+            "layers": [3],
+        },
+        "learning": {"batches": 2, "epochs": 2, "step": 0.5},
+        "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
+        "owners": OWNERS,
+    }
+)
+MIXED = NETWORK.changed(
+    model={"kind": "network-regression", "categories": {}, "bounds": {name: [-1, 1] for name in ("x0", "x1", "y")}},
+    learning={"algorithm": "correlated-sgd", "sampling": "partition", "batches": 20, "epochs": 3},
+)
 if find_spec("torch") is not None:
-    NETWORK = parley.Terms.from_dict(
-        {
-            "model": {
-                "kind": "network-classification",
-                "target": "y",
-                "features": ["x0", "x1"],
-                "categories": {"y": ["1", "2"]},
-                "bounds": {"x0": [-1, 1], "x1": [-1, 1]},
-                "layers": [3],
-            },
-            "learning": {"batches": 2, "epochs": 2, "step": 0.5},
-            "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
-            "owners": OWNERS,
-        }
-    )
-    EVERY_KIND["network-gradient"] = NETWORK
-    EVERY_KIND["mixed-network-gradient"] = NETWORK.changed(
-        model={"kind": "network-regression", "categories": {}, "bounds": {name: [-1, 1] for name in ("x0", "x1", "y")}},
-        learning={"algorithm": "correlated-sgd", "sampling": "partition", "batches": 20, "epochs": 3},
-    )
+    EVERY_KIND |= {"network-gradient": NETWORK, "mixed-network-gradient": MIXED}
 
 
 def with_held_out_people(terms: parley.Terms, rows: int = 2) -> parley.Terms:
@@ -201,9 +201,7 @@ AUDITED = {
     ),
 }
 if find_spec("torch") is not None:
-    AUDITED["mixed-network-gradient"] = EVERY_KIND["mixed-network-gradient"].changed(
-        learning={"batches": 2, "epochs": 1}
-    )
+    AUDITED["mixed-network-gradient"] = MIXED.changed(learning={"batches": 2, "epochs": 1})
 
 # people are held out, in every kind of question that allows it
 HELD_OUT_PEOPLE = {

@@ -143,7 +143,7 @@ def served(settings_file: Path, fault: str = "seeded") -> Iterator[str]:
     """The address of such a daemon, in a process of its own that starts at once (`forked`)."""
     from forked import SERVER
 
-    from parley.audit.served.table import listening
+    from parley.audit.served.attack import listening
 
     log = settings_file.with_name("daemon.log")
     log.write_bytes(b"")

@@ -69,7 +69,7 @@ def quiet_run(terms, tables, exchange=Quiet, start=None):
     algorithm, asked = make_algorithm(setup), exchange(agreements)
     origin = starting_point(setup) if start is None else start
     begin = algorithm.start(origin, origin.shape[:-1])
-    final = run(algorithm, asked, aggregation_of(terms), Asker.of(setup), begin)
+    final = run(algorithm, asked, aggregation_of(terms), Asker.from_setup(setup), begin)
     return algorithm.model(final), asked
 
 

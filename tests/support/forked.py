@@ -22,7 +22,7 @@ LOADED = [
     "parley.learning.deployed",
     "parley.learning.deployed",
     "parley.learning.peers",
-    "parley.learning.run_options",
+    "parley.protocol.task",
     "parley.network.exchange.federation",
     "parley.network.hosting.daemon",
     "parley.network.hosting.federation",
@@ -37,6 +37,7 @@ def command(arguments: list[str], out: str, log: str, largest_file: int | None =
     for place, path in ((1, out), (2, log)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), place)
     if largest_file is not None:
+        sys.dont_write_bytecode = True  # bytecode that is cut off breaks every later import
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     sys.argv = ["parley", *arguments]
     from parley.cli import main

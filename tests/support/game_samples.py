@@ -28,7 +28,7 @@ def budget_game(rows, value, costs, bias=0.0, noise_price=1.0, estimation=50.0, 
             unit_variance=lambda epsilon: 200 / epsilon**2,
         ),
         value=np.array(value, dtype=float),
-        privacy_cost=PrivacyCosts.of([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs]),
+        privacy_cost=PrivacyCosts.from_curves([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs]),
         keep_own=keep_own,
     )
 
@@ -54,7 +54,7 @@ def weakest_link(rows, value, costs, bias=0.0, estimation=50.0, budget_range=(0.
         demand=Demand(knots, NOISE / knots**2),
         budget_range=budget_range,
     )
-    curves = PrivacyCosts.of([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs])
+    curves = PrivacyCosts.from_curves([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs])
     return WeakestLink(known, np.array(value, dtype=float), curves, keep_own)
 
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.audit.exact.other_instructions import KNOWN, PLAIN, Kernel, environments, kernels
+from parley.audit.agreement import KNOWN_KERNELS, PLAIN_LOOPS, Kernel, environments, kernels
 
-INSTRUCTIONS = (*KNOWN.get(platform.machine(), ()), PLAIN)  # that processors of this kind may have
+INSTRUCTIONS = (*KNOWN_KERNELS.get(platform.machine(), ()), PLAIN_LOOPS)  # that processors of this kind may have
 
 
 def environment(instructions: str) -> dict[str, str]:

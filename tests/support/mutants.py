@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from parley.data import Preparation, holdout, rowwise, table
 from parley.errors import DataError
-from parley.losses import record_bound, score
+from parley.losses import loss, score
 from parley.losses.objectives import margin
 from parley.owner.ledger.account import StudyLedger
 from parley.privacy.mechanisms import FastNoise
-from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
+from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse
 from parley.privacy.mechanisms.shared_noise import draw_plainly
 
 IN_PLACE = Preparation._in_place
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
 GEOMETRIC, ANSWERS = FastNoise.geometric, RandomisedResponse._answers
 DECLARED, NAMED = table._declared, table.cell_name
-SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, holdout.first_rows, StudyLedger.answer
+SENSITIVITY, FIRST, ANSWER = loss.RecordBound.sensitivity, holdout.first_rows, StudyLedger.answer
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def half_the_noise():
 
 def truthful_answers(self, counts, draw):
     """Of answers that are not meant half are."""
-    return ANSWERS(replace(self, truthful=self.truthful + (WORDS - self.truthful) // 2), counts, draw)
+    return ANSWERS(replace(self, truthful=self.truthful + (WORD_COUNT - self.truthful) // 2), counts, draw)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def missing_factor_two():
     def halved(self, *settings):
         return SENSITIVITY(self, *settings) / 2
 
-    with mock.patch.object(record_bound.RecordBound, "sensitivity", halved):
+    with mock.patch.object(loss.RecordBound, "sensitivity", halved):
         yield
 
 

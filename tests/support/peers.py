@@ -17,11 +17,11 @@ from forked import parley_process
 import parley
 from parley.errors import Unavailable
 from parley.learning.peers import learn_as_peer, prepare_peer
-from parley.network.exchange import peer_messages as messages
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.messages import write_agreement
 from parley.network.exchange.remote import LocalOwner
 from parley.network.identity.settings import load_owner
+from parley.network.peering import service as messages
 from parley.network.peering.neighbourhood import Board, Neighbourhood
 from parley.network.peering.service import PeerService
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pytest
 
 SETTINGS = {
-    "decisions.expectation.expectation.WORK": 2e8,
+    "decisions.expectation.expectation.MAX_OPERATIONS": 2e8,
     "decisions.expectation.expectation.RESAMPLES": 10,
     "decisions.planning.search.SEARCH_REPLICATES": 4,
     "decisions.planning.search.CHECK_REPLICATES": 12,
     "learning.start.FOLDS": 3,
     "learning.outcome.tree_study.ITERATIONS": (10, 30),
-    "learning.outcome.boosting.LEAVES": (4,),
+    "learning.outcome.boosting.LEAF_COUNTS": (4,),
 }
 
 

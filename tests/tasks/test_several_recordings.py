@@ -7,7 +7,7 @@ from series import series_terms
 from parley.privacy.accounting.meaning import group_delta
 from parley.privacy.mechanisms.gaussian import gaussian_delta
 from parley.protocol.setup import resolve
-from parley.tasks.recorded_moments import recordings_delta, several_recordings
+from parley.tasks.records import recordings_delta, several_recordings
 
 
 @pytest.mark.parametrize("terms", [series_terms(1, 50, 3.0), plant_terms(1, 50, 3.0)], ids=["series", "plant"])

@@ -1,25 +1,160 @@
-"""An agreement under attack: every promise of its terms, and which larger faults the attack would have noticed."""
+"""An agreement under attack: every promise of its terms, and which larger faults the attack would have noticed.
 
+The same search runs in processes that take other instructions of this processor: every BLAS kernel that it can execute,
+and NumPy without its faster loops. Each is taken by a process of its own: a kernel that the processor lacks ends it.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+from numpy._core._multiarray_umath import (  # type: ignore[import-not-found, unused-ignore]
+    __cpu_dispatch__,
+    __cpu_features__,
+)
 
 from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts, size_verdicts
-from parley.audit.exact.other_instructions import search_with_others
 from parley.audit.exact.pair_search import Searched, search_owner
 from parley.audit.runs import Verdict, audit_owner
 from parley.audit.served.one_host import HostVerdict, audit_hosts
-from parley.errors import TermsError
+from parley.errors import ParleyError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
 
-OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
-FEWER = 5  # times fewer trials with each of the processor's other instructions
-CONTROLS = (2, 4, 8)  # times the budget, and about as much less noise
+PLAIN_LOOPS = "plain loops"  # of NumPy
+KNOWN_KERNELS = {
+    "aarch64": ("ARMV8", "NEOVERSEN1", "THUNDERX2T99", "CORTEXA53", "NEOVERSEV1"),
+    "arm64": ("ARMV8", "VORTEX", "NEOVERSEN1"),
+    "x86_64": ("PRESCOTT", "HASWELL", "SKYLAKEX", "ZEN", "SANDYBRIDGE", "NEHALEM"),
+    "AMD64": ("PRESCOTT", "HASWELL", "SKYLAKEX", "ZEN"),
+}
+# What a kernel is known by: the library's own word for it, the bits of some products, and the directions in which a
+# sample spreads equally.
+KERNEL_PROBE = """
+import hashlib, numpy as np, scipy.linalg
+from threadpoolctl import threadpool_info
+X = np.random.default_rng(0).normal(size=(101, 37))
+bits = (X.T @ X).tobytes() + (X @ X[0]).tobytes() + np.linalg.eigh(X.T @ X)[1].tobytes()
+balanced = np.column_stack([np.tile(np.eye(6), (20, 1)), X[np.arange(120) % 101, 0]])
+turned = scipy.linalg.svd(balanced - balanced.mean(axis=0), full_matrices=False)[2][:4].round(3) + 0.0
+found = [each for each in threadpool_info() if each["user_api"] == "blas" and "architecture" in each]
+names = sorted({each["architecture"].lower() for each in found})
+print(",".join(names), *(hashlib.sha256(each).hexdigest() for each in (bits, turned.tobytes())))
+"""
+PARALLEL_PROCESSES = 2  # processes
+SEARCH_PROGRAM = "from parley.audit.agreement import main; main()"
+
+
+def search_with_others(
+    terms: Terms, name: str, tries: int, seed: int = 0, progress: Progress = lambda done, total: None
+) -> list[Searched]:
+    """Search so many trials of an owner's answers with each of the other instruction sets."""
+    ways = environments()
+
+    def search(place: int) -> list[Searched]:
+        instructions, environment = list(ways.items())[place]
+        own = search_elsewhere(environment, terms, name, tries, seed + place + 1)
+        return [replace(each, instructions=instructions) for each in own]
+
+    found: list[Searched] = []
+    with ThreadPoolExecutor(PARALLEL_PROCESSES) as pool:
+        for place, own in enumerate(pool.map(search, range(len(ways)))):
+            found += own
+            progress(place + 1, len(ways))
+    return found
+
+
+def search_elsewhere(environment: Mapping[str, str], terms: Terms, name: str, tries: int, seed: int) -> list[Searched]:
+    """Run the search with one of these instruction sets, in a process of its own."""
+    asked = {"terms": terms.model_dump(mode="json", exclude_none=True), "name": name, "tries": tries, "seed": seed}
+    ran = subprocess.run(  # noqa: S603 - this program itself
+        [sys.executable, "-c", SEARCH_PROGRAM],
+        env={**os.environ, **environment},
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        raise ParleyError(
+            f"the search with other processor instructions ended with code {ran.returncode}; run the audit again"
+        )
+    return [Searched(**each) for each in json.loads(ran.stdout)]
+
+
+def main() -> None:
+    """Run the search that the JSON object on standard input describes, and print what it finds."""
+    asked = json.load(sys.stdin)
+    setup = resolve(Terms.from_dict(asked["terms"]))
+    found = search_owner(setup, asked["name"], asked["tries"], asked["seed"])
+    sys.stdout.write(json.dumps([vars(each) for each in found]))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A name for OPENBLAS_CORETYPE, and the directions that it finds."""
+
+    name: str
+    directions: str
+
+
+@cache
+def kernels() -> tuple[Kernel, ...]:
+    """Those that are really taken here, one for each whose bits differ from the others'; neighbours differ in
+    directions if any do."""
+    found: dict[str, Kernel] = {}
+    for name in KNOWN_KERNELS.get(platform.machine(), ()):
+        ran = subprocess.run(  # noqa: S603 - the text above, and nothing from outside
+            [sys.executable, "-c", KERNEL_PROBE],
+            env={**os.environ, **kernel_setting(name)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        taken, bits, directions = [*ran.stdout.split(), "", "", ""][:3]
+        if ran.returncode == 0 and taken == name.lower():
+            found.setdefault(bits, Kernel(name, directions))
+    usual = [kernel for kernel in found.values() if kernel.directions == next(iter(found.values())).directions]
+    others = [kernel for kernel in found.values() if kernel not in usual]
+    return tuple(kernel for pair in zip_longest(usual, others) for kernel in pair if kernel is not None)
+
+
+def kernel_setting(kernel: str) -> dict[str, str]:
+    """Return the environment in which a process uses this kernel."""
+    return {"OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def plain_loops() -> dict[str, str]:
+    """Return the environment in which NumPy uses none of its faster loops."""
+    return {"NPY_DISABLE_CPU_FEATURES": " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))}
+
+
+def environments() -> dict[str, dict[str, str]]:
+    """Environments by what a process takes in them: each kernel that is found here, and NumPy without its faster
+    loops."""
+    return {**{kernel.name: kernel_setting(kernel.name) for kernel in kernels()}, PLAIN_LOOPS: plain_loops()}
+
+
+KEYS_OUTSIDE_PROMISE = {
+    "name",
+    "data",
+    "value",
+    "privacy_cost",
+    "records",
+}  # of an owner's part: its promise does not depend on them
+TRIALS_DIVISOR = 5  # times fewer trials with each of the processor's other instructions
+CONTROL_FACTORS = (2, 4, 8)  # times the budget, and about as much less noise
 HOST_DRAWS = 2**15  # of either answer, where hosts draw one noise
 
 
@@ -40,7 +175,7 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found that contradicts any claim."""
+        """Whether nothing contradicts any claim."""
         kinds = (self.verdicts, self.exact, self.search, self.hosts, [self.score] if self.score else [], self.before)
         return all(verdict.holds for found in kinds for verdict in found)
 
@@ -67,7 +202,7 @@ class Audit:
 
 
 def control_name(factor: int) -> str:
-    """What a control is called."""
+    """Name a control."""
     return f"noise for {factor} times the budget"
 
 
@@ -90,7 +225,7 @@ def audit_terms(
     terms.require_release()
     began = time.perf_counter()
     alike, scored = owners_alike(terms), terms.privacy.score_epsilon is not None
-    seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS) + 1).tolist())
+    seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROL_FACTORS) + 1).tolist())
     each = 1 - (1 - confidence) / (len(alike) + scored + terms.noise.hosts)
     found: dict[str, Verdict] = {}
     for first, names in alike.items():
@@ -99,7 +234,7 @@ def audit_terms(
         found.update({name: replace(verdict, owner=name, confidence=confidence) for name in names})
     controls: dict[int, bool] = {}
     name = terms.owners[0].name
-    for factor in CONTROLS:
+    for factor in CONTROL_FACTORS:
         says(f"with noise for {factor} times the budget")
         caught = _caught(terms, name, factor, found[name].runs, next(seeds), each, progress)
         if caught is not None:
@@ -124,21 +259,21 @@ def audit_terms(
 def _searched(
     setup: Setup, name: str, tries: int, seed: int, progress: Progress, says: Callable[[str], None]
 ) -> Iterator[Searched]:
-    """What searches find, here and with other instructions."""
+    """Search here, and with other instruction sets."""
     if not tries:
         return
     says("searching pairs of tables")
     yield from search_owner(setup, name, tries, seed, progress)
-    if tries >= FEWER:
+    if tries >= TRIALS_DIVISOR:
         says("searching with other instructions of this processor")
-        yield from search_with_others(setup.terms, name, tries // FEWER, seed, progress)
+        yield from search_with_others(setup.terms, name, tries // TRIALS_DIVISOR, seed, progress)
 
 
 def owners_alike(terms: Terms) -> dict[str, list[str]]:
-    """The owners by who has the same promise, each under the first of them."""
+    """Group owners by promise, each group under its first owner."""
     groups: dict[object, list[str]] = {}
     for part in terms.owners:
-        key = tuple(getattr(part, field) for field in type(part).model_fields if field not in OWN)
+        key = tuple(getattr(part, field) for field in type(part).model_fields if field not in KEYS_OUTSIDE_PROMISE)
         groups.setdefault(key, []).append(part.name)
     return {names[0]: names for names in groups.values()}
 

@@ -6,17 +6,23 @@ A guarantee of (eps, delta) is about rare events as well, which a few thousand r
 little where delta is small. But noise of one law has one free number, its size, and common events tell it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import binom
 
+from parley.audit.canary import CanarySearch, compressed
 from parley.audit.distinguishing import rates, thresholds
-from parley.audit.exact.trial import asked_at
-from parley.errors import SettingError
+from parley.audit.exact.cell_pool import FRAME
+from parley.audit.exact.pair_search import PairSearch, answerable, exact_answer, farthest, plain_trial
+from parley.audit.exact.trial import Asked, StageQuestions, Trial, Unit, asked_at
+from parley.data.sources import Table
+from parley.errors import SettingError, TermsError
 from parley.network.exchange import Exchange
+from parley.owner.owner import Owner
 from parley.privacy.accounting.compose import composed, pld_interval
 from parley.privacy.accounting.pairs import delta_at
 from parley.privacy.accounting.releases import amplified
@@ -27,11 +33,17 @@ from parley.privacy.mechanisms.gaussian import gaussian_epsilon
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import Answer, Query, Tables
-from parley.protocol.setup import Setup
+from parley.protocol.setup import Setup, resolve
 from parley.protocol.stages import Stage
+from parley.terms import Terms
+from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats
 
-SMALLEST, LARGEST, STEPS = 1 / 16, 16.0, 7  # times less noise than is claimed: from where to where, and how finely
+LEAST_NOISE_FACTOR, LARGEST_NOISE_FACTOR, BISECTIONS = (
+    1 / 16,
+    16.0,
+    7,
+)  # times less noise than is claimed: from where to where, and how finely
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,8 @@ class Rates:
         return self.right - self.wrong
 
     @classmethod
-    def of(cls, pilot: tuple[Floats, Floats], counted: tuple[Floats, Floats], confidence: float) -> "Rates":
-        """By the threshold on the statistic that other runs, `pilot`, are told apart best by; each side's runs as a
-        and as b."""
+    def from_runs(cls, pilot: tuple[Floats, Floats], counted: tuple[Floats, Floats], confidence: float) -> "Rates":
+        """Count `counted` runs of each side by the threshold that tells `pilot` runs apart best."""
         at = thresholds(np.concatenate(pilot))
         above = [1 - np.searchsorted(np.sort(side), at, side="left") / len(side) for side in pilot]
         best = at[int(np.argmax(above[1] - above[0]))]
@@ -88,12 +99,12 @@ def epsilon_by_size(found: Rates, series: Series, claimed: float, delta: float) 
 def _less_noise(event: Event, apart: float) -> float:
     """By how much the noise must be smaller than is claimed so that laws can lie so far apart, rounded down; 0: by less
     than is looked at."""
-    if not apart > _total_variation(event, SMALLEST):
+    if not apart > _total_variation(event, LEAST_NOISE_FACTOR):
         return 0.0
-    if _total_variation(event, LARGEST) < apart:
-        return LARGEST
-    low, high = (1.0, LARGEST) if apart > _total_variation(event, 1.0) else (SMALLEST, 1.0)
-    for _ in range(STEPS):
+    if _total_variation(event, LARGEST_NOISE_FACTOR) < apart:
+        return LARGEST_NOISE_FACTOR
+    low, high = (1.0, LARGEST_NOISE_FACTOR) if apart > _total_variation(event, 1.0) else (LEAST_NOISE_FACTOR, 1.0)
+    for _ in range(BISECTIONS):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if apart > _total_variation(event, middle) else (low, middle)
     return low
@@ -132,12 +143,12 @@ class Attacker:
         return self.setup.part(self.name).stages[self.stage]
 
     def listens(self, number: int) -> bool:
-        """Whether a round belongs to the stage that is attacked."""
+        """Whether a round belongs to the attacked stage."""
         return number in self._stage.rounds
 
     @property
     def guesses(self) -> bool:
-        """Whether it needs directions: where something is drawn in secret, or answers are not a sum with noise."""
+        """Whether directions are needed: rows are drawn in secret, or answers are not a sum with noise."""
         return self._stage.question.draws or isinstance(self._stage.series.mechanism, RandomisedResponse)
 
     def directed(self, a: Mapping[int, Floats], b: Mapping[int, Floats], asked: Mapping[int, Query]) -> "Attacker":
@@ -154,7 +165,7 @@ class Attacker:
         return replace(self, directions=found, middles=middles)
 
     def speaks(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
-        """By how much the owner's answer to these questions speaks for b and against a [*replicates]."""
+        """Score how much an answer to these questions speaks for b against a [*replicates]."""
         query = questions[self.name]
         if self.guesses:
             return self._along(value, query.round)
@@ -164,9 +175,7 @@ class Attacker:
         return np.asarray(((at_b - at_a) * (2 * value - at_a - at_b)).sum(axis=-1) / (2 * scale**2))
 
     def _along(self, value: Floats, number: int) -> Floats:
-        """How far an answer lies along its direction; by the ratio of the two mixtures where rows are drawn and the
-        noise is Gaussian: a canary that moves answers by half of the direction, one way or the other, is drawn or
-        not."""
+        """Project an answer on its round's direction."""
         along = np.asarray(value @ self.directions[number]) - self.middles[number]
         series, rate = self._stage.series, self._stage.question.rate
         if not (rate < 1 and series.mechanism.norm == "l2" and not isinstance(series.mechanism, SharedNoise)):
@@ -176,7 +185,7 @@ class Attacker:
         return np.asarray(at_b - at_a)
 
     def noise(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
-        """What an answer about table a is off the exact one; the answer itself, where there is no such formula."""
+        """The noise in an answer about table a; the answer itself where no formula gives it."""
         return value if self.guesses else value - self._without_noise(questions, replicates)[0]
 
     def _without_noise(
@@ -218,24 +227,133 @@ class Overheard:
         name = self._attacker.name
         if name not in questions or not self._attacker.listens(questions[name].round):
             return answers
-        heard = [self._own(answers)]
+        values = [self._own(answers)]
         # where one noise is drawn for all, a study draws it anew, and hosts never do
         if not self._attacker.setup.terms.noise.summed and not np.array_equal(
-            again := self._own(self._exchange.ask(questions)), heard[0]
+            again := self._own(self._exchange.ask(questions)), values[0]
         ):
-            heard.append(again)
+            values.append(again)
         if self._keeps:
-            self.noises.append(self._attacker.noise(questions, heard[0], self._replicates))
+            self.noises.append(self._attacker.noise(questions, values[0], self._replicates))
         if self._attacker.guesses:
             query = questions[name]
             mean = {key: np.mean(each.reshape(-1, each.shape[-1]), axis=0) for key, each in query.arrays.items()}
-            self.means[query.round] = np.mean(heard, axis=(0, 1))
+            self.means[query.round] = np.mean(values, axis=(0, 1))
             self.asked[query.round] = asked_at(query, query.round, mean)
         if not self._attacker.guesses or self._attacker.directions:
-            for value in heard:
+            for value in values:
                 self.statistic += self._attacker.speaks(questions, value, self._replicates)
         return answers
 
     def _own(self, answers: Sequence[Answer]) -> Floats:
         """The audited owner's answer, or the sum that it is a part of."""
         return next(each.value for each in answers if self._attacker.name in each.owners)
+
+
+CANARIES_FACTOR = 3  # times as many as a search begins with
+LEAST_MODEL_RECORDS = 64  # records: of fewer, noise would lead a model far astray
+
+
+class AuditedOwner(Owner):
+    """An owner of a table that an audit made, of which hardly any row has a target."""
+
+    def _tables(self, setup: Setup) -> Tables:
+        tables = super()._tables(setup)
+        return Tables(compressed(tables.train), compressed(tables.held_out))
+
+
+@dataclass(frozen=True, eq=False)
+class RunTables:
+    """The audited owner with either table, and everybody else.
+
+    Where a row without a target contributes nothing, the tables have the agreed size (`canary`). Else they are as small
+    as the terms allow; their canaries are the two, of some at the ends of what the terms allow, whose answers lie
+    farthest apart (`exact.pair_search`).
+    """
+
+    setup: Setup
+    own: tuple[Owner, Owner]
+    others: Mapping[str, Owner]
+
+    @classmethod
+    def find(cls, terms: Terms, name: str, stage: int = 0) -> "RunTables":
+        """Find the pair for this stage: training, or the score."""
+        setup = resolve(terms)
+        others = [part.name for part in terms.owners if part.name != name]
+        if terms.task != PREDICTION:
+            return _small(setup, name, others)
+        pair = CanarySearch(setup, name, stage).neighbours()
+        rest = {other: AuditedOwner(other, CanarySearch(setup, other).empty_table) for other in others}
+        return cls(setup, (AuditedOwner(name, pair.a), AuditedOwner(name, pair.b)), rest)
+
+
+def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
+    """Make tables as small as the terms allow."""
+    search = PairSearch(setup, name)
+    for records in _sizes(setup, name, search.shape.records + 1):
+        sizes = {part.name: {"records": records} for part in setup.terms.owners}
+        try:
+            small = setup.under(setup.terms.changed(owners=sizes))
+            asked = Asked(small, small.part(name).training.question)
+        except TermsError:
+            continue
+        break
+    else:
+        raise TermsError(f"{name}: these terms allow no table of the agreed size or smaller")
+    base, a, b = _farthest(search, asked)
+
+    def table(unit: Unit) -> Table:
+        return FRAME.write(search.shape.table(base, unit), Path())
+
+    rest = {other: Owner(other, table(base.a)) for other in others}
+    return RunTables(small, (Owner(name, table(a)), Owner(name, table(b))), rest)
+
+
+def _sizes(setup: Setup, name: str, least: int) -> Iterator[int]:
+    """How many records a table may have, of which the first that is allowed is taken: few, for whoever else is in it
+    hides the canary, but `LEAST_MODEL_RECORDS` where others have no target; as many as are agreed at last."""
+    agreed, batches = setup.terms.owner(name).records, setup.terms.learning.batches or 1
+    few = LEAST_MODEL_RECORDS if setup.task.predicts else least
+    yield from (size for size in (few, max(few, batches), 2 * max(few, batches)) if size < agreed)
+    yield agreed
+
+
+def _farthest(search: PairSearch, asked: Asked) -> tuple[Trial, Unit, Unit]:
+    """Find everybody else's rows and the two canaries whose answers lie farthest apart at the start of a run."""
+    rng = np.random.default_rng(0)
+    questions = StageQuestions(asked.setup, search.name, 0)
+    queries = list(questions.queries(asked, questions.query(0).arrays, 0))
+    for base in _others(search, asked, plain_trial(search, rng)):
+        units, tables = answerable(search, base, asked, rng, CANARIES_FACTOR)
+        if len(units) < 2:
+            continue
+        # of L1 differences of one size noise hides those in a single number least
+        apart, a, b = farthest([exact_answer(asked, queries, each) for each in tables], "l2")
+        if apart > 0:
+            return base, units[a], units[b]
+    raise TermsError(f"{search.name}: no record changes this owner's answers, so there is nothing to audit")
+
+
+def _others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
+    """Everybody else: without a target if that is allowed, so that nobody else is seen; the canary stands at any place,
+    for some may be held out."""
+    count = asked.setup.terms.owner(search.name).records - search.shape.records
+    targets = [{asked.setup.terms.model.target: None}] if asked.setup.task.predicts else []
+    for blank in (*targets, {}):
+        other = tuple({**row, **blank} for row in plain.others[0])
+        for place in range(min(count, 8) + 1):
+            yield replace(plain, others=(other,) * count, place=place)
+
+
+def few_owners(terms: Terms, name: str) -> Terms:
+    """The terms with one owner in the place of all others: no answer of the audited one depends on how many they
+    are, beyond the model that it is asked at."""
+    others = [part for part in terms.owners if part.name != name]
+    learning = terms.learning
+    if len(others) < 2 or learning.topology is not None or learning.participation is not None:
+        return terms
+    together = {"records": sum(part.records for part in others), "epsilon": min(part.epsilon for part in others)}
+    kept = [part.name for part in terms.owners if part.name in (name, others[0].name)]
+    quorum = None if learning.quorum is None else {"quorum": min(learning.quorum, 2)}
+    # what the learner makes of answers is no part of what they tell
+    return terms.changed(learning=quorum, only=kept, owners={others[0].name: together}, aggregation={})

@@ -21,7 +21,8 @@ from parley.learning.start import starting_point
 from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
 from parley.terms import Terms
-from parley.terms.columns import is_defined
+from parley.terms.keys import is_defined
+from parley.terms.outcomes import SurvivalModel
 from parley.terms.sections import OWNER
 from parley.validate import Floats
 
@@ -32,8 +33,8 @@ def require_audited_unit(terms: Terms) -> None:
     terms.require_release()
     if terms.privacy.unit == OWNER:
         raise TermsError(
-            "privacy.unit: expected 'record': audits replace one person's rows, which shows next to nothing of a "
-            "promise about an owner's whole table"
+            "privacy.unit: expected 'record'; an audit replaces one person's rows, which says little about a promise "
+            "for a whole table"
         )
 
 
@@ -104,20 +105,20 @@ class PresentRows(Summable):
 
 
 def present_rows(rows: Design, places: NDArray[np.int64], records: int, mean_over: int | None = None) -> PresentRows:
-    """A table of so many records, of which these, at these places, have a target."""
+    """Make a table of so many records in which only these rows, at these places, have a target."""
     return PresentRows(replace(rows, study=False), places, records, mean_over)
 
 
 def compressed(design: Summable) -> PresentRows:
-    """The same table without its rows that have no target."""
+    """Drop the rows without a target."""
     rows = design.in_memory()
     return present_rows(rows.where(rows.present), np.flatnonzero(rows.present), len(rows), rows.mean_over)
 
 
-FAR = 100.0  # where nothing bounds a column, clips bind here
-TRIED = 240  # canaries that are tried, at most
-BEYOND = 2  # rows of the canary above what the terms let count
-NEAR = 1e-3  # of the largest distance: pairs so near to it are as good
+UNBOUNDED_END = 100.0  # where nothing bounds a column, clips bind here
+MAX_CANARIES = 240  # canaries that are tried, at most
+ROWS_BEYOND_LIMIT = 2  # rows of the canary above what the terms let count
+DISTANCE_TOLERANCE = 1e-3  # of the largest distance: pairs so near to it are as good
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,7 @@ class CanarySearch:
         return make_algorithm(self.setup)
 
     def neighbours(self) -> Neighbours:
-        """The pair of tables that was found, of which an owner learns from the canary."""
+        """The pair of tables found, with the canary at places that the owner learns from."""
         return Neighbours(*(self._table(self._candidates[place]) for place in self.pair))
 
     def tables(self) -> tuple[Tables, Tables]:
@@ -159,41 +160,41 @@ class CanarySearch:
 
     @property
     def empty_table(self) -> pd.DataFrame:
-        """A table of this owner's size in which nobody has a target."""
+        """A table of this owner's size without any target."""
         return self._table(None)
 
     @cached_property
     def pair(self) -> tuple[int, int]:
         """The places of the two canaries among those that were tried."""
         question, distance = self.asked[0], self._apart
-        good = distance >= distance.max() * (1 - NEAR)
+        good = distance >= distance.max() * (1 - DISTANCE_TOLERANCE)
         sizes = question.record_sizes(self._prepared, self._theta)
         # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
         lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
         first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
         if not distance[first, second] > 0:
-            raise TermsError(f"{self.name}: no row was found that moves its answers; nothing can be audited")
+            raise TermsError(f"{self.name}: no row changes this owner's answers, so there is nothing to audit")
         return int(first), int(second)
 
     @cached_property
     def _apart(self) -> Floats:
-        """How far apart the answers on each two candidates lie."""
+        """The distance between the answers on each two candidates."""
         question, query = self.asked
         values = [self._answer(question, query, self._alone(place)) for place in range(len(self._prepared))]
         return _distances(np.array(values))
 
     @cached_property
     def asked(self) -> tuple[Question, Query]:
-        """The first question of the stage to this owner."""
+        """The stage's first question to this owner."""
         stage = self.setup.part(self.name).stages[self.stage]
         return stage.question, self.query(stage.rounds[0])
 
     def query(self, number: int) -> Query:
-        """What the owner is asked in this round of the stage."""
+        """The owner's query in this round of the stage."""
         if self.stage:
             return ScoreQuery.ask(self.setup.hash, self.setup.terms.learning.learner, number, self._theta)
         begin = replace(self.algorithm.start(self._theta), round=number)
-        return self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
+        return self.algorithm.questions(begin, Asker.from_setup(self.setup))[self.name]
 
     @cached_property
     def _theta(self) -> Floats:
@@ -205,7 +206,7 @@ class CanarySearch:
 
     @cached_property
     def _prepared(self) -> Design:
-        """The candidates, a row each."""
+        """The candidates, prepared, a row each."""
         return self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
 
     def _alone(self, place: int) -> Tables:
@@ -226,7 +227,7 @@ class CanarySearch:
         more rows of it than count."""
         terms, preparation = self.setup.terms, self.setup.preparation
         records, person = terms.owner(self.name).records, terms.privacy.person
-        extra = 0 if person is None else BEYOND
+        extra = 0 if person is None else ROWS_BEYOND_LIMIT
         places, found = self._places(records, extra), {}
         for column, usual in {**self._candidates[0], **no_target(preparation)}.items():
             cells = np.full(records + extra, usual, dtype=np.float64 if isinstance(usual, float) else object)
@@ -257,7 +258,7 @@ class CanarySearch:
 
     @property
     def _whole(self) -> bool:
-        """Whether the canary is all of the table: an owner is protected, not a person."""
+        """Whether the canary is the whole table, because an owner is protected and not a person."""
         return self.setup.terms.privacy.unit == OWNER
 
 
@@ -269,7 +270,7 @@ def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterat
     rows = [{column: values[end] for column, values in columns.items()} for end in (0, 1)]
     alone = [(column, values[end]) for column, values in columns.items() for end in (0, 1)]
     targets = outcome_cells(preparation)
-    most = max(TRIED // len(targets), 4)
+    most = max(MAX_CANARIES // len(targets), 4)
     kept = rng.permutation(len(alone))[: most - most // 4]
     rows += [{**middle, alone[place][0]: alone[place][1]} for place in kept]
     while len(rows) < most:
@@ -298,8 +299,8 @@ def ends(low: float, high: float) -> tuple[float, float]:
     >>> ends(-math.inf, math.inf), ends(500.0, math.inf)
     ((-100.0, 100.0), (500.0, 600.0))
     """
-    below = float(low) if math.isfinite(low) else min(-FAR, high - FAR)
-    return below, float(high) if math.isfinite(high) else max(FAR, below + FAR)
+    below = float(low) if math.isfinite(low) else min(-UNBOUNDED_END, high - UNBOUNDED_END)
+    return below, float(high) if math.isfinite(high) else max(UNBOUNDED_END, below + UNBOUNDED_END)
 
 
 def target_values(preparation: Preparation) -> Sequence[object]:
@@ -310,12 +311,12 @@ def target_values(preparation: Preparation) -> Sequence[object]:
     if model.predicts == "two classes":
         return (0.0, 1.0) if model.positive is None else (model.positive, f"not {model.positive}")
     if model.predicts == "survival":
-        return 0.0, float((model.periods or (1.0,))[-1]) * 2
+        return 0.0, SurvivalModel.expect(model).periods[-1] * 2
     return ends(*preparation.target_bounds)
 
 
 def no_target(preparation: Preparation) -> dict[str, object]:
-    """The target's cell of a row that has none."""
+    """The target cell of a row without a target."""
     numbers = all(isinstance(value, float) for value in target_values(preparation))
     return {preparation.model.target: math.nan if numbers else None}
 
@@ -324,12 +325,8 @@ def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
     """Every extreme of what is learned of a record: the target, and what belongs to it."""
     model = preparation.model
     found: list[dict[str, object]] = [{model.target: value} for value in target_values(preparation)]
-    beside: dict[str, Sequence[object]] = {}
-    if model.exposure is not None:
-        beside[model.exposure] = ends(*model.bounds[model.exposure])
-    if model.event is not None:
-        beside[model.event] = (0.0, 1.0)
-    for column, values in beside.items():
+    for column in model.outcome_columns[1:]:  # an exposure has bounds; an event is 1 or 0
+        values = ends(*model.bounds[column]) if column in model.bounds else (0.0, 1.0)
         found = [{**each, column: value} for each in found for value in values]
     return found
 

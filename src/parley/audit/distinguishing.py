@@ -1,4 +1,4 @@
-"""What an attacker bets on, and what its hits prove: lower confidence bounds on epsilon.
+"""Which event an attacker bets on, and the lower confidence bound on epsilon that its hits prove.
 
 A guarantee of (eps, delta) says of every event S and every two neighbouring tables P_b(S) <= e^eps P_a(S) + delta. So
 one event that is seen much more often under one table than under the other proves that eps is at least so much.
@@ -22,9 +22,9 @@ from parley.privacy.mechanisms import Bounded, Exponential, FastNoise, Geometric
 from parley.privacy.mechanisms.shared_noise import SharedNoise, draw_plainly
 from parley.validate import Floats, finite, non_negative, whole
 
-GIVEN_AWAY = 0.1  # share of the failures of a bound that is kept for right guesses which delta may give away
-CAUTION = 1e-3  # by how much rarer failures are when guesses are chosen: rare ones look best by chance
-THRESHOLDS = 256  # that are looked at from either end, more of them where events are rare
+GIVEN_AWAY_SHARE = 0.1  # share of the failures of a bound that is kept for right guesses which delta may give away
+CAUTION_FACTOR = 1e-3  # by how much rarer failures are when guesses are chosen: rare ones look best by chance
+THRESHOLD_COUNT = 256  # that are looked at from either end, more of them where events are rare
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Event:
     of_b: bool
 
     def hits(self, statistic: Floats) -> int:
-        """In how many draws [n] it happens."""
+        """Count the draws [n] in which it happens."""
         return int(np.count_nonzero((statistic >= self.threshold) == self.above))
 
     def bound(self, hits_a: int, hits_b: int, draws: int, delta: float, confidence: float) -> float:
@@ -94,15 +94,15 @@ def best_event(a: Floats, b: Floats, delta: float, confidence: float) -> Event:
 
 
 def thresholds(pooled: Floats) -> Floats:
-    """Values of the statistic to cut at, dense where few draws lie beyond."""
+    """The values of the statistic to cut at, dense where few draws lie beyond."""
     n = len(pooled)
-    ranks = np.unique(np.geomspace(1, n, THRESHOLDS).astype(np.int64))
+    ranks = np.unique(np.geomspace(1, n, THRESHOLD_COUNT).astype(np.int64))
     ordered = np.sort(pooled)
     return np.unique(np.concatenate([ordered[ranks - 1], ordered[n - ranks]]))
 
 
 def trade_off(a: Floats, b: Floats, points: int = 200) -> tuple[tuple[float, float], ...]:
-    """(false alarms, misses) of the test that takes a large statistic as a sign of b, by its threshold."""
+    """Return (false alarms, misses) by threshold for the test that takes a large statistic as a sign of b."""
     at = np.quantile(np.concatenate([a, b]), np.linspace(0, 1, points))
     alarms = 1 - np.searchsorted(np.sort(a), at, side="left") / len(a)
     misses = np.searchsorted(np.sort(b), at, side="left") / len(b)
@@ -120,7 +120,7 @@ class Guess:
     turned: bool = False
 
     def right(self, a: Floats, b: Floats) -> tuple[int, int]:
-        """(right, all) guesses after runs of which these are the statistics, by table."""
+        """Return (right guesses, all guesses) for statistics of runs by either table."""
         (above_a, below_a), (above_b, below_b) = self._ends(a), self._ends(b)
         right = above_a + below_b if self.turned else above_b + below_a
         return right, above_a + below_a + above_b + below_b
@@ -152,8 +152,8 @@ def proved_by_guesses(right: Any, guesses: Any, runs: int, delta: float, confide
     """
     miss, free = 1 - confidence, 0
     if delta > 0:
-        free = int(binom.isf(GIVEN_AWAY * miss, runs, delta / 2)) + 1  # one more than it should be
-        miss *= 1 - GIVEN_AWAY
+        free = int(binom.isf(GIVEN_AWAY_SHARE * miss, runs, delta / 2)) + 1  # one more than it should be
+        miss *= 1 - GIVEN_AWAY_SHARE
     counted = np.maximum(np.asarray(right, dtype=np.float64) - free, 0.0)
     others = np.asarray(guesses, dtype=np.float64) - counted + 1
     least = np.where(counted > 0, betaincinv(np.maximum(counted, 1), others, miss), 0.0)
@@ -166,10 +166,10 @@ def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
     ends or one. What it is worth, other runs have to say."""
     n, ends = len(a), (np.sort(a), np.sort(b))
     pooled = np.sort(np.concatenate(ends))
-    ranks = np.unique(np.geomspace(1, n, THRESHOLDS).astype(np.int64))
+    ranks = np.unique(np.geomspace(1, n, THRESHOLD_COUNT).astype(np.int64))
     low, high = pooled[ranks - 1], pooled[2 * n - ranks]
     nowhere = np.full(len(ranks), math.inf)
-    cautious = 1 - CAUTION * (1 - confidence)
+    cautious = 1 - CAUTION_FACTOR * (1 - confidence)
     chances: list[tuple[float, Guess]] = []
     for lows, highs in ((-nowhere, high), (low, nowhere), (np.where(low < high, low, -nowhere), high)):
         above = [n - np.searchsorted(end, highs, side="left") for end in ends]
@@ -186,8 +186,8 @@ def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
 # (value [d...], how many, generator) -> so many released values [how many, d...]
 Release = Callable[[Floats, int, np.random.Generator], ArrayLike]
 
-CHUNK = 2**20  # numbers that are drawn at once: memory does not grow with the number of draws
-PILOT = 2**21  # draws of each table that choose the event, at most
+NUMBERS_PER_CHUNK = 2**20  # numbers that are drawn at once: memory does not grow with the number of draws
+MAX_PILOT_DRAWS = 2**21  # draws of each table that choose the event, at most
 
 
 def lower_bound(
@@ -202,7 +202,7 @@ def lower_bound(
     """The largest epsilon that `draws` releases of each of two neighbouring exact values prove, at `delta`.
 
     Released values are projected on b - a, and the best threshold, in either tail and as a sign of either value, is
-    chosen on other draws: as many again, up to `PILOT` of each value. 0 where nothing is proved.
+    chosen on other draws: as many again, up to `MAX_PILOT_DRAWS` of each value. 0 where nothing is proved.
 
     Formal guarantee: whatever `release` does, if its draws are independent, the result exceeds the eps of `release` at
     this delta with probability at most 1 - confidence: one event is fixed before the draws that are counted
@@ -243,7 +243,7 @@ def lower_bound(
     direction = value_b - value_a
     generators = np.random.default_rng(seed).spawn(4)
     pilot_a, pilot_b = (
-        np.concatenate(list(_projected(release, value, direction, min(draws, PILOT), rng)))
+        np.concatenate(list(_projected(release, value, direction, min(draws, MAX_PILOT_DRAWS), rng)))
         for value, rng in zip((value_a, value_b), generators[:2], strict=True)
     )
     event = best_event(pilot_a, pilot_b, delta, confidence)
@@ -301,8 +301,8 @@ def _hits(
 def _projected(
     release: Release, value: Floats, direction: Floats, draws: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    """The statistic of so many releases of a value, chunk by chunk."""
-    most = max(1, CHUNK // max(value.size, 1))
+    """Yield the statistic of the releases of a value, chunk by chunk."""
+    most = max(1, NUMBERS_PER_CHUNK // max(value.size, 1))
     for start in range(0, draws, most):
         size = min(most, draws - start)
         released = np.asarray(release(value, size, rng), dtype=np.float64)

@@ -1,5 +1,5 @@
-"""A table with many canaries at once: places at each of which one of two records stands, by a coin, and whose answers
-tell them apart in directions that hardly meet.
+"""A table with many canaries: at each place stands one of two records, chosen by a coin, and answers tell the places
+apart in nearly orthogonal directions.
 
 How large epsilon is at least, from one run: many coins at once (Steinke, Nasr and Jagielski 2023), in pairs.
 
@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from parley.audit.attacker import AuditedOwner, few_owners
 from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_cells, present_rows, require_audited_unit
 from parley.audit.distinguishing import check_confidence, rates
-from parley.audit.run_tables import AuditedOwner, few_owners
 from parley.data import Design, Preparation
 from parley.data.holdout import name_on_side
 from parley.errors import SettingError, TermsError
@@ -38,7 +38,7 @@ from parley.validate import Floats, upper, whole
 
 Coins = NDArray[np.int64]  # of each place, -1 or 1: which of its two records stands there; as a guess, 0: none
 
-GUESSED = 0.5  # share of the places whose coins are guessed: those of which the answers say most
+GUESSED_SHARE = 0.5  # share of the places whose coins are guessed: those of which the answers say most
 
 
 def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, confidence: float = 0.99) -> float:
@@ -76,7 +76,7 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
     check_confidence(delta, confidence)
     if not correct <= guesses <= places:
         raise SettingError(
-            f"correct, guesses, places: expected numbers that do not fall, got {correct}, {guesses}, {places}"
+            f"correct, guesses, places: expected correct <= guesses <= places, got {correct}, {guesses}, {places}"
         )
     free = free_guesses(places, delta, confidence)
     miss = 1 - confidence - places * delta / (2 * (free + 1))
@@ -87,7 +87,7 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
 
 
 def free_guesses(places: int, delta: float, confidence: float) -> int:
-    """How many right guesses delta may have given away, but for half of 1 - confidence at most: the fewest j with
+    """How many right guesses delta may have given away, failing with at most half of 1 - confidence: the fewest j with
     places delta/(2 (j + 1)) <= (1 - confidence)/2.
 
     >>> free_guesses(200, 1e-6, 0.99), free_guesses(12_000, 1e-5, 0.99)
@@ -97,11 +97,11 @@ def free_guesses(places: int, delta: float, confidence: float) -> int:
 
 
 def flipped(places: int, rng: np.random.Generator) -> Coins:
-    """A fair coin for each place [places]."""
+    """Toss a fair coin for each place [places]."""
     return rng.choice(np.array([-1, 1], dtype=np.int64), size=places)
 
 
-def guessed(scores: Floats, share: float = GUESSED) -> Coins:
+def guessed(scores: Floats, share: float = GUESSED_SHARE) -> Coins:
     """The coins [places] that scores speak for, of those places whose scores are largest in size; 0 elsewhere.
 
     >>> guessed(np.array([3.0, -2.0, 0.1, -0.2])).tolist()
@@ -122,17 +122,17 @@ class Guesses:
     correct: int
 
     @classmethod
-    def of(cls, coins: Coins, scores: Floats) -> "Guesses":
+    def from_scores(cls, coins: Coins, scores: Floats) -> "Guesses":
         """Of the coins of all tables, from what was seen of each; those of other tables are coins of other places."""
         found = guessed(scores)
         return cls(len(coins), int(np.count_nonzero(found)), int(np.count_nonzero(found == coins)))
 
     def bound(self, delta: float, confidence: float) -> float:
-        """What they prove (`one_run_bound`)."""
+        """The epsilon they prove (`one_run_bound`)."""
         return one_run_bound(self.correct, self.made, self.places, delta, confidence)
 
     def to_json(self, owner: str, claimed_epsilon: float, delta: float, confidence: float) -> dict[str, Any]:
-        """What an owner claims, and what its coins prove."""
+        """The owner's claim, and what its coins prove, as JSON."""
         return {
             "name": owner,
             "claimed_epsilon": claimed_epsilon,
@@ -149,9 +149,10 @@ class Guesses:
 Row = dict[str, object]
 Pair = tuple[Row, Row]  # the record for the coin -1, and that for 1
 
-TRIED = 4096  # pairs that are looked at, at most
-FIRST = 1e-3  # by how much of its distance the first pair is preferred to the last
-APART = 0.5  # of the largest distance: pairs that add less than this in a direction of their own are left out
+MAX_TRIED_PAIRS = 4096  # pairs that are looked at, at most
+FIRST_PAIR_PREFERENCE = 1e-3  # by how much of its distance the first pair is preferred to the last
+# of the largest distance: pairs that add less than this in a direction of their own are left out
+LEAST_OWN_DISTANCE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,20 +172,20 @@ class PlantedPairs:
         tried = cls(setup, name, _some(list(candidate_pairs(setup.preparation))))
         apart = tried._apart(tried.search.asked[1], (), anywhere=True)
         # of pairs that are equally far the first, on every machine
-        first = np.linspace(1, 1 - FIRST, len(tried))[:, None]
+        first = np.linspace(1, 1 - FIRST_PAIR_PREFERENCE, len(tried))[:, None]
         _, rest, order = qr((first * apart).T, mode="economic", pivoting=True)
         left = np.abs(np.diag(rest))
         if not left[0] > 0:
-            raise TermsError(f"{name}: no row was found that moves its answers; nothing can be audited")
+            raise TermsError(f"{name}: no row changes this owner's answers, so there is nothing to audit")
         room = tried._records // tried._copies
-        count = min(int(np.count_nonzero(left >= APART * left[0])), room, room if most is None else most)
+        count = min(int(np.count_nonzero(left >= LEAST_OWN_DISTANCE * left[0])), room, room if most is None else most)
         return cls(setup, name, tuple(tried.pairs[place] for place in order[:count]))
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def table(self, coins: Coins) -> pd.DataFrame:
-        """The owner's table by these coins, as an analyst would write it."""
+        """Write the owner's table for these coins as an analyst would."""
         terms, preparation = self.setup.terms, self.setup.preparation
         records, person = terms.owner(self.name).records, terms.privacy.person
         usual = {**self.pairs[0][0], **no_target(preparation)}
@@ -223,7 +224,7 @@ class PlantedPairs:
 
     @cached_property
     def search(self) -> CanarySearch:
-        """Which question is asked where a run begins."""
+        """The search that tells which question is asked at the start of a run."""
         return CanarySearch(self.setup, self.name)
 
     def _expected(self, query: Query, replicates: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -293,7 +294,7 @@ def candidate_pairs(preparation: Preparation) -> Iterator[Pair]:
 
 def _some(pairs: list[Pair]) -> tuple[Pair, ...]:
     """As many of them as are tried, whichever."""
-    kept = np.random.default_rng(0).permutation(len(pairs))[:TRIED]
+    kept = np.random.default_rng(0).permutation(len(pairs))[:MAX_TRIED_PAIRS]
     return tuple(pairs[place] for place in np.sort(kept))
 
 
@@ -357,38 +358,41 @@ def audit_one_run(
         _scores(planted, AuditedOwner(name, planted.table(each)), own)
         for each, own in zip(coins, np.random.SeedSequence(seed).spawn(runs), strict=True)
     ]
-    guesses, claimed = Guesses.of(np.concatenate(coins), np.concatenate(scores)), upper(terms.training_epsilon(name))
+    guesses, claimed = (
+        Guesses.from_scores(np.concatenate(coins), np.concatenate(scores)),
+        upper(terms.training_epsilon(name)),
+    )
     return OneRunVerdict(name, claimed, terms.privacy.delta, guesses, confidence, runs)
 
 
 def plant(terms: Terms, name: str, most: int | None = None) -> PlantedPairs:
-    """The places of an owner's table, `most` at most, where its answers can be scored one by one."""
+    """Place as many pairs as can be scored one by one, at most `most`, in an owner's table."""
     require_audited_unit(terms)
     if terms.task != PREDICTION or terms.noise.summed:
         raise TermsError(
-            "terms: expected some that predict a column, with each owner's own noise; coins are guessed from no others"
+            "terms: expected terms that predict a column, with each owner's own noise; this audit covers no others"
         )
     return PlantedPairs.find(resolve(terms), name, most)
 
 
 def _scores(planted: PlantedPairs, owner: AuditedOwner, seed: np.random.SeedSequence) -> Floats:
-    """What one run says of the coins in this owner's table."""
+    """Score the coins in this owner's table after one run."""
     setup, name = planted.setup, planted.name
     others = [
         AuditedOwner(part.name, CanarySearch(setup, part.name).empty_table)
         for part in setup.terms.owners
         if part.name != name
     ]
-    heard = Scored(InProcess(_accepted(setup, [owner, *others], seed)), planted)
+    scored = Scored(InProcess(_accepted(setup, [owner, *others], seed)), planted)
     algorithm = planted.search.algorithm
-    exchange = heard if setup.schedule.waits else clocked(heard, setup.schedule)
+    exchange = scored if setup.schedule.waits else clocked(scored, setup.schedule)
     start = algorithm.start(starting_point(setup), (1,))
-    run_by_terms(algorithm, exchange, setup.aggregation, Asker.of(setup), start)
-    return heard.scores
+    run_by_terms(algorithm, exchange, setup.aggregation, Asker.from_setup(setup), start)
+    return scored.scores
 
 
 def _accepted(setup: Setup, owners: list[AuditedOwner], seed: np.random.SeedSequence) -> list[Any]:
-    """Copies for one study that have accepted the terms."""
+    """Copy owners for one study, and let them accept the terms."""
     parties = [owner.simulate(own, 1) for owner, own in zip(owners, seed.spawn(len(owners)), strict=True)]
     for party in parties:
         party.accept(setup)

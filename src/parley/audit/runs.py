@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.attacker import Attacker, Overheard, Rates, epsilon_by_size
+from parley.audit.attacker import Attacker, Overheard, Rates, RunTables, epsilon_by_size, few_owners
 from parley.audit.distinguishing import best_guess, check_confidence, proved_by_guesses, trade_off
-from parley.audit.run_tables import RunTables, few_owners
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm
@@ -68,10 +67,10 @@ class Verdict:
         }
 
 
-NUMBERS = 2**18  # of answers that are drawn at once
-FEWEST, MOST = 100, 100_000  # runs by either table
-SECONDS = 60.0  # that all runs about one owner take, where nobody says how many
-DECIMALS = 9  # of a statistic that count
+NUMBERS_AT_ONCE = 2**18  # of answers that are drawn at once
+LEAST_RUNS, MAX_RUNS = 100, 100_000  # runs by either table
+USUAL_SECONDS = 60.0  # that all runs about one owner take, where nobody says how many
+STATISTIC_DECIMALS = 9  # of a statistic that count
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class RunAudit:
 
     @classmethod
     def make(cls, terms: Terms, name: str, stage: int = 0) -> "RunAudit":
-        """The audit of this owner, on the pair of tables that is found for it."""
+        """Audit this owner on the pair of tables that is found for it."""
         found = RunTables.find(terms, name, stage)
         setup, names = found.setup, [part.name for part in terms.owners]
         sides = [{each: found.others.get(each, owner) for each in names} for owner in found.own]
@@ -101,7 +100,9 @@ class RunAudit:
         To nine decimals: studies draw fast noise, whose last digits tell what it was added to (`mechanisms.noise`).
         That is no fault of the terms, and no owner releases it.
         """
-        return np.concatenate([np.round(heard.statistic, DECIMALS) for heard in self._heard(side, runs, seed, done)])
+        return np.concatenate(
+            [np.round(overheard.statistic, STATISTIC_DECIMALS) for overheard in self._overheard(side, runs, seed, done)]
+        )
 
     def directed(self, runs: int, seed: np.random.SeedSequence) -> "RunAudit":
         """The same with an attacker that knows how far answers differ on average, where it needs that."""
@@ -109,39 +110,41 @@ class RunAudit:
             return self
         means, asked = [], []
         for side, own in enumerate(seed.spawn(2)):
-            heard = list(self._heard(side, runs, own, lambda count: None))
-            means.append({number: np.mean([each.means[number] for each in heard], axis=0) for number in heard[0].means})
-            asked.append(heard[0].asked)
+            overheard = list(self._overheard(side, runs, own, lambda count: None))
+            means.append(
+                {number: np.mean([each.means[number] for each in overheard], axis=0) for number in overheard[0].means}
+            )
+            asked.append(overheard[0].asked)
         return replace(self, attacker=self.attacker.directed(means[0], means[1], asked[0]))
 
     def repeats(self, seed: np.random.SeedSequence) -> bool:
         """Whether the noise of one run is that of another, or of its neighbour in the same study, or the same in two
         rounds: the first, or one after the other."""
-        many = FEWEST if self.algorithm.parallel else 1
+        many = LEAST_RUNS if self.algorithm.parallel else 1
         one, two = (self._run(0, many, each, keeps=True).noises for each in seed.spawn(2))
         if _same(one[0], two[0]) or (many > 1 and _same(one[0], np.broadcast_to(one[0][:1], one[0].shape))):
             return True
         return any(_same(after, one[0]) or _same(after, before) for before, after in pairwise(one))
 
     def affordable(self, seed: np.random.SeedSequence) -> int:
-        """How many runs by either table take about `SECONDS` on this machine, a quarter more for the pilot included."""
-        (many, took), piece = (1, SECONDS), min(FEWEST, self._piece)
+        """How many runs by either table take about `USUAL_SECONDS` here, a quarter more for the pilot included."""
+        (many, took), piece = (1, USUAL_SECONDS), min(LEAST_RUNS, self._piece)
         while piece <= self._piece:
             began = time.perf_counter()
             self._run(0, piece, seed.spawn(1)[0])
             many, took = piece, time.perf_counter() - began
-            if took > SECONDS / 100 or piece == self._piece:
+            if took > USUAL_SECONDS / 100 or piece == self._piece:
                 break
             piece = min(10 * piece, self._piece)
-        return int(min(max(SECONDS / took * many / 2.5, FEWEST), MOST))
+        return int(min(max(USUAL_SECONDS / took * many / 2.5, LEAST_RUNS), MAX_RUNS))
 
     @property
     def _piece(self) -> int:
-        """How many runs are done at once."""
+        """The number of runs done at once."""
         size = self.setup.part(self.attacker.name).stages[self.stage].question.size
-        return max(FEWEST, NUMBERS // size) if self.algorithm.parallel else 1
+        return max(LEAST_RUNS, NUMBERS_AT_ONCE // size) if self.algorithm.parallel else 1
 
-    def _heard(
+    def _overheard(
         self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]
     ) -> Iterable[Overheard]:
         most = self._piece
@@ -156,20 +159,20 @@ class RunAudit:
         for party in parties:
             party.accept(self.setup)
         inner = SimulatedSum(parties, seeds[-1]) if self.setup.terms.noise.summed else InProcess(parties)
-        heard = Overheard(inner, self.attacker, replicates, keeps)
-        asker = Asker.of(self.setup)
-        exchange = heard if self.setup.schedule.waits else clocked(heard, self.setup.schedule)
+        overheard = Overheard(inner, self.attacker, replicates, keeps)
+        asker = Asker.from_setup(self.setup)
+        exchange = overheard if self.setup.schedule.waits else clocked(overheard, self.setup.schedule)
         start = self.algorithm.start(starting_point(self.setup), (replicates,))
         final = run_by_terms(self.algorithm, exchange, self.setup.aggregation, asker, start)
         if self.stage:
             number = self.setup.part(self.attacker.name).stages[self.stage].rounds[0]
             score = ScoreQuery.ask(asker.terms_hash, asker.learner, number, self.algorithm.model(final))
-            heard.ask(dict.fromkeys(self.sides[side], score))
-        return heard
+            overheard.ask(dict.fromkeys(self.sides[side], score))
+        return overheard
 
 
 def _same(one: Floats, other: Floats) -> bool:
-    """Whether two rounds' noise is the same but for roundings."""
+    """Whether two rounds have the same noise, up to rounding."""
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
 
 
@@ -183,7 +186,7 @@ def audit_owner(
     stage: int = 0,
 ) -> Verdict:
     """What twice so many runs prove about this owner's training answers (stage 1: its score), each on one of two
-    neighbouring tables, by a fair coin: about `runs` on either; None: as many as take a minute or less, up to `MOST`.
+    neighbouring tables, by a fair coin: about `runs` on either; None: as many as take a minute, at most `MAX_RUNS`.
 
     Tables are the audit's own: no record of anybody is read. An attacker sees every answer, asks each question twice,
     knows both tables (`Attacker`), and guesses the coin; how, is chosen on a quarter as many runs (`best_guess`).
@@ -193,7 +196,7 @@ def audit_owner(
     that was found and about this attack; others may learn more, up to what is claimed.
     """
     terms.require_release()
-    runs = None if runs is None else whole(runs, "runs", least=FEWEST)
+    runs = None if runs is None else whole(runs, "runs", least=LEAST_RUNS)
     delta = terms.privacy.delta
     check_confidence(delta, confidence)
     small = few_owners(terms, name)
@@ -201,7 +204,7 @@ def audit_owner(
     audit, finished = RunAudit.make(small, name, stage), 0
     repeats = audit.repeats(seeds[1])
     runs = audit.affordable(seeds[1]) if runs is None else runs
-    pilot = max(FEWEST, runs // 4)
+    pilot = max(LEAST_RUNS, runs // 4)
     audit = audit.directed(pilot, seeds[0])
 
     def done(count: int) -> None:
@@ -219,7 +222,7 @@ def audit_owner(
     proved = float(proved_by_guesses(*guess.right(counted[0], counted[1]), 2 * runs, delta, each))
     claimed = upper(terms.score_epsilon if stage else terms.training_epsilon(name))
     series = audit.setup.part(name).stages[stage].series
-    found = Rates.of((chosen[0], chosen[1]), (counted[0], counted[1]), each)
+    found = Rates.from_runs((chosen[0], chosen[1]), (counted[0], counted[1]), each)
     return Verdict(
         owner=name,
         claimed_epsilon=claimed,

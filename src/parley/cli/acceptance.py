@@ -15,10 +15,7 @@ Certificate = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals."),
 ]
-Peer = Annotated[
-    bool,
-    typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key."),
-]
+Peer = Annotated[bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]
 
@@ -32,11 +29,6 @@ class Acceptable(Protocol):
     def warnings(self) -> Sequence[TermsWarning]: ...
     def accept(self) -> None: ...
     def to_json(self) -> Mapping[str, Any]: ...
-
-
-def warn_of(warning: TermsWarning) -> None:
-    """Print on stderr what looks wrong about terms."""
-    warn(f"Look twice at {warning.about}. {warning.sentence}")
 
 
 def warn_if_exposed(folder: Path) -> None:
@@ -59,7 +51,7 @@ def show_summary(offer: Acceptable, as_json: bool) -> None:
     for sentence in offer.summary:
         (errors_console if as_json else console).print(sentence, markup=False, soft_wrap=True)
     for warning in offer.warnings:
-        warn_of(warning)
+        warn(warning.line)
 
 
 def accept_or_exit(offer: Acceptable, terms_hash: str, agreed: bool, as_json: bool, inside: bool) -> None:

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from parley.durable import disk_error, disk_is_full, require_file, require_folder
 from parley.errors import ParleyError
 from parley.version import __version__
+from parley.workflows.person import Declined
 
 # by what help shows for them
 READ = {
@@ -73,7 +74,11 @@ def _checking(command: Command) -> Command:
 
         def look_and_run(ctx: Any) -> Any:
             require_paths(ctx)
-            return run(ctx)
+            try:
+                return run(ctx)
+            except Declined as answer:
+                typer.echo(str(answer), err=True)
+                raise typer.Exit(1) from None
 
         setattr(command, "invoke", look_and_run)  # noqa: B010 - of this one alone
     return command
@@ -99,7 +104,7 @@ PARTS = {
         reads_terms=True,
     ),
     "pin": Part(
-        "cli.pin",
+        "cli.plan",
         "pin_command",
         "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their "
         "machines are.",
@@ -117,13 +122,13 @@ PARTS = {
         "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
         reads_terms=True,
     ),
-    "scales": Part(
+    "column-stats": Part(
         "tasks.column_statistics.commands",
         "column_statistics_command",
         "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
         reads_terms=True,
     ),
-    "differences": Part(
+    "heterogeneity": Part(
         "tasks.heterogeneity.commands",
         "heterogeneity_command",
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
@@ -218,6 +223,9 @@ PARTS = {
 }
 
 
+OLD_NAMES = {"scales": "column-stats", "differences": "heterogeneity"}  # of commands; they are accepted
+
+
 class _Later(TyperCommand):
     """A command that is loaded when somebody types it; until then it is a line in a list."""
 
@@ -247,11 +255,12 @@ class _Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         near = difflib.get_close_matches(args[0], PARTS, n=1)
-        if args[0] not in PARTS and near:
+        if args[0] not in (*PARTS, *OLD_NAMES) and near:
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        cmd_name = OLD_NAMES.get(cmd_name, cmd_name)
         return _Later(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
 
 

@@ -2,66 +2,36 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from parley.cli.served_audit import ServedOptions, audit_a_daemon
-from parley.durable import require_folder, write_file
-from parley.errors import SettingError
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
-from parley.terms import Terms, load_terms
-
-if TYPE_CHECKING:
-    from parley.audit import Audit
+from parley.report.terminal import Terminal, show
 
 MODELS = 128
 
 
 def audit_command(
-    terms_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TERMS|MODEL",
-            help="The terms file (TOML); no table is read. Or a model, as `parley train --save` wrote it (JSON).",
-        ),
-    ],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS|MODEL", help="Terms (TOML), or a saved model (JSON).")],
     runs: Annotated[
-        int | None,
-        typer.Option(
-            help="Runs for each of the two tables: more runs prove more and take longer. Default: "
-            "100,000, or as many as take a minute. Give it beside --seed."
-        ),
+        int | None, typer.Option(help="Runs for each of two tables. Default: about a minute's worth.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
-        Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
+        Path | None, typer.Option("--terms", metavar="TERMS", help="With a model: the terms it was trained by.")
     ] = None,
     owner: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of a model: who audits it, with its own rows. --served: whose daemon."),
+        str | None, typer.Option(metavar="NAME", help="Model: whose rows audit it. --served: whose daemon.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="TABLE", help="Of a model: the table it was trained on; left out: `data` in the terms."),
+        Path | None, typer.Option(metavar="TABLE", help="Model: its training table. Default: `data` in the terms.")
     ] = None,
     population: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Of a model: rows that could have been in the table and were not; left out: those held out.",
-        ),
+        Path | None, typer.Option(metavar="TABLE", help="Model: rows it was not trained on. Default: those held out.")
     ] = None,
-    models: Annotated[
-        int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
-    ] = MODELS,
+    models: Annotated[int, typer.Option(help="Model: number of shadow models, and of attacked ones.", min=8)] = MODELS,
     largest: Annotated[
-        int | None,
-        typer.Option(
-            metavar="ROWS",
-            help="Of a model: the largest table that shadow models are trained on; left out: 50,000 rows.",
-            min=40,
-        ),
+        int | None, typer.Option(metavar="ROWS", help="Model: most rows of a shadow model. Default: 50,000.", min=40)
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
@@ -77,24 +47,15 @@ def audit_command(
     ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Attack an owner's daemon instead, over TLS, on an audit table with books of its own, made in this "
-            "new folder.",
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR is new.")
     ] = None,
-    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [2]")] = None,
+    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more prove more. [2]")] = None,
     program: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="--served: the parley that serves production; else this one.")
+        str | None,
+        typer.Option(metavar="COMMAND", help="--served: the parley that serves production. Default: this one."),
     ] = None,
     at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="--served: somebody else starts the daemon, there. Typed once, the audit table is made; typed again, "
-            "it is attacked.",
-        ),
+        str | None, typer.Option(metavar="HOST:PORT", help="--served: where somebody else starts the daemon.")
     ] = None,
 ) -> None:
     """Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.
@@ -111,202 +72,10 @@ def audit_command(
 
     Example:  parley audit model.json --terms terms.toml --owner bank-a --report membership.html
     """
-    if poison and (plot is not None or served is not None):
-        raise SettingError("--poison: expected beside terms, without --served and --plot; --report writes a page")
-    if is_model(terms_file):
-        require_of_a_model(runs, poison, served, tables, program, at)
-        if not audit_model_file(terms_file, by, owner, data, population, models, largest, seed, plot, report, as_json):
-            raise typer.Exit(1)
-        return
-    if models != MODELS or any(option is not None for option in (by, data, population, largest)):
-        raise SettingError(
-            "--terms, --data, --population, --models, --largest: expected a model to audit, these belong to one"
-        )
-    from parley.audit import audit_terms
-    from parley.report.figures import picture
-    from parley.report.figures.audit_figures import audit_figure
-    from parley.report.pages.audit_page import audit_page
-    from parley.report.words import audit as words
+    from parley.workflows.audit import Attack, audit
 
-    terms = load_terms(terms_file)
-    options = ServedOptions(served, owner, tables, program, at)
-    options.check(plot)
-    if served is not None:
-        audit_a_daemon(terms, options, served, seed, report, as_json)
-        return
-    if poison:
-        show_poisoning(terms, seed or 0, report, as_json)
-        return
-    for file in (plot, report):
-        require_folder(file)
-    if plot is not None:
-        picture.require_figure_name(plot)
-    with progress_bar("looking for a canary") as progress:
-        *before, last = [
-            audit_terms(each, runs, seed, progress=progress, says=progress.says, tries=tries)
-            for each in agreements_in(terms)
-        ]
-        audit = replace(last, before=tuple(before))
-    if plot is not None:
-        picture.save(audit_figure(audit.verdicts[0]), plot)
-    if report is not None:
-        write_file(report, audit_page(audit, terms))
-    if as_json:
-        print_json(audit.to_json(), inside=False)
-    else:
-        for each in (*audit.before, audit):
-            show_audit(each)
-        console.print(f"{words.MADE_UP} {words.NOT_TRIED}", style="dim", markup=False, soft_wrap=True)
-        console.print(f"terms {terms.hash[:16]}…   {audit.seconds:.1f} s", style="dim")
-    if not audit.holds:
+    attack = Attack(runs, seed, by, owner, data, population, models, largest, plot, report, poison, tries, served)
+    found = audit(terms_file, replace(attack, tables=tables, program=program, at=at), Terminal())
+    show(found, as_json)
+    if not found.holds:
         raise typer.Exit(1)
-
-
-def agreements_in(terms: Terms) -> list[Terms]:
-    """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
-    first; what is learned after statistics depends on them, and is not known yet."""
-    from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
-
-    if terms.privacy.scale_epsilon is not None:
-        return [column_statistics_agreement(terms)]
-    if terms.privacy.difference_epsilon is not None:
-        return [heterogeneity_agreement(terms), terms_after_heterogeneity(terms)]
-    return [terms]
-
-
-def show_audit(audit: "Audit") -> None:
-    """Print what was found about one agreement."""
-    from parley.report.words import audit as words
-    from parley.report.words.audit import host_rows
-
-    console.print(terminal_table(words.owner_rows(audit), audit.title or "Owners"))
-    tables = (audit.exact, words.exact_rows), (audit.search, words.search_rows)
-    for found, rows in tables:
-        if found:
-            console.print()
-            console.print(terminal_table(rows(audit)))
-    if audit.hosts:
-        console.print()
-        console.print(terminal_table(host_rows(audit.hosts)))
-    console.print()
-    for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
-        console.print(sentence, markup=False, soft_wrap=True)
-
-
-def require_of_a_model(
-    runs: int | None, poison: bool, served: Path | None, tables: int | None, program: str | None, at: str | None
-) -> None:
-    """Refuse options that do nothing where a model is audited."""
-    given = {
-        "--runs": runs is not None,
-        "--poison": poison,
-        "--served": served is not None,
-        "--tables": tables is not None,
-        "--program": program is not None,
-        "--at": at is not None,
-    }
-    if any(given.values()):
-        named = ", ".join(option for option, here in given.items() if here)
-        raise SettingError(f"{named}: expected terms to audit, not a model")
-
-
-def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) -> None:
-    """Print what owners that lie can do by these terms, and write its page."""
-    from parley.audit.attacks.damage import damage
-    from parley.report.pages.audit_page import poisoning_page
-    from parley.report.words import audit as words
-
-    require_folder(report)
-    with progress_bar("lying"):
-        found = damage(terms, seed)
-    if report is not None:
-        write_file(report, poisoning_page(found, terms))
-    if as_json:
-        print_json(found.to_json(), inside=False)
-        return
-    console.print(terminal_table(words.rule_rows(found), terms.title or "Owners that lie"))
-    console.print()
-    for sentence in words.sentences(found):
-        console.print(sentence, markup=False, soft_wrap=True)
-    console.print(f"terms {terms.hash[:16]}…   {found.seconds:.1f} s", style="dim")
-
-
-def is_model(file: Path) -> bool:
-    """Whether a file is a model (JSON) and no terms (TOML)."""
-    if file.suffix.lower() == ".json":
-        return True
-    try:
-        with file.open(encoding="utf-8") as text:
-            return text.read(256).lstrip().startswith("{")
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def audit_model_file(
-    model_file: Path,
-    terms_file: Path | None,
-    owner: str | None,
-    data: Path | None,
-    population: Path | None,
-    models: int,
-    largest: int | None,
-    seed: int | None,
-    plot: Path | None,
-    report: Path | None,
-    as_json: bool,
-) -> bool:
-    """Attack a model, print what was found, and say whether every claim holds."""
-    from parley.audit.attacks.trained_model import LARGEST, audit_model, own_rows
-    from parley.data import read_table
-    from parley.learning.outcome import load_model
-    from parley.learning.owners import table_of
-    from parley.report.figures import picture
-    from parley.report.figures.audit_figures import own_figure
-    from parley.report.pages.audit_page import membership_page
-    from parley.report.words import membership as words
-
-    for file in (plot, report):
-        require_folder(file)
-    if plot is not None:
-        picture.require_figure_name(plot)
-    model = load_model(model_file)
-    terms = None if terms_file is None else load_terms(terms_file)
-    if terms is not None:
-        owner = _whose(terms, owner)
-        members, others = own_rows(model, terms, owner, table_of(terms.owner(owner), data))
-        others = others if population is None else read_table(population)
-    elif data is None or population is None or owner is not None:
-        raise SettingError(
-            "--terms and --owner, or --data with rows that the model was trained on and --population with rows that "
-            "it was not: expected one of the two"
-        )
-    else:
-        members, others = read_table(data), read_table(population)
-    with progress_bar("shadow models") as progress:
-        audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or LARGEST)
-    if plot is not None:
-        picture.save(own_figure(audit), plot)
-    if report is not None:
-        write_file(report, membership_page(audit))
-    if as_json:
-        print_json(audit.to_json(), inside=True)
-        return audit.holds
-    console.print(terminal_table(words.attack_rows(audit.membership), f"Models of {audit.shadow_records:,} rows"))
-    console.print()
-    console.print(terminal_table(words.model_rows(audit)))
-    console.print()
-    for sentence in (*words.learned(audit), words.promised(audit.membership), *words.of_this_model(audit)):
-        console.print(sentence, markup=False, soft_wrap=True)
-    console.print(f"{words.NOT_TRIED} {words.OWN_EYES}", style="dim", markup=False, soft_wrap=True)
-    console.print(f"terms {audit.terms_hash[:16]}…   {audit.seconds:.1f} s", style="dim")
-    return audit.holds
-
-
-def _whose(terms: Terms, owner: str | None) -> str:
-    """Whose rows are looked at: the owner named, or the only one."""
-    if owner is not None:
-        return terms.owner(owner).name
-    if len(terms.owners) > 1:
-        raise SettingError("--owner NAME: expected beside terms of several owners; each audits with its own rows")
-    return terms.owners[0].name

@@ -41,7 +41,7 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.privacy.accounting.stable_bounds import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.accounting.stable_bounds import ALL_ALPHAS, FIGURES, Panel, panel_curves
     from parley.privacy.events import Adjacency
 
     if plot is not None:
@@ -51,7 +51,7 @@ def curve_command(
     if figure is not None and figure not in FIGURES:
         raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")
     own = Panel(
-        f"scale {scale:g}", tuple(alpha or ALL), scale=scale, compositions=(compositions,), sampling=(sampling,)
+        f"scale {scale:g}", tuple(alpha or ALL_ALPHAS), scale=scale, compositions=(compositions,), sampling=(sampling,)
     )
     panels = (own,) if figure is None else FIGURES[figure]
     content = []
@@ -93,7 +93,7 @@ def explain(
         float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")
     ] = None,
     people: Annotated[
-        int | None, typer.Option(help="Among how many people somebody is to be found; left out: 100.")
+        int | None, typer.Option(help="The number of people among whom one is sought. Default: 100.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
@@ -134,22 +134,16 @@ def explain(
 
 @budget_app.command("compose")
 def compose_command(
-    releases: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RELEASE...",
-            help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity, the sensitivity being how far "
-            "replacing one record moves the value) or, for laplace and geometric, epsilon; and count, sampling "
-            "(Poisson rate, drawn by the owner in secret), alpha (stable).",
-        ),
-    ],
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases as MECHANISM:KEY=VALUE,...")],
     delta: Delta = 0.0,
-    method: Annotated[
-        str, typer.Option(help="A rule by its name in the table; left out: all, and the best one.")
-    ] = "best",
+    method: Annotated[str, typer.Option(help="Name of a rule. Default: all, and the best one.")] = "best",
     as_json: Json = False,
 ) -> None:
     """What several releases cost together: an upper bound on epsilon.
+
+    A RELEASE is MECHANISM:KEY=VALUE,... with multiplier (noise scale divided by how far replacing one record moves the
+    value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the owner in secret),
+    alpha (stable).
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """

@@ -14,7 +14,7 @@ from parley.validate import printable, upper
 def explain_terms(file: Path, as_json: bool) -> None:
     """Print a row for every owner."""
     terms = load_terms(file)
-    found, adjacency = promises(terms), Adjacency.of_unit(terms.privacy.unit)
+    found, adjacency = promises(terms), Adjacency.from_unit(terms.privacy.unit)
     if as_json:
         print_json({"owners": found, "adjacency": adjacency, "terms_hash": terms.hash}, inside=False)
         return
@@ -54,13 +54,13 @@ def caption(terms: Terms) -> str:
         f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "
         "much it becomes likelier (min-entropy), known without a delta only. But for: with a delta, single answers may "
         "tell more than the column before it says, with this probability at most."
-        f"{shared} Neighbours: {Adjacency.of_unit(terms.privacy.unit)}."
+        f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
     )
 
 
 def promises(terms: Terms) -> list[dict[str, Any]]:
     """What the terms promise of each owner's people; no private record is looked at."""
-    from parley.owner.record_leakage import covering_epsilon, record_leakage
+    from parley.owner.disclosure import covering_epsilon, record_leakage
     from parley.privacy.accounting.meaning import approximate_posterior, posterior_bounds
     from parley.protocol.setup import resolve
 

@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences
-from parley.cli.spending import ANYWAY, require_worth_spending
-from parley.cli.track import Track, require_store
+from parley.cli.assumptions import Differences, Force, Track
 from parley.errors import SettingError
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, terminal_table, warn, watched
-from parley.report.words.ledgers import told_rows
+from parley.report.terminal import Terminal, console, print_json, show, terminal_table
+from parley.report.words.ledgers import told_lines, told_rows
 from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
-from parley.terms.file import require_expected
 
 if TYPE_CHECKING:
-    from parley.learning.outcome import Result
-    from parley.network.exchange.federation import Federation
     from parley.network.exchange.remote import Proposed
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, with the learner's name in them.")]
@@ -73,6 +68,8 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         print_json({"terms_hash": terms.hash, "owners": told}, inside=False)
     else:
         console.print(terminal_table(told_rows(told), terms.title or "Proposal"))
+        for line in told_lines(told):
+            console.print(line, markup=False, soft_wrap=True)
         here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in told}
         if here:
             console.print(f"Not sent to {', '.join(sorted(here))}: that table is here.", markup=False, soft_wrap=True)
@@ -99,18 +96,11 @@ def run_command(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it."),
+        Path | None, typer.Option(metavar="FILE", help="An owner that learns: its own model, which must stay inside.")
     ] = None,
     track: Track = None,
     differences: Differences = None,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help=ANYWAY[0].upper() + ANYWAY[1:],
-        ),
-    ] = False,
+    anyway: Force = False,
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -120,56 +110,19 @@ def run_command(
     again and get the stored answers. Late owners are waited for, skipped or end the run as the terms say (quorum,
     straggler).
 
+    --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
+    owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
+
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
-    terms = load_terms(terms_file)  # before the libraries that the rest needs
-    require_expected(terms, expect)
-    terms.require_shared_sample()
-    require_store(track)
-    from parley.learning.deployed import learn, open_federation, prepare_run
-    from parley.learning.run_options import RunOptions
-    from parley.protocol.task import task_of
+    load_terms(terms_file)  # refuses bad ones before the libraries that the rest needs
+    from parley.tasks.asking_options import RunOptions
+    from parley.workflows.train_elsewhere import train_elsewhere
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
-    if (other := task_of(terms).command("learner run")) is not None:
-        if track is not None:
-            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
-        options = RunOptions(addresses=owners, resume=resume, deadline=deadline, checkpoint=kept)
-        other(terms, replace(options, save=save, save_own=save_own, anyway=anyway, as_json=as_json))
-        return
-    run = prepare_run(terms, kept, save)
-    begin = run.begin(resume)
-    if not (resume or anyway):
-        require_worth_spending(terms, differences)
-    with extras():
-        federation, own = open_federation(run, begin, owners, deadline, warn)
-    if save_own is not None and own is None:
-        federation.close()
-        raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
-    try:
-        if not run.finished(begin):  # a finished run needs nobody
-            federation.fetch_statements()
-        with watched(terms, federation) as progress:
-            result, unheard = learn(run, federation, begin, own, progress)
-    finally:
-        federation.close()
-    if save_own is not None and result.own_model is not None:
-        result.own_model.save(save_own)
-    if track is not None:
-        from parley.report.tracking import tracked_training, write_run
-
-        write_run(tracked_training(result, "parley learner run", heads=federation.heads), track)
-    if as_json:
-        print_json(
-            result.to_json()
-            | {
-                "latency": {name: status.mean_seconds for name, status in federation.status.items()},
-                "unheard": unheard,
-            },
-            inside=False,
-        )
-    else:
-        show(result, federation, unheard)
+    options = RunOptions(addresses=owners, resume=resume, deadline=deadline, checkpoint=kept)
+    options = replace(options, save=save, save_own=save_own, anyway=anyway)
+    show(train_elsewhere(terms_file, options, Terminal(), differences, track, expect), as_json)
 
 
 learner_app.command("propose")(propose_command)
@@ -196,34 +149,3 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
         f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml",
         soft_wrap=True,
     )
-
-
-def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
-    """The report of a deployed run."""
-    from parley.cli.train import show_intervals, show_scores, show_target
-    from parley.learning.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.words.training import aborted_line, consensus_line, notice_lines, remote_owner_rows
-
-    console.print(kind_of_run(result), style="italic")
-    console.print()
-    latency = {name: status.mean_seconds for name, status in federation.status.items()}
-    rows = remote_owner_rows(result, latency, unheard)
-    console.print(terminal_table(rows, result.terms.title or "Owners"))
-    console.print()
-    show_intervals(result)
-    show_scores(result)
-    if (aborted := aborted_line(result)) is not None:
-        console.print(aborted, style="yellow")
-    for notice in notice_lines(result):
-        console.print(notice, style="yellow", markup=False, soft_wrap=True)
-    if (consensus := consensus_line(result)) is not None:
-        console.print(consensus)
-    show_target(result)
-    console.print(guarantee(result), style="dim")
-    if result.terms.model.holdout > 0:
-        sentence = (
-            "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME "
-            "--data TABLE"
-        )
-        console.print(sentence, style="dim")
-    console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")

@@ -64,27 +64,21 @@ def init_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the owner's things will lie.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
     table: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="Its private table (.csv, .parquet, .arrow, a folder of .parquet files, or s3://...)."
-        ),
+        Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, .arrow, folder, s3://...).")
     ],
     lifetime: Annotated[
         float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")
     ],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
     rule: Annotated[
-        LifetimeRule,
-        typer.Option(
-            help="How agreements are held against that budget, for ever. simple: their ε and δ add up; zcdp: their ρ "
-            "does, which lets more "
-            "agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0, and cannot hold terms "
-            'with noise = "shared".'
-        ),
+        LifetimeRule, typer.Option(help="How agreements add up, for ever: simple (ε and δ) or zcdp.")
     ] = LifetimeRule.simple,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
 ) -> None:
     """Open the books of one table: settings and a ledger with its lifetime budget.
+
+    By the rule 'simple' the ε and δ of agreements add up. By 'zcdp' their ρ does, so more agreements with Gaussian
+    noise or many rounds fit; it needs a DELTA above 0 and cannot hold terms with noise = "shared".
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
@@ -100,7 +94,7 @@ def init_command(
         warn(
             "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or "
             f"one noise for all, will be refused. If it should hold them: move {folder} out of its parent folder "
-            "now, while it is unused, and init anew."
+            "now, while it is unused, and run init again."
         )
     acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
@@ -116,7 +110,7 @@ def init_command(
 @owner_app.command("accept")
 def accept_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or the hash of a proposal or how it begins.")
+        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or the start of a proposal's hash.")
     ],
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
@@ -127,11 +121,7 @@ def accept_command(
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
     other_books: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Why the table may have another ledger than one that this account knows of; kept in the ledger.",
-        ),
+        str | None, typer.Option(metavar="REASON", help="Why the table may have another ledger; kept in it.")
     ] = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
@@ -181,10 +171,7 @@ def serve_command(settings_file: SettingsFile) -> None:
 def inbox_command(
     settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
     named: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TERMS]", help="The hash of proposed terms, or how it begins, as a handle; left out: all of them."
-        ),
+        str | None, typer.Argument(metavar="[TERMS]", help="Start of the proposed terms' hash. Default: all of them.")
     ] = None,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,

@@ -10,8 +10,7 @@ import typer
 from parley.errors import SettingError, UnknownTerms
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.locks import daemon_lock
-from parley.network.serving.opening import statement
+from parley.network.serving.opening import daemon_lock, statement
 from parley.numerals import counted
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
@@ -71,19 +70,14 @@ def backup_command(
 def restore_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, or the ledger itself if it was rolled back.")],
     settings_file: SettingsOption,
-    assume_spent: Annotated[
-        Lost,
-        typer.Option(
-            help="What the lost answers may have spent. all: the whole lifetime budget, the only safe answer if "
-            "anybody may have accepted terms since that the folder of acceptances does not show; agreements: what "
-            "the agreements in the backup and in that folder reserve."
-        ),
-    ],
+    assume_spent: Annotated[Lost, typer.Option(help="What lost answers may have spent: all (safe), or agreements.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Put a backup in the ledger's place. Whatever may have been answered since counts as spent: no agreement goes on.
 
-    The daemon must be stopped. The ledger that was in place is kept beside the new one.
+    The daemon must be stopped. The ledger that was in place is kept beside the new one. With --assume-spent all the
+    whole lifetime budget is gone: the only safe answer if anybody may have accepted terms since that the folder of
+    acceptances does not show. With agreements, what those in the backup and in that folder reserve is gone.
 
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """

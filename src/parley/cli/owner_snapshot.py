@@ -17,10 +17,7 @@ from parley.report.terminal import console, print_json, progress_bar, warn
 if TYPE_CHECKING:
     from parley.data.sources.manifest import Manifest
 
-URI = (
-    "The database: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE. Never with a password: that comes "
-    "from PGPASSFILE, PGPASSWORD or --ask-password."
-)
+URI = "Database: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE; without password."
 QueryFile = Annotated[
     Path | None, typer.Option("--query-file", metavar="FILE", help="The query in a file, instead of --query.")
 ]
@@ -30,11 +27,7 @@ AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the d
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
     order_by: Annotated[
-        list[str],
-        typer.Option(
-            metavar="KEY",
-            help="The column that gives every row its place, such as a primary key; may be repeated. Counts as public.",
-        ),
+        list[str], typer.Option(metavar="KEY", help="Column that gives every row its place; public. Repeatable.")
     ],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the table goes; must not exist yet.")],
     query: Annotated[str | None, typer.Option(metavar="SQL", help="What to take: one row for one record.")] = None,

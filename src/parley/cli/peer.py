@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences
-from parley.cli.spending import ANYWAY, require_worth_spending
+from parley.cli.assumptions import Differences, Force
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, terminal_table
+from parley.report.terminal import Terminal, show
 from parley.terms import load_terms
 from parley.validate import positive
 
@@ -55,28 +54,16 @@ def run_command(
         bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")
     ] = False,
     deadline: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", help="After so long a word about who is waited for; at the end, how long one stays."
-        ),
+        float, typer.Option(metavar="SECONDS", help="Time until a word about who is late; and at the end.")
     ] = 60.0,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it and the owner."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Where the run is kept. Default: beside TERMS.")
     ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")
     ] = None,
     differences: Differences = None,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help=ANYWAY[0].upper() + ANYWAY[1:],
-        ),
-    ] = False,
+    anyway: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one owner's part of a model without a centre: a noisy gradient a round from its own daemon, mixed with its
@@ -96,6 +83,9 @@ def run_command(
     require_prediction(terms)
     patience = positive(deadline, "--deadline")
     settings = load_owner(settings_file)
+    from parley.workflows.release import require_worth_spending
+    from parley.workflows.train_report import PeerReport
+
     with extras():
         from parley.learning.peers import prepare_peer
         from parley.network.serving.log import process_log
@@ -103,9 +93,9 @@ def run_command(
     run = prepare_peer(terms, settings.name, kept, save)
     begin = run.begin(resume)
     if not (anyway or kept.exists()):  # nothing was spent yet
-        require_worth_spending(terms, differences)
+        require_worth_spending(terms, differences, Terminal())
     with process_log() as log:
-        run_peer(run, settings, begin, patience, show_json if as_json else show, log)
+        run_peer(run, settings, begin, patience, lambda outcome: show(PeerReport(outcome), as_json), log)
 
 
 def run_peer(
@@ -167,26 +157,3 @@ def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
             log("round", done=state.round - 1, of=run.whole.horizon)
 
     return progress
-
-
-def show_json(outcome: "PeerOutcome") -> None:
-    """Print what came out at a peer as one JSON object."""
-    print_json(outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()}, inside=False)
-
-
-def show(outcome: "PeerOutcome") -> None:
-    """Print what came out at a peer as tables and sentences."""
-    from parley.cli.train import show_scores, show_target
-    from parley.learning.outcome.guarantee import guarantee
-    from parley.report.words.training import consensus_line, ring_line, ring_rows
-
-    result = outcome.result
-    console.print(terminal_table(ring_rows(result), result.terms.title or "Owners"))
-    console.print()
-    show_scores(result)
-    if (consensus := consensus_line(result)) is not None:
-        console.print(consensus)
-    show_target(result)
-    console.print(ring_line(result, outcome.owner), style="dim", markup=False, soft_wrap=True)
-    console.print(guarantee(result), style="dim")
-    console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")

@@ -1,16 +1,12 @@
-"""`parley plan`: the terms that spend the same budgets best, from public knowledge."""
+"""`parley plan`: the terms that spend the same budgets best; `parley pin`: public numbers found once, for everybody."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.cli.assumptions import Differences, read_differences
-from parley.cli.forecast import show_plan, source
-from parley.cli.pin import pins_beside
-from parley.report.terminal import console, print_json, progress_bar, warn
-from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import NOTES, head_of
+from parley.cli.assumptions import Differences
+from parley.report.terminal import Terminal, show
 
 
 def plan_command(
@@ -28,16 +24,14 @@ def plan_command(
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta",
-            metavar="DELTA",
-            help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise.",
+            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' own."
         ),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")
     ] = None,
     differences: Differences = None,
-    seed: Annotated[int, typer.Option(help="Of the pilot runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked
@@ -48,53 +42,29 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
-    from parley.decisions.knowledge.coding import coding_warning
-    from parley.decisions.outlook.forecast import forecast
-    from parley.decisions.planning.planner import plan
-    from parley.report.words import noise as kinds
-    from parley.report.words.outlook import verdict_sentence
-    from parley.report.words.terms_comments import PSI, planned_line, without_plan
+    from parley.workflows.assumptions import Assumed
+    from parley.workflows.plan import plan_terms
 
-    terms = load_terms(terms_file)
-    known, differ = source(pilot, moments, assume), read_differences(differences)
-    with progress_bar("planning") as progress:
-        proposal = plan(terms, known, delta, seed, progress=progress)
-        progress.says("what it is worth to each owner")
-        expected = None if proposal.best is None else forecast(proposal.terms, known, seed, differences=differ)
-        content = proposal.to_json() | ({} if expected is None else expected.headline_json())
-    if write is not None and proposal.best is not None:
-        head = [*without_plan(head_of(terms_file)), planned_line(proposal)]
-        made = _pinned(terms, proposal.terms, write)
-        write_terms(made, write, head, NOTES)
-        content |= {"terms_hash": made.hash}
-    if as_json:
-        print_json(content | {"written": None if write is None or proposal.best is None else str(write)}, inside=False)
-        proposal.require_choice()  # where there is none the job was not done
-        return
-    show_plan(proposal)
-    if expected is not None:
-        console.print(verdict_sentence(expected.outlook, str(write or terms_file)), markup=False, soft_wrap=True)
-    console.print(PSI, style="dim", markup=False)
-    for sentence in kinds.plan_beside(content):
-        console.print(sentence)
-    if (coding := coding_warning(proposal.terms)) is not None:
-        warn(coding)
-    proposal.require_choice()
-    if write is not None:
-        console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)
-        if _pins_anew(terms, proposal.terms):
-            numbers = f"{pins_beside(write)}  public numbers, pinned again for these terms: it travels with them"
-            console.print(numbers, style="dim", soft_wrap=True)
+    known = Assumed(pilot, moments, assume, differences)
+    show(plan_terms(terms_file, Terminal(), known, delta=delta, write=write, seed=seed), as_json)
 
 
-def _pins_anew(before: Terms, planned: Terms) -> bool:
-    """Whether the terms pinned numbers that are not those of the plan: it reads columns in another way, or the terms
-    were edited since."""
-    return before.model.preparation is not None and planned.model.preparation is None
+def pin_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, not yet accepted by anybody.")],
+    write: Annotated[
+        Path, typer.Option(metavar="TERMS2", help="Terms that pin the numbers; their file lies beside it.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their
+    machines are.
 
+    Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
+    public sample; but where a sample spreads equally in several directions, machines find different ones. The new terms
+    have another hash: everybody accepts them anew. Nothing is asked and nothing is spent.
 
-def _pinned(before: Terms, planned: Terms, write: Path) -> Terms:
-    """The planned terms, with numbers pinned again where those of before are not theirs."""
-    from parley.protocol.setup import pin
+    Example:  parley pin terms.toml --write pinned.toml
+    """
+    from parley.workflows.plan import pin_terms
 
-    return pin(planned, pins_beside(write)) if _pins_anew(before, planned) else planned
+    show(pin_terms(terms_file, write), as_json)

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.numerals import counted, number
-from parley.report.terminal import console, print_json, progress_bar
+from parley.report.terminal import Terminal, show
 
 
 def predict_command(
@@ -19,11 +18,7 @@ def predict_command(
     ],
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the survival curves of the rows, or what each column adds to a model of bins or boosted trees "
-            "(.png, .svg or .pdf).",
-        ),
+        typer.Option(metavar="FILE", help="Draw survival curves, or what each column adds (.png, .svg, .pdf)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
@@ -36,43 +31,6 @@ def predict_command(
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """
-    from parley.learning.outcome import load_model
-    from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.outcome.predicted_table import (
-        predictions,
-        require_table_name,
-        summary,
-        target_range,
-        write_table,
-    )
-    from parley.report.figures.shape_functions import draw, require_drawing
+    from parley.workflows.models import predict_rows
 
-    require_table_name(out, rows, model_file)
-    model = load_model(model_file)
-    if plot is not None:
-        require_drawing(model, plot)
-    with progress_bar("predicting") as progress:
-        frame = predictions(model, rows)
-        progress.says("writing")
-        write_table(frame, out)
-        if plot is not None:
-            draw(model, frame, plot)
-    content = summary(model, frame)
-    if as_json:
-        print_json(content | {"out": str(out)}, inside=True)
-        return
-    if "classes" in content:
-        said = ", ".join(f"{count:,} {name}" for name, count in content["classes"].items())
-    else:
-        said = f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
-    console.print(
-        f"{out}  {counted(len(frame), 'row')}, predicted {content['target']}: {said}", markup=False, soft_wrap=True
-    )
-    if (ends := target_range(model)) is not None:
-        low, high = (number(end) for end in ends)
-        console.print(f"Predictions are cut to the declared range of the target, {low} to {high}.", style="dim")
-    if not content["released"]:
-        console.print(
-            "No release: a simulation's or a personal model, which protects nobody. Keep it inside.", style="dim"
-        )
-    console.print(INSIDE, style="dim")
+    show(predict_rows(model_file, rows, out, Terminal(), plot), as_json)

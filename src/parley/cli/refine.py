@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
-from parley.terms import load_terms
+from parley.report.terminal import Terminal, show
 
 
 def refine_command(
@@ -32,27 +31,6 @@ def refine_command(
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """
-    from parley.learning.outcome import load_model, refine
-    from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.owners import table_of
-    from parley.owner.owner import Owner
-    from parley.protocol.task import task_of
-    from parley.report.words.verdict import personal_sentence, way_rows
+    from parley.workflows.models import refine_model
 
-    terms = load_terms(terms_file)
-    if (own := task_of(terms).command("refine")) is not None:
-        own(terms, model_file, owner, data, save, as_json)
-        return
-    model = load_model(model_file)
-    part = terms.owner(owner)
-    with progress_bar("judged by own rows, which correction is best"):
-        own, how = refine(model, terms, Owner(owner, table_of(part, data)))
-    own.save(save)
-    if as_json:
-        print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()}, inside=True)
-        return
-    unit = own.preparation_.target_scale**2  # so that costs are those of `parley score`
-    console.print(terminal_table(way_rows(how, unit)))
-    console.print(personal_sentence(owner, how, unit), soft_wrap=True)
-    console.print(f"Saved: [bold]{save}[/bold]", soft_wrap=True)
-    console.print(INSIDE, style="dim")
+    show(refine_model(model_file, terms_file, owner, save, Terminal(), data), as_json)

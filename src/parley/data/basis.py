@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.data import rowwise
 from parley.data.rowwise import settle
-from parley.terms.columns import Basis
+from parley.terms.keys import Basis
 from parley.validate import Floats
 
 

@@ -22,20 +22,19 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 P = TypeVar("P")
 
-_limiting = Lock()  # who holds it has limited the process, and gives back what was found
+_limit_lock = Lock()  # who holds it has limited the process, and gives back what was found
 one_thread_for_all = Event()  # set while BLAS of the whole process is limited to one thread: nobody has to ask it
 
 
 def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
-    """The sum of part(block), added up in the order of the blocks whatever thread computed them."""
+    """Return the sum of part(block), added up in the order of the blocks whichever thread computed them."""
     # blocks are small: BLAS threads would cost more than they bring, and fight ours
     with one_blas_thread():
         return add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
 
 
-def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
-    """The same where a piece is a place on a disk: few at a time, and on a cluster if joblib was told of one
-    (`parallel_config`)."""
+def sum_pieces(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
+    """Like `sum_blocks` for pieces on a disk: few at a time, and on a cluster if joblib has one (`parallel_config`)."""
     import joblib  # only tables on disk need it, and it takes a while to load
 
     readers = _cores() + 1  # one of them waits for the disk while the others compute
@@ -45,12 +44,12 @@ def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
 
 
 def add(parts: Iterable[Floats]) -> Floats:
-    """The sum from the first to the last."""
+    """Add up from the first to the last."""
     total: Floats | None = None
     for value in parts:
         total = value if total is None else total + value
     if total is None:
-        raise ValueError("no rows to sum")
+        raise ValueError("there are no rows to sum")
     return total
 
 
@@ -66,7 +65,7 @@ def _pool(pid: int) -> ThreadPoolExecutor:
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """While it lasts, BLAS computes on one thread. Setting that takes longer than a small sum, asking a tenth."""
+    """Limit BLAS to one thread in this context. Setting that takes longer than a small sum; asking takes a tenth."""
     if one_thread_for_all.is_set():
         return nullcontext()
     libraries = _blas()
@@ -75,20 +74,20 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 
 def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Forecasts, plans and training by one thread of linear algebra.
+    """Run forecasts, plans and training with one thread of linear algebra.
 
     Their matrices are small, or cut into blocks that have threads of their own (`blocks`): more threads wait
     for each other longer than they compute, take the processor from whoever else works on the machine, and what
     they add up comes out in another order.
 
-    The same work, while which linear algebra has one thread; of several pieces of work at once the first one to
-    begin limits the process, until it ends, and the others what is theirs alone.
+    Where several run at once, the first to begin limits the whole process until it ends, and the others limit their own
+    threads.
     """
     return _limited(work, None)
 
 
 def one_blas(work: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The same for BLAS alone: networks keep their threads."""
+    """Like `one_thread` for BLAS alone: networks keep their threads."""
     return _limited(work, "blas")
 
 
@@ -96,7 +95,7 @@ def _limited(work: Callable[Given, Found], libraries: str | None) -> Callable[Gi
     @wraps(work)
     def alone(*given: Given.args, **named: Given.kwargs) -> Found:
         every = _libraries(len(sys.modules))
-        if not _limiting.acquire(blocking=False):
+        if not _limit_lock.acquire(blocking=False):
             with nullcontext() if libraries == "blas" else every.select(user_api="openmp").limit(limits=1):
                 return work(*given, **named)
         try:
@@ -109,7 +108,7 @@ def _limited(work: Callable[Given, Found], libraries: str | None) -> Callable[Gi
                 finally:
                     one_thread_for_all.clear()
         finally:
-            _limiting.release()
+            _limit_lock.release()
 
     return alone
 
@@ -129,19 +128,19 @@ T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """The results of the last so many different pieces of work; several threads may ask, and an array that is shared
-    among them is not to be written to.
+    """A cache of the last `max_entries` results, for several threads. Arrays in it are read-only.
 
-    >>> squares = Remembered[int](most=2)
-    >>> [squares.of(str(n).encode(), lambda n=n: n * n) for n in (2, 3, 2)]
+    >>> squares = Remembered[int](max_entries=2)
+    >>> [squares.get(str(n).encode(), lambda n=n: n * n) for n in (2, 3, 2)]
     [4, 9, 4]
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._known, self._lock = most, dict[bytes, T](), Lock()
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries, self._known, self._lock = max_entries, dict[bytes, T](), Lock()
 
-    def of(self, key: bytes, make: Callable[[], T]) -> T:
-        """What `make` gives, made where nothing of this key is known; a key has to name all that it hangs on."""
+    def get(self, key: bytes, make: Callable[[], T]) -> T:
+        """Return the result kept under this key, else that of `make`; the key must name all that the result depends
+        on."""
         with self._lock:
             if key in self._known:
                 return self._known[key]
@@ -149,14 +148,14 @@ class Remembered(Generic[T]):
         if isinstance(made, np.ndarray):
             made.flags.writeable = False
         with self._lock:
-            while len(self._known) >= self._most:
+            while len(self._known) >= self._max_entries:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = made
         return made
 
 
-def named_by(setting: object, *arrays: NDArray[np.generic]) -> bytes:
-    """A key that tells this setting, by its text, and these arrays from any others."""
+def content_key(setting: object, *arrays: NDArray[np.generic]) -> bytes:
+    """Return a hash of this setting, by its text, and of these arrays."""
     found = hashlib.sha256(repr((setting, [(each.shape, each.dtype.str) for each in arrays])).encode())
     for each in arrays:
         found.update(np.ascontiguousarray(each).data)

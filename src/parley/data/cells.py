@@ -1,9 +1,9 @@
 """What one cell means: its name, its number. Functions of that cell alone, so that no record changes how another one is
 read.
 
-Which type carries a cell may hang on other records: one gap, and a column's whole numbers come as floats; one word, and
-its decimals come as they were written. So a cell is named by its value, not by its type: 1, 1.0, True, Decimal("1.00")
-and "1" are one name.
+Which type carries a cell may depend on other records: one gap, and a column's whole numbers come as floats; one word,
+and its decimals come as they were written. So a cell is named by its value, not by its type: 1, 1.0, True,
+Decimal("1.00") and "1" are one name.
 
 Formal guarantee: `cell_name` and `cell_number` give the same for a cell and for what a wider column type makes of it,
 or nothing: a float from 2^53 on may stand for several whole numbers, so it has no name.
@@ -14,8 +14,7 @@ Formal guarantee: which number and which name a cell has is a function of that c
 asked of other cells: a gap makes no floats of whole numbers, and a batch of a file means what it means in the whole
 file. A type whose cells have no meaning here (`readable`) is refused by the schema, before any cell is looked at.
 
-The declared schema of a table: the names of its columns and the types that they are said to have. It counts as
-public.
+The declared schema of a table: the names of its columns and the types that they are said to have. It counts as public.
 
 A cell is read by its own value and its column's declared type (`cells`), so whoever changes a type may
 change how every record is read. The schema is therefore fixed when terms are accepted (`Ledger.accept`), and tables
@@ -43,9 +42,9 @@ from parley.errors import DataError
 from parley.validate import Floats, printable
 
 # characters of a cell that are looked at: a longer one is cut, or one record could slow down every round
-LONGEST = 1000
-EXACT = 2**53  # from here on floats skip whole numbers
-LARGEST_WHOLE = 10**100  # whole numbers have names below
+MAX_CELL_CHARACTERS = 1000
+FIRST_INEXACT_FLOAT = 2**53  # from here on floats skip whole numbers
+LARGEST_NAMED_INTEGER = 10**100  # whole numbers have names below
 
 # What pandas takes for a gap when it reads a CSV file.
 MISSING_WORDS = frozenset(
@@ -71,11 +70,11 @@ MISSING_WORDS = frozenset(
         "null",
     ]
 )
-TRUTH = {"False": 0.0, "false": 0.0, "FALSE": 0.0, "True": 1.0, "true": 1.0, "TRUE": 1.0}
+TRUTH_VALUES = {"False": 0.0, "false": 0.0, "FALSE": 0.0, "True": 1.0, "true": 1.0, "TRUE": 1.0}
 
 _DECIMALS = re.compile(r"(-?[0-9]+)\.0+")
-_COMMON = (int, float, Decimal)
-_OTHERS = (np.number, np.bool_, complex, Fraction)
+_PYTHON_NUMBERS = (int, float, Decimal)
+_OTHER_NUMBERS = (np.number, np.bool_, complex, Fraction)
 
 
 def cell_name(cell: Any) -> str | None:
@@ -85,20 +84,20 @@ def cell_name(cell: Any) -> str | None:
     ('1', '1', '1', '1', '0.5', None)
     """
     if isinstance(cell, str):
-        return str.__str__(cell)[:LONGEST]  # not what a subclass of it prints
-    if isinstance(cell, _COMMON):
+        return str.__str__(cell)[:MAX_CELL_CHARACTERS]  # not what a subclass of it prints
+    if isinstance(cell, _PYTHON_NUMBERS):
         return _number_name(cell)
     if isinstance(cell, timedelta | np.timedelta64 | np.datetime64):
         return _time_name(cell)
-    if isinstance(cell, _OTHERS):
+    if isinstance(cell, _OTHER_NUMBERS):
         return _number_name(cell)
     if isinstance(cell, pd.Interval):
         ends = [cell_name(cell.left), cell_name(cell.right)]
         brackets = "[" if cell.closed_left else "(", "]" if cell.closed_right else ")"
         return None if None in ends else f"{brackets[0]}{ends[0]}, {ends[1]}{brackets[1]}"
     if isinstance(cell, bytes):
-        return str(cell[:LONGEST])[:LONGEST]
-    return str(cell)[:LONGEST] if _prints(type(cell)) else None
+        return str(cell[:MAX_CELL_CHARACTERS])[:MAX_CELL_CHARACTERS]
+    return str(cell)[:MAX_CELL_CHARACTERS] if _prints(type(cell)) else None
 
 
 def plain_name(name: str) -> str:
@@ -115,15 +114,15 @@ def plain_name(name: str) -> str:
 def cell_number(cell: Any) -> float:
     """The number that a cell stands for, 1 for True and 0 for False; NaN if none."""
     try:
-        if isinstance(cell, _COMMON):
+        if isinstance(cell, _PYTHON_NUMBERS):
             return float(cell)
         if isinstance(cell, str):
-            text = str.__str__(cell)[:LONGEST]
-            return TRUTH[text] if text in TRUTH else float(text)
+            text = str.__str__(cell)[:MAX_CELL_CHARACTERS]
+            return TRUTH_VALUES[text] if text in TRUTH_VALUES else float(text)
         if isinstance(cell, complex | np.complexfloating):
             return float(cell.real) if cell.imag == 0 else math.nan
         if isinstance(cell, bytes):
-            return float(cell[:LONGEST])
+            return float(cell[:MAX_CELL_CHARACTERS])
         return math.nan if isinstance(cell, np.timedelta64 | np.datetime64) else float(cell)
     except OverflowError:
         return math.inf if cell > 0 else -math.inf
@@ -149,13 +148,13 @@ def is_missing_word(cell: Any) -> bool:
     >>> is_missing_word(" n/a "), is_missing_word("no"), is_missing_word(0)
     (True, False, False)
     """
-    return isinstance(cell, str) and str.__str__(cell)[:LONGEST].strip() in MISSING_WORDS
+    return isinstance(cell, str) and str.__str__(cell)[:MAX_CELL_CHARACTERS].strip() in MISSING_WORDS
 
 
 def _number_name(cell: Any) -> str | None:
     """Whole numbers in digits, others as the float nearest to them prints."""
     value = cell_number(cell)
-    if abs(value) < EXACT:
+    if abs(value) < FIRST_INEXACT_FLOAT:
         return str(int(value)) if value.is_integer() else repr(value)
     if math.isnan(value):
         return str(cell)  # a complex number: gaps are not asked for
@@ -166,7 +165,7 @@ def _number_name(cell: Any) -> str | None:
 def _whole(cell: Any) -> int | None:
     """The whole number that a cell of an exact type is, if it has at most a hundred digits; None for other cells."""
     if isinstance(cell, int | np.integer):
-        return int(cell) if abs(int(cell)) < LARGEST_WHOLE else None
+        return int(cell) if abs(int(cell)) < LARGEST_NAMED_INTEGER else None
     if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() < 100 and cell == cell.to_integral_value():
         return int(cell)
     return None
@@ -188,9 +187,9 @@ def _time_name(cell: Any) -> str | None:
 
 Listed = tuple[NDArray[np.int64], list[Any]]  # which of the cells listed each row holds, -1 for a gap; the list
 
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
-_NUMBERS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
+_TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BYTES_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+_NUMBER_TYPES = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
 _OTHER_TYPES = (
     pa.types.is_null,
     pa.types.is_decimal,
@@ -199,12 +198,14 @@ _OTHER_TYPES = (
     pa.types.is_timestamp,
     pa.types.is_duration,
 )
-READABLE = (
+READABLE_TYPES = (
     "truth values, whole numbers, floats, decimals, text, bytes, dates, times or durations, also dictionary-encoded"
 )
 # Decimals that Arrow and Python read alike: both round to the nearest float, and none of these is too large for one.
-_PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?$"
-_NOTHING = object()  # stands for a cell beyond what Python's dates and times hold: it has neither name nor number
+_PLAIN_DECIMAL = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?$"
+_UNREADABLE_CELL = (
+    object()
+)  # stands for a cell beyond what Python's dates and times hold: it has neither name nor number
 
 
 @lru_cache(maxsize=1024)
@@ -221,7 +222,7 @@ def readable(kind: pa.DataType) -> bool:
             pa.scalar(0, kind).as_py()
         except (pa.ArrowException, ValueError, KeyError):  # a time zone that nobody knows
             return False
-    return any(test(kind) for test in (*_TEXT, *_BYTES, *_NUMBERS, *_OTHER_TYPES))
+    return any(test(kind) for test in (*_TEXT_TYPES, *_BYTES_TYPES, *_NUMBER_TYPES, *_OTHER_TYPES))
 
 
 def floats(cells: pa.Array) -> Floats | None:
@@ -235,7 +236,7 @@ def floats(cells: pa.Array) -> Floats | None:
     cells = decoded(cells)
     if pa.types.is_null(cells.type):
         return np.full(len(cells), np.nan)
-    if not any(test(cells.type) for test in _NUMBERS):
+    if not any(test(cells.type) for test in _NUMBER_TYPES):
         return None
     if pa.types.is_float16(cells.type):
         cells = cells.cast(pa.float32())
@@ -253,11 +254,11 @@ def plain_decimals(cells: pa.Array) -> Floats | None:
     (array([ 1.5e+00,      nan, -2.0e+03]), None)
     """
     cells = decoded(cells)
-    if not any(test(cells.type) for test in _TEXT):
+    if not any(test(cells.type) for test in _TEXT_TYPES):
         return None
     try:
-        cells = cells.cast(usual(cells.type))
-        plain = pc.all(pc.match_substring_regex(cells, _PLAIN), min_count=0).as_py()
+        cells = cells.cast(selectable_type(cells.type))
+        plain = pc.all(pc.match_substring_regex(cells, _PLAIN_DECIMAL), min_count=0).as_py()
     except pa.ArrowException:  # no text at all, which others say
         return None
     return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False)) if plain else None
@@ -266,11 +267,11 @@ def plain_decimals(cells: pa.Array) -> Floats | None:
 def listed(cells: pa.Array) -> Listed:
     """Every different cell once, as Python holds it; a text that is not UTF-8 is a `UnicodeError`."""
     cells = decoded(cells)
-    cells = cells.cast(usual(cells.type))
+    cells = cells.cast(selectable_type(cells.type))
     if pa.types.is_floating(cells.type) or pa.types.is_null(cells.type):
         place, kinds = pd.factorize(np.asarray(floats(cells)))  # NaN is a gap
         return np.asarray(place, dtype=np.int64), kinds.tolist()
-    if any(test(cells.type) for test in _TEXT):
+    if any(test(cells.type) for test in _TEXT_TYPES):
         encoded = _short(cells).dictionary_encode()
         found = encoded.dictionary.to_pylist()
     else:
@@ -279,7 +280,7 @@ def listed(cells: pa.Array) -> Listed:
     return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), found
 
 
-def usual(kind: pa.DataType) -> pa.DataType:
+def selectable_type(kind: pa.DataType) -> pa.DataType:
     """A type of the same values that Arrow can select rows of: views of text and bytes, and short decimals, have
     others.
 
@@ -304,20 +305,24 @@ def _cell(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, pa.ArrowException):
-        return _NOTHING
+        return _UNREADABLE_CELL
 
 
 def _cut(cells: pa.Array) -> pa.Array:
     """Bytes cut to the length that is looked at; other cells as they are."""
-    if any(test(cells.type) for test in _BYTES):
-        return pc.binary_slice(cells.cast(pa.large_binary()), 0, LONGEST)
+    if any(test(cells.type) for test in _BYTES_TYPES):
+        return pc.binary_slice(cells.cast(pa.large_binary()), 0, MAX_CELL_CHARACTERS)
     return cells
 
 
 def _short(words: pa.Array) -> pa.Array:
     """Text cut to the length that is looked at."""
     longest = pc.max(pc.binary_length(words)).as_py()
-    return words if longest is None or longest <= LONGEST else pc.utf8_slice_codeunits(words, 0, LONGEST)
+    return (
+        words
+        if longest is None or longest <= MAX_CELL_CHARACTERS
+        else pc.utf8_slice_codeunits(words, 0, MAX_CELL_CHARACTERS)
+    )
 
 
 Schema = tuple[tuple[str, str], ...]  # (name, declared type) of every column
@@ -348,9 +353,17 @@ def require_readable(kind: Any, column: str, name: str) -> None:
     if not isinstance(arrow, pa.DataType):
         return
     if not readable(arrow):
-        raise DataError(f"{name}: column {column!r} is declared as {printable(str(arrow), 80)}; expected {READABLE}")
-    if arrow is not kind and usual(arrow) != arrow:  # a data frame of it: pandas selects no rows of such columns
-        raise DataError(f"{name}: column {column!r} is declared as {arrow}; expected {usual(arrow)}")
+        raise DataError(
+            f"{name}: column {column!r} has the type {printable(str(arrow), 80)}; convert it to one of: "
+            f"{READABLE_TYPES}"
+        )
+    if (
+        arrow is not kind and selectable_type(arrow) != arrow
+    ):  # a data frame of it: pandas selects no rows of such columns
+        raise DataError(
+            f"{name}: column {column!r} has the type {arrow}, which pandas cannot select rows of; convert it to "
+            f"{selectable_type(arrow)}"
+        )
 
 
 def _dtype_words(dtype: Any) -> str:

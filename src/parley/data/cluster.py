@@ -25,9 +25,9 @@ from parley.data.blocks import add, one_blas_thread
 from parley.errors import GuaranteeError, SettingError, Unavailable
 from parley.validate import Floats
 
-SHARE = 0.5  # of a worker's memory limit, for rows that it keeps
-FULL = 0.7  # of it, beyond which nothing more is kept: Dask lets a worker pause at 0.8
-ANSWER = 32 << 20  # bytes of sums that travel at once
+KEPT_MEMORY_SHARE = 0.5  # of a worker's memory limit, for rows that it keeps
+FULL_MEMORY_SHARE = 0.7  # of it, beyond which nothing more is kept: Dask lets a worker pause at 0.8
+MAX_BATCH_BYTES = 32 << 20  # bytes of sums that travel at once
 
 B = TypeVar("B")
 P = TypeVar("P")
@@ -59,7 +59,7 @@ class Held(ABC):
             for value in self._sums(part, first):
                 found.append(value)
                 size += value.nbytes
-                if size >= ANSWER:
+                if size >= MAX_BATCH_BYTES:
                     break
         return found
 
@@ -114,7 +114,10 @@ class HeldPieces(Held, Generic[P, B]):
         """Whether there is room for so many bytes, which are its own from then on."""
         with _reserving:
             limit, used = memory()
-            if sum(holder.reserved for holder in _holders) + size > SHARE * limit or used + size > FULL * limit:
+            if (
+                sum(holder.reserved for holder in _holders) + size > KEPT_MEMORY_SHARE * limit
+                or used + size > FULL_MEMORY_SHARE * limit
+            ):
                 return False
             self.reserved += size
             return True
@@ -145,8 +148,8 @@ def stay_in_memory() -> None:
         manager.data.n = float("inf")
     if spills(worker):
         raise GuaranteeError(
-            "cluster: a worker may write exact sums to its disk; start it with distributed.worker.memory.target and "
-            "distributed.worker.memory.spill = False"
+            "cluster: a worker may write exact sums to its disk; set distributed.worker.memory.target and "
+            "distributed.worker.memory.spill to False and start it again"
         )
 
 
@@ -161,9 +164,11 @@ def spills(worker: Any) -> bool:
 CONNECT_TIMEOUT_S = 10.0  # at the start
 RECONNECT_TIMEOUT_S = 30.0  # to a scheduler that was there before, and again to its first worker
 RETRY_S = 0.2  # between two attempts
-PATIENCE = 5.0  # seconds after which it is asked whether all workers are still there
-ARRIVING = 12  # times as long may sums travel that are there: who waits without end waits for a lost worker's for ever
-TRIES = 3  # of one sum, where workers or the connection are lost, and of its way here
+WORKER_CHECK_INTERVAL_S = 5.0  # seconds after which it is asked whether all workers are still there
+MAX_ARRIVAL_CHECKS = (
+    12  # times as long may sums travel that are there: who waits without end waits for a lost worker's for ever
+)
+MAX_ATTEMPTS = 3  # of one sum, where workers or the connection are lost, and of its way here
 
 
 Connect = Callable[[float], Any]  # a client of the scheduler, which has so many seconds to answer; else an OSError
@@ -203,7 +208,7 @@ class Cluster:
     ) -> Floats:
         """The sum over the pieces of a table, added up in their order. `hold` makes what a worker holds of some of
         them."""
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             client = self._connected()
             try:
                 return add(self._sums(self._deal(client, table, hold, pieces), len(pieces), part))
@@ -215,7 +220,7 @@ class Cluster:
                 with self._dealing:
                     self._dealt.pop(table, None)  # what was dealt may be what fails
                 raise
-        raise Unavailable("cluster: its workers were lost, again and again; ask again when they stay")
+        raise Unavailable(f"cluster: its workers were lost {MAX_ATTEMPTS} times; try again when they run steadily")
 
     def close(self) -> None:
         """Leave the cluster, which frees what its workers hold."""
@@ -229,7 +234,7 @@ class Cluster:
                 self._client = self._connected_again()
             if self._client is None:
                 self._failed_at = time.monotonic()
-                raise Unavailable("cluster: its scheduler does not answer; ask again when it runs")
+                raise Unavailable("cluster: the scheduler does not answer; try again when it runs")
             return self._client
 
     def _connected_again(self) -> Any:
@@ -257,23 +262,23 @@ class Cluster:
         while first * threads < pieces:
             seats = zip(dealt.holders, dealt.seats, strict=True)
             with _needing(dealt.client):
-                asked = [self._submit(dealt.client, seat, _asked, holder, part, first) for holder, seat in seats]
-            told = self._told(dealt, asked)
-            yield from _in_order(told, pieces - first * threads)
-            first += len(told[0])
+                asked = [self._submit(dealt.client, seat, _sums_of, holder, part, first) for holder, seat in seats]
+            results = self._told(dealt, asked)
+            yield from _in_order(results, pieces - first * threads)
+            first += len(results[0])
 
     def _told(self, dealt: Dealt, asked: list[Any]) -> list[list[Floats]]:
         """What these tasks come to. What a lost worker held is lost with it: then all is dealt out anew."""
         from distributed import KilledWorker, wait
 
         late = 0
-        while late < TRIES:
+        while late < MAX_ATTEMPTS:
             computed = False
             try:
                 with _needing(dealt.client, asked), dealt.client.as_current():  # which is nobody's default
-                    wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
+                    wait(asked, timeout=WORKER_CHECK_INTERVAL_S)  # type: ignore[no-untyped-call, unused-ignore]
                     computed = True
-                    return [each.result(timeout=ARRIVING * PATIENCE) for each in asked]
+                    return [each.result(timeout=MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S) for each in asked]
             except KilledWorker:
                 raise _WorkerLost from None
             except TimeoutError:
@@ -283,8 +288,8 @@ class Cluster:
                     raise _WorkerLost from None
             late += computed  # who still computes is waited for
         raise Unavailable(
-            f"cluster: sums that are computed did not arrive in {TRIES} times {ARRIVING * PATIENCE:g} seconds; see "
-            "that the lines to its workers carry them, and ask again"
+            f"cluster: computed sums did not arrive within {MAX_ATTEMPTS} x "
+            f"{MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S:g} seconds; check the network to its workers and try again"
         )
 
     def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
@@ -297,7 +302,7 @@ class Cluster:
                     client.wait_for_workers(1, timeout=RECONNECT_TIMEOUT_S)
                 threads = client.nthreads()
         if not threads:
-            raise Unavailable("cluster: its scheduler has no workers at the moment")
+            raise Unavailable("cluster: the scheduler has no workers; start some and try again")
         with self._dealing, _needing(client):
             dealt = self._dealt.get(table)
             if dealt is None or dealt.client is not client or dealt.threads != threads:
@@ -328,30 +333,30 @@ def _needing(client: Any, asked: Sequence[Any] = ()) -> Iterator[None]:
         raise
 
 
-def _asked(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Floats]:
+def _sums_of(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Floats]:
     return holder.sums(part, first)
 
 
-def _in_order(told: Sequence[Sequence[Floats]], left: int) -> list[Floats]:
+def _in_order(results: Sequence[Sequence[Floats]], left: int) -> list[Floats]:
     """The sums that every thread told of its next pieces, in the order of the pieces, of which so many are left.
 
     Formal guarantee: each piece's once, or a `GuaranteeError`: the sensitivity counts on it.
     """
-    threads = len(told)
-    pieces = range(min(left, threads * len(told[0])))
-    if not pieces or any(len(some) != len(pieces[place::threads]) for place, some in enumerate(told)):
+    threads = len(results)
+    pieces = range(min(left, threads * len(results[0])))
+    if not pieces or any(len(some) != len(pieces[place::threads]) for place, some in enumerate(results)):
         raise GuaranteeError(
-            "cluster: a worker did not tell the sum of each of its pieces once; let all workers have the same version"
+            "cluster: a worker did not return each sum exactly once; install the same version of Parley on all workers"
         )
-    return [told[piece % threads][piece // threads] for piece in pieces]
+    return [results[piece % threads][piece // threads] for piece in pieces]
 
 
-def use(cluster: Cluster | None) -> None:
+def use_cluster(cluster: Cluster | None) -> None:
     """Let the sums over tables that this thread asks for be computed there from now on; None: here."""
     _thread.cluster = cluster
 
 
-def here() -> Cluster | None:
+def current_cluster() -> Cluster | None:
     """The cluster that this thread uses, if any."""
     return getattr(_thread, "cluster", None)
 
@@ -372,7 +377,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         import distributed
         from distributed.utils import LoopRunner
     except ModuleNotFoundError:
-        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley-dp[cluster]'") from None
+        raise SettingError("cluster: needs an extra; run: pip install 'parley-dp[cluster]'") from None
     runner = LoopRunner()  # of all clients, one after the other: none may stop it under a thread that still asks
 
     def connect(timeout: float) -> Any:
@@ -384,9 +389,11 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         try:
             cluster = Cluster(connect)
         except (OSError, ValueError):
-            raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
+            raise SettingError(
+                f"cluster = {scheduler!r}: no Dask scheduler answers there; check the address and that it runs"
+            ) from None
         after.callback(cluster.close)
-        after.callback(use, None)
+        after.callback(use_cluster, None)
         # a study's table is sent once, as it is
         after.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}))
-        yield partial(use, cluster)
+        yield partial(use_cluster, cluster)

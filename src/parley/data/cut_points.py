@@ -9,7 +9,7 @@ A column of numbers becomes what a piecewise linear function of it is made of, f
 gaps stay bins.
 
 Formal guarantee: of the two bins of a tree that a row lies in, one holds t in [0, 1] and the other 1 - t, rounded once;
-so a row measures 1 in each tree in L1, and at most 1 in L2, but for less than 1e-15: as a row of one leaf does. t is
+so a row's norm in each tree is 1 in L1 and at most 1 in L2, up to 1e-15, as for a row of one leaf. t is
 made of public numbers and the row's own cell by three operations that every machine rounds alike.
 """
 
@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from parley.data.encoding import Encoding, Numbers, Places
-from parley.data.forest import PREFIX, Forest, Integers, bearable, whole
+from parley.data.forest import ARRAY_PREFIX, Forest, Integers, bounded_numbers, whole_numbers
 from parley.data.rowwise import settle
 from parley.errors import DataError
 from parley.validate import Floats
@@ -69,21 +69,26 @@ class Hinged(Forest):
         )
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Hinged":
+    def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Hinged":
         """The joined bins that a file's numbers are; refused where they are none.
 
         Formal guarantee: bins are joined within a tree alone, and two that are have different knots.
         """
-        bins = Forest.of_arrays(arrays, columns, outcomes)
+        bins = Forest.from_arrays(arrays, columns, outcomes)
         try:
             made = cls(
-                **vars(bins), knots=bearable(arrays[PREFIX + "knots"], 1), joined=whole(arrays[PREFIX + "joined"])
+                **vars(bins),
+                knots=bounded_numbers(arrays[ARRAY_PREFIX + "knots"], 1),
+                joined=whole_numbers(arrays[ARRAY_PREFIX + "joined"]),
             )
         except (KeyError, ValueError, OverflowError):
-            raise DataError("model.preparation: expected the bins that parley init or parley pin wrote") from None
+            raise DataError(
+                "model.preparation: the file does not hold bins that parley init or parley pin wrote"
+            ) from None
         if made.knots.shape != (made.leaves,) or made.joined.shape != (made.leaves,) or not made._sound(columns):
             raise DataError(
-                "model.preparation: these bins cannot be joined; ask who wrote the terms for the right file"
+                "model.preparation: the bins in the file cannot be joined; ask the author of the terms for the right "
+                "file"
             )
         return made
 
@@ -97,8 +102,8 @@ class Hinged(Forest):
         return bool(((tree[first] == tree[first + 1]) & apart & (self.joined[first] < columns)).all())
 
 
-COARSE = 6  # bins of a column of numbers in a pair, at most
-MOST_CROSSED = 1000  # bins of a pair
+MAX_BINS_IN_PAIR = 6  # bins of a column of numbers in a pair, at most
+MAX_CROSSED_BINS = 1000  # bins of a pair
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,8 @@ def cut(
     where = _Where(count, ends, known)
     alone = list(_questions(encodings, where))
     made = _chained(
-        [*([each] for each in alone), *_pairs(encodings, replace(where, count=min(count, COARSE)), crossed)], outcomes
+        [*([each] for each in alone), *_pairs(encodings, replace(where, count=min(count, MAX_BINS_IN_PAIR)), crossed)],
+        outcomes,
     )
     return _joined(encodings, where, alone, made) if joined else made
 
@@ -166,14 +172,18 @@ def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple
     asked = dict(zip((encoding.column for encoding in encodings), _questions(encodings, where), strict=True))
     for pair in crossed:
         if not asked.keys() >= set(pair):
-            raise DataError(f"model.crossed: expected pairs of features, not {' and '.join(pair)}")
-        if any(not asked[column] for column in pair):
-            raise DataError(f"model.crossed: {' and '.join(pair)}: one of them has the same value in all public rows")
-        bins = math.prod(1 + len(asked[column]) for column in pair)
-        if bins > MOST_CROSSED:
             raise DataError(
-                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, expected at most {MOST_CROSSED:,}: "
-                "what lies in so many says little of each"
+                f"model.crossed: both columns of a pair must be features, and one of these is not: {' and '.join(pair)}"
+            )
+        if any(not asked[column] for column in pair):
+            raise DataError(
+                f"model.crossed: {' and '.join(pair)}: one of them is constant in the public sample; remove the pair"
+            )
+        bins = math.prod(1 + len(asked[column]) for column in pair)
+        if bins > MAX_CROSSED_BINS:
+            raise DataError(
+                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, more than "
+                f"{MAX_CROSSED_BINS:,}; use fewer bins or list fewer names"
             )
         yield [asked[column] for column in pair]
 
@@ -227,8 +237,8 @@ def _steps(column: str, count: int, low: float, high: float) -> list[float]:
     """Cut points in equal steps between declared ends."""
     if not np.isfinite([low, high]).all():
         raise DataError(
-            f"model.columns: expected model.bounds.{column}, or a public sample, beside 'bins': where a column is cut "
-            "must not depend on private rows"
+            f"model.columns: bins of {column!r} need model.bounds.{column} or a public sample: cut points must not "
+            "depend on private rows"
         )
     return [low + (high - low) * (part / count) for part in range(1, count)]
 

@@ -15,16 +15,16 @@ import numpy as np
 import pandas as pd
 
 from parley.data.cells import cell_name, plain_name
-from parley.terms.columns import date_pattern
+from parley.terms.keys import date_pattern
 
-FIRST = date(1970, 1, 1).toordinal()
-_MONTHS = "january,february,march,april,may,june,july,august,september,october,november,december"
-_PLACES = {called: place for place, name in enumerate(_MONTHS.split(","), 1) for called in (name, name[:3])}
-_DAYS = ("%Y-%m-%d", "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%d-%b-%Y", "%d-%b-%y", "%b-%Y")
-_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%S.%fZ")
-ISO, AMERICAN = "%Y-%m-%d", "%b %d, %Y"
-LOOKED_AT = 1000  # different cells, for their formats
-MOSTLY = 0.9  # share of the rows with a value from which on a column is one of dates
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_MONTH_NAMES = "january,february,march,april,may,june,july,august,september,october,november,december"
+_MONTH_NUMBERS = {called: place for place, name in enumerate(_MONTH_NAMES.split(","), 1) for called in (name, name[:3])}
+_DAY_FORMATS = ("%Y-%m-%d", "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%d-%b-%Y", "%d-%b-%y", "%b-%Y")
+_TIME_FORMATS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%S.%fZ")
+ISO_FORMAT, AMERICAN_FORMAT = "%Y-%m-%d", "%b %d, %Y"
+MAX_CELLS_EXAMINED = 1000  # different cells, for their formats
+MIN_DATE_SHARE = 0.9  # share of the rows with a value from which on a column is one of dates
 
 
 def day_number(cell: Any, written: str) -> float:
@@ -41,7 +41,7 @@ def day_number(cell: Any, written: str) -> float:
         if isinstance(cell, np.datetime64):
             cell = pd.Timestamp(cell)
         if isinstance(cell, date):  # a datetime is one, too
-            return float(cell.toordinal() - FIRST)
+            return float(cell.toordinal() - EPOCH_ORDINAL)
     except (ValueError, OverflowError, NotImplementedError):  # beyond what calendars hold
         return math.nan
     pattern, text = date_pattern(written), cell_name(cell)
@@ -54,13 +54,13 @@ def day_number(cell: Any, written: str) -> float:
 
 def _days(parts: Mapping[str, str]) -> float:
     year = int(parts["Y"]) if "Y" in parts else (int(parts["y"]) + 31) % 100 + 1969
-    month = int(parts["m"]) if "m" in parts else _PLACES.get(parts.get("b", parts.get("B", "")).lower())
+    month = int(parts["m"]) if "m" in parts else _MONTH_NUMBERS.get(parts.get("b", parts.get("B", "")).lower())
     day = int(parts.get("d", 1))
     times = (("H", 23), ("M", 59), ("S", 60))
     if month is None or any(int(parts.get(part, 0)) > most for part, most in times):
         return math.nan
     try:
-        return float(date(year, month, day).toordinal() - FIRST)
+        return float(date(year, month, day).toordinal() - EPOCH_ORDINAL)
     except ValueError:  # no such day
         return math.nan
 
@@ -71,7 +71,7 @@ def date_of(days: float) -> date:
     >>> date_of(18254.0), date_of(-1e300)
     (datetime.date(2019, 12, 24), datetime.date(1, 1, 1))
     """
-    return date.fromordinal(int(min(max(days + FIRST, 1), date.max.toordinal())))
+    return date.fromordinal(int(min(max(days + EPOCH_ORDINAL, 1), date.max.toordinal())))
 
 
 @dataclass(frozen=True)
@@ -84,20 +84,20 @@ class WrittenDates:
     words: int  # with a value that is no date
 
     @classmethod
-    def of(cls, cells: Mapping[str | date, int]) -> "WrittenDates | None":
+    def from_cells(cls, cells: Mapping[str | date, int]) -> "WrittenDates | None":
         """Of different cells and how often each comes; None where fewer than nine rows in ten are dates.
 
-        >>> WrittenDates.of({"1/2/2020": 3, "25/2/2020": 97})
+        >>> WrittenDates.from_cells({"1/2/2020": 3, "25/2/2020": 97})
         WrittenDates(formats=('%d/%m/%Y',), rows=100, others=0, words=0)
         """
-        usual = [each for cell in islice(cells, LOOKED_AT) for each in _formats_of(cell)]
+        usual = [each for cell in islice(cells, MAX_CELLS_EXAMINED) for each in _formats_of(cell)]
         if not usual:
             return None
         counts, total = list(cells.values()), sum(cells.values())
         fits = {each: np.array([not math.isnan(day_number(cell, each)) for cell in cells]) for each in sorted({*usual})}
         rows = {each: int(np.dot(found, counts)) for each, found in fits.items()}
         dates, best = int(np.dot(np.any(list(fits.values()), axis=0), counts)), max(rows.values())
-        if dates < MOSTLY * total:
+        if dates < MIN_DATE_SHARE * total:
             return None
         return cls(tuple(each for each in rows if rows[each] == best), best, dates - best, total - dates)
 
@@ -105,16 +105,16 @@ class WrittenDates:
 def _formats_of(cell: str | date) -> Iterator[str]:
     """The usual formats in which a cell can be read."""
     if isinstance(cell, date):
-        yield ISO
+        yield ISO_FORMAT
         return
     text = cell.strip()
     if not (6 <= len(text) <= 40 and {*text} & {*"0123456789"}):
         return
     for mark in {*text} & {*"-/. "}:
-        for days in _DAYS:
-            for times in _TIMES:
+        for days in _DAY_FORMATS:
+            for times in _TIME_FORMATS:
                 written = days.replace("-", mark) + times
                 if not math.isnan(day_number(text, written)):
                     yield written
-    if not math.isnan(day_number(text, AMERICAN)):
-        yield AMERICAN
+    if not math.isnan(day_number(text, AMERICAN_FORMAT)):
+        yield AMERICAN_FORMAT

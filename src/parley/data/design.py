@@ -9,11 +9,11 @@ Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50,
   scaled-down z z' above 1e-270: all normal doubles, and sums of p of them below 1e160. So norms of rows and of bounds,
   second moments and curvatures have the relative error that counting roundings gives, and a row is 0 only if all its
   cells are.
-- Quotients are finite. A row measures 0 or from S to 1e57; zero rows are taken to measure S. So clip/|x| is in [1e-107,
-  1e100].
+- Quotients are finite. A row's norm is 0 or from S to 1e57; that of a zero row is taken as S. So clip/|x| is in
+  [1e-107, 1e100].
 - Products are finite. |theta.x| <= 1e107, so a derivative before clipping is at most 1e160; a gradient, clipped or
   bounded by bounds, at most 1e220, local steps stay in their box, the rest is smaller. No infinity arises, so no NaN,
-  and `LOUDEST` is far away.
+  and `MAX_MAGNITUDE` is far away.
 - What still may vanish: products with a tiny parameter, tiny derivatives of the logistic loss, tiny steps. Each such
   operation is off by at most 2^-1075 instead of u times its result. In a mean gradient there are p^2 of them on the way
   to all coordinates (statistics times theta), together below 1e-309; `summation_slack` counts four roundings more than
@@ -36,13 +36,13 @@ from scipy.special import expit
 
 from parley.data import rowwise
 from parley.data.blocks import sum_blocks
-from parley.data.cluster import HeldBlocks, here
+from parley.data.cluster import HeldBlocks, current_cluster
 from parley.validate import Floats
 
 T = TypeVar("T")
 
-BLOCK = 4096  # rows summed at once: small enough for the cache, and part of the rounding bound below
-UNIT = 2.0**-53  # relative error of one floating-point operation
+BLOCK_ROWS = 4096  # rows summed at once: small enough for the cache, and part of the rounding bound below
+UNIT_ROUNDOFF = 2.0**-53  # relative error of one floating-point operation
 _NORMS = {"_l1", "_l2", "_linf"}
 
 
@@ -77,7 +77,7 @@ class Summable(ABC):
 
     @abstractmethod
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
-        """part(block) added up over blocks of at most `BLOCK` rows, every row once.
+        """part(block) added up over blocks of at most `BLOCK_ROWS` rows, every row once.
 
         Formal guarantee: with the rounding error that `summation_slack` says, and the same to the bit every time.
         """
@@ -218,8 +218,8 @@ class Design(Summable):
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """The rows in pieces of at most `BLOCK`, in order."""
-        return [slice(start, start + BLOCK) for start in range(0, len(self), BLOCK)]
+        """The rows in pieces of at most `BLOCK_ROWS`, in order."""
+        return [slice(start, start + BLOCK_ROWS) for start in range(0, len(self), BLOCK_ROWS)]
 
     @cached_property
     def pieces(self) -> list["Design"]:
@@ -227,7 +227,7 @@ class Design(Summable):
         return [self._part(rows) for rows in self.blocks]
 
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
-        cluster = here() if self.study and len(self) > BLOCK else None
+        cluster = current_cluster() if self.study and len(self) > BLOCK_ROWS else None
         if cluster is None:
             return sum_blocks(part, self.pieces)
         return cluster.sum(self, HeldBlocks, self.pieces, part)
@@ -286,11 +286,11 @@ def summation_slack(rows: int, width: int) -> float:
     """Relative error of a mean over `rows` rows, summed block by block in any order within a block.
 
     Formal guarantee: a sum of n products computed by blocks carries at most gamma_m = m u/(1 - m u) times the sum of
-    their absolute values, m = BLOCK + number of blocks + width + 8 roundings on any path from a term to the result
+    their absolute values, m = BLOCK_ROWS + number of blocks + width + 8 roundings on any path from a term to the result
     (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered operations
     included).
     """
-    roundings = (min(BLOCK, rows) + -(-rows // BLOCK) + width + 8) * UNIT
+    roundings = (min(BLOCK_ROWS, rows) + -(-rows // BLOCK_ROWS) + width + 8) * UNIT_ROUNDOFF
     return roundings / (1 - roundings)
 
 

@@ -24,11 +24,11 @@ from parley.data.sources import Rows
 from parley.data.table import codes, days, numbers
 from parley.errors import DataError
 from parley.terms import Model
-from parley.terms.columns import Transform, domain, is_defined
+from parley.terms.keys import Transform, domain, is_defined
 from parley.validate import LARGEST, SMALLEST, Floats
 
 LN2 = 0.6931471805599453
-TERMS = 12  # of a series in at most 0.03: what is left out is below 1e-18
+SERIES_TERMS = 12  # of a series in at most 0.03: what is left out is below 1e-18
 
 
 def _log(x: Floats) -> Floats:
@@ -44,7 +44,7 @@ def _log(x: Floats) -> Floats:
     s = (m - 1) / (m + 1)
     z = s * s
     series = np.zeros_like(s)
-    for k in range(TERMS, 0, -1):
+    for k in range(SERIES_TERMS, 0, -1):
         series = (series + 1 / (2 * k + 1)) * z
     return np.asarray(e * LN2 + 2 * s * (1 + series))
 
@@ -63,7 +63,7 @@ INVERSES: dict[Transform, Callable[[Floats], Floats]] = {  # for people who want
 }
 
 
-PLAINLY = "write numbers as 1234.5, without decimal commas, signs or units"
+NUMBER_FORMAT_HINT = "write numbers as 1234.5, without decimal commas, signs or units"
 
 Ends = tuple[float, float]
 
@@ -80,7 +80,7 @@ class Encoding(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Encoding | None":
+    def from_model(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Encoding | None":
         """The encoding that the terms give this column; None if it is another one.
 
         `names`: those that are told apart; None where the column holds numbers.
@@ -119,7 +119,8 @@ class Encoding(ABC):
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(
-                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; expected finite numbers"
+                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill it in, or let "
+                "model.missing do so"
             )
         return values
 
@@ -128,7 +129,8 @@ class Encoding(ABC):
         """The columns that coded numbers become, each [n]."""
 
     def known(self, public: Rows, name: str) -> Floats | None:
-        """Numbers of a public sample, where what a gap counts as or what a transform takes hangs on them."""
+        """Numbers of a public sample, where the value of a gap or the domain of a transform depends on them; else
+        None."""
         return None
 
     def require_domain(self, declared: Ends | None, known: Floats | None) -> None:
@@ -140,7 +142,8 @@ class Encoding(ABC):
         return None
 
     def drawn(self, gaps: NDArray[np.bool_], rng: np.random.Generator) -> Floats | None:
-        """The feature, coded, all values as often but for these gaps; None where bounds or scales say how it lies."""
+        """Draw the coded feature, all values equally often except these gaps; None where bounds or scales fix its
+        law."""
         return None
 
 
@@ -151,7 +154,7 @@ class Numbers(Encoding):
     fill: float  # what a gap counts as; NaN where none is filled
 
     @classmethod
-    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Numbers | None":
+    def from_model(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Numbers | None":
         if names is not None:
             return None
         return cls(column, model.fills(column), fill, transform=model.transforms.get(column))
@@ -175,7 +178,7 @@ class Numbers(Encoding):
         return float(first), float(last)
 
     def read(self, rows: Rows, name: str) -> Floats:
-        hint = f"{PLAINLY}; for a column of names declare model.categories.{self.column}"
+        hint = f"{NUMBER_FORMAT_HINT}; for a column of names, list them under model.categories.{self.column}"
         return numbers(rows, self.column, name, self.fills, hint)
 
     def columns(self, coded: Floats) -> Iterator[Floats]:
@@ -200,13 +203,13 @@ class Numbers(Encoding):
         present = np.empty(0) if known is None else known[~np.isnan(known)]
         if not present.size:
             raise DataError(
-                f"model.transforms.{self.column}: expected model.bounds.{self.column}, or a public sample with numbers "
-                "in that column: values are clipped to bounds first"
+                f"model.transforms.{self.column}: needs model.bounds.{self.column} or a public sample with numbers "
+                "there: values are clipped to bounds first"
             )
         if not is_defined(self.transform, float(present.min())):
             raise DataError(
                 f"model.transforms.{self.column} = {self.transform!r}: takes numbers {domain(self.transform)}, and the "
-                f"public sample has others; declare model.bounds.{self.column}, or take 'signed-log1p'"
+                f"public sample has others; declare model.bounds.{self.column}, or use 'signed-log1p'"
             )
 
     def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
@@ -219,8 +222,8 @@ class Numbers(Encoding):
         if declared is not None:
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
-            f"model.missing: expected model.bounds.{self.column}, or a public sample with numbers in that column: "
-            "what a missing cell counts as must not depend on private rows"
+            f"model.missing: filling {self.column!r} needs model.bounds.{self.column} or a public sample with numbers "
+            "there: the filled value must not depend on private rows"
         )
 
 
@@ -233,7 +236,7 @@ class Dates(Numbers):
     words: ClassVar[str | None] = "Days since 1970-01-01 for each date in"
 
     @classmethod
-    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Dates | None":
+    def from_model(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Dates | None":
         if column not in model.dates:
             return None
         return cls(column, model.fills(column), fill, model.dates[column], transform=model.transforms.get(column))
@@ -252,7 +255,7 @@ class Places(Encoding):
     coding: ClassVar[str] = "integer"  # how terms call it
 
     @classmethod
-    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Places | None":
+    def from_model(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Places | None":
         if names is None or model.coding != cls.coding:
             return None
         return cls(column, model.fills(column), names, column in model.merged)
@@ -316,5 +319,5 @@ ENCODINGS: tuple[type[Encoding], ...] = (Dates, OneHot, Places, Numbers)  # the 
 
 def make_encoding(model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> Encoding:
     """How the terms turn this column into columns of numbers."""
-    made = (kind.of(model, column, names, fill) for kind in ENCODINGS)
+    made = (kind.from_model(model, column, names, fill) for kind in ENCODINGS)
     return next(encoding for encoding in made if encoding is not None)

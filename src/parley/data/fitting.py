@@ -14,22 +14,22 @@ import numpy as np
 import pandas as pd
 
 from parley.data.basis import degrees
-from parley.data.cells import TRUTH
+from parley.data.cells import TRUTH_VALUES
 from parley.data.design import Design
 from parley.data.preparation import Preparation
 from parley.data.public_numbers import Pins, PublicNumbers, pinned, read_pins, require_principal
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
-from parley.data.targets import HELP, dropped_words, listed_classes, with_target
+from parley.data.targets import TWO_CLASSES_HINT, dropped_words, listed_classes, with_target
 from parley.data.tree_growing import with_forest
 from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import LARGEST, SMALLEST, Floats
 
-PUBLIC = "public sample"
-MOST_PRODUCTS = 1000  # of a polynomial basis
+PUBLIC_SAMPLE = "public sample"
+MAX_PRODUCTS = 1000  # of a polynomial basis
 
 
 def fit_preparation(
@@ -44,24 +44,24 @@ def fit_preparation(
     list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
     forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Whitening by the
     curvature takes `curvatures`, which know the loss. Numbers that the terms pin are taken from their file, if they are
-    what is found here but for rounding (`public_numbers`).
+    what is found here up to rounding (`public_numbers`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
     public = None if model.public is None else read_public(model)
     features = chosen_features(terms, example, public)
     if public is not None:
-        require_columns(public, [*features, *model.outcome_columns], PUBLIC)
+        require_columns(public, [*features, *model.outcome_columns], PUBLIC_SAMPLE)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
         found = with_forest(_with_basis(plain, None), None, pins)
         return (found if pins is None else pinned(found, pins)), None
     fitted = _fit_on_public(plain, public, pins)
     if model.whitening is not None:
-        fitted = whitened(fitted, fitted.design(public, PUBLIC), redraw, curvatures)
+        fitted = whitened(fitted, fitted.design(public, PUBLIC_SAMPLE), redraw, curvatures)
     fitted = with_forest(_with_basis(fitted, public), public, pins)
     fitted = fitted if pins is None else pinned(fitted, pins)
-    return fitted, fitted.design(public, PUBLIC)
+    return fitted, fitted.design(public, PUBLIC_SAMPLE)
 
 
 def chosen_features(
@@ -83,7 +83,9 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
     for key, columns in ((key, getattr(model, key)) for key in about_columns):
         for column in columns:
             if column not in (*features, *model.outcome_columns):
-                raise DataError(f"model.{key}.{column}: expected a feature or the target")
+                raise DataError(
+                    f"model.{key}.{column}: not a feature or the target; remove the key or correct the name"
+                )
     for key, about in (
         ("merged", model.merged),
         ("dates", model.dates),
@@ -92,7 +94,7 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
     ):
         for column in about:
             if column not in features:
-                raise DataError(f"model.{key}.{column}: expected a feature")
+                raise DataError(f"model.{key}.{column}: not a feature; remove the key or correct the name")
 
 
 def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
@@ -105,9 +107,9 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         if is_target and model.predicts in ("count", "survival"):
             continue
         if is_target and model.positive is not None:
-            _require_familiar(model, names(public, column, PUBLIC))
+            _require_familiar(model, names(public, column, PUBLIC_SAMPLE))
         elif (is_target and model.predicts == "classes") or not _numeric(model, public, column):
-            spelled = names(public, column, PUBLIC, model.fills(column))
+            spelled = names(public, column, PUBLIC_SAMPLE, model.fills(column))
             categories[column] = tuple(sorted({*map(folded, spelled)}) if column in model.merged else spelled)
     if model.predicts == "classes":
         _require_classes(model, categories)
@@ -117,17 +119,19 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         and len(found := categories.get(model.target, ())) > 2
     ):
         raise DataError(
-            f"{PUBLIC}: column {model.target!r} has {len(found)} different values, expected two classes: {HELP}"
+            f"{PUBLIC_SAMPLE}: column {model.target!r} has {len(found)} different values, but this model needs two "
+            f"classes: {TWO_CLASSES_HINT}"
         )
     for column in categories.keys() & model.bounds.keys() - {model.target}:
         if model.coding == "one-hot":
             raise DataError(
-                f"model.bounds.{column}: expected none beside coding = 'one-hot': the public sample has names there"
+                f"model.bounds.{column}: bounds do not go with coding = 'one-hot', and the public sample has names "
+                "there; remove them"
             )
     for column in model.transforms:
         if column in categories:
             raise DataError(
-                f"model.transforms.{column}: expected a column of numbers; the public sample has names there"
+                f"model.transforms.{column}: the public sample has names there, not numbers; remove the transform"
             )
     return categories
 
@@ -137,7 +141,7 @@ def _require_familiar(model: Model, found: list[str]) -> None:
     near = difflib.get_close_matches(str(model.positive), found, n=1)
     if near and near[0] != model.positive and model.positive not in found:
         raise DataError(
-            f"model.positive = {model.positive!r}: the public sample does not have it; did you mean {near[0]!r}?"
+            f"model.positive = {model.positive!r}: the public sample has no such name; did you mean {near[0]!r}?"
         )
 
 
@@ -153,7 +157,7 @@ def _unscaled(
     fills, ends = {}, []
     for encoding in plain.encodings:
         declared = model.bounds.get(encoding.column)
-        known = None if public is None else encoding.known(public, PUBLIC)
+        known = None if public is None else encoding.known(public, PUBLIC_SAMPLE)
         encoding.require_domain(declared, known)
         fill = encoding.filled(known, declared)
         if fill is not None and encoding.column in model.centres:
@@ -190,19 +194,19 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
     classes = categories.get(model.target, ())
     if len(classes) < 2:
         raise DataError(
-            f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that "
-            "has them: which classes there are must not depend on private rows"
+            f"model.categories.{model.target}: list at least two classes, or give a public sample that has them: "
+            "the classes must not depend on private rows"
         )
     for name in model.class_weight:
         if name not in classes:
-            raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
+            raise DataError(f"model.class_weight.{name}: use one of the classes {', '.join(classes)}")
 
 
 def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) -> Preparation:
     """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
     are)."""
     model = plain.model
-    raw = np.ascontiguousarray(plain.coded(public, PUBLIC).T)
+    raw = np.ascontiguousarray(plain.coded(public, PUBLIC_SAMPLE).T)
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
     high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
     _require_bearable(plain.labels, np.array([low, high]))
@@ -212,7 +216,7 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
     centre, scale = np.where(centred, clipped.mean(axis=0), 0.0), np.where(scaled, _spread(clipped, plain.labels), 1.0)
     fitted = replace(plain, low=low, high=high, centre=centre, scale=scale)
     if model.predicts == "number":
-        fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC))
+        fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC_SAMPLE))
     elif model.predicts == "count" and model.has_intercept:
         fitted = replace(fitted, target_centre=_typical_rate(fitted, public))
     if model.components is None:
@@ -239,21 +243,21 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
     if not isinstance(points, int):
         if len(points[0]) != len(fitted.features):
             raise DataError(
-                f"model.basis.points: expected {len(fitted.features)} numbers a point, one for each feature"
+                f"model.basis.points: each point needs {len(fitted.features)} numbers, one for each feature"
             )
         rows = fitted.transform(np.array(points, dtype=np.float64))
     elif public is not None:
-        rows = fitted.matrix(public, PUBLIC)
+        rows = fitted.matrix(public, PUBLIC_SAMPLE)
         if len(rows) < points:
             raise DataError(
-                f"model.basis.points = {points}: expected at most {len(rows)}, the rows of the public sample"
+                f"model.basis.points = {points}: expected at most {len(rows)}, the number of rows in the public sample"
             )
         rows = rows[rng.permutation(len(rows))[:points]]
     else:
         low, high = fitted.prepared_bounds
         if not (np.isfinite(fitted.low).all() and np.isfinite(fitted.high).all()):
             raise DataError(
-                "model.basis.points: expected bounds of every feature, a public sample, or the points themselves"
+                "model.basis.points: declare bounds of every feature, give a public sample, or list the points"
             )
         return replace(fitted, basis=rng.uniform(low, high, (points, len(low))))
     return replace(fitted, basis=np.ascontiguousarray(rows[:, :-1] if constant else rows))
@@ -265,12 +269,12 @@ def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
     bounded = fitted.rotation is not None or np.isfinite([fitted.low, fitted.high]).all()
     if not (bounded and (high > low).all()):
         raise DataError(
-            "model.basis.kind: expected bounds of every feature, or a public sample that has them, beside 'polynomial'"
+            "model.basis.kind: 'polynomial' needs bounds of every feature; declare model.bounds or give a public sample"
         )
-    if (many := math.comb(columns + degree, degree) - 1) > MOST_PRODUCTS:
+    if (many := math.comb(columns + degree, degree) - 1) > MAX_PRODUCTS:
         raise DataError(
-            f"model.basis.degree = {degree}: expected at most {MOST_PRODUCTS} products of columns; {columns} columns "
-            f"make {many:,}"
+            f"model.basis.degree = {degree}: {columns} columns make {many:,} products, more than {MAX_PRODUCTS:,}; "
+            "use a lower degree or fewer features"
         )
     return degrees(columns, degree)
 
@@ -279,7 +283,8 @@ def _principal(standard: Floats, components: int) -> Floats:
     """The directions [features, components] in which the public sample spreads most."""
     if not components <= min(standard.shape):
         raise DataError(
-            f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample"
+            f"model.components = {components}: expected at most {min(standard.shape)}, the smaller of its rows and "
+            "columns in the public sample"
         )
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
         from sklearn.decomposition import PCA  # a library that most terms need not wait for
@@ -304,8 +309,8 @@ def _fit_target(plain: Preparation, y: Floats) -> Preparation:
 def _typical_rate(plain: Preparation, public: pd.DataFrame) -> float:
     """How much is counted in a unit of exposure, all rows together; with a constant among the features this only says
     where a search begins."""
-    counted = np.clip(plain.target_column(public, PUBLIC), *plain.target_bounds).sum()
-    return float(np.clip(counted / plain.exposure_weights(public, PUBLIC).sum(), 0.0, LARGEST))
+    counted = np.clip(plain.target_column(public, PUBLIC_SAMPLE), *plain.target_bounds).sum()
+    return float(np.clip(counted / plain.exposure_weights(public, PUBLIC_SAMPLE).sum(), 0.0, LARGEST))
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -320,8 +325,8 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     small = np.flatnonzero(~(spread >= SMALLEST))
     if small.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at "
-            f"least {SMALLEST:g}, so give the column in larger units"
+            f"{PUBLIC_SAMPLE}: column {columns[small[0]]!r}: its standard deviation {spread[small[0]]:g} is below "
+            f"{SMALLEST:g}; give the column in other units"
         )
     return spread
 
@@ -333,9 +338,9 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to "
-            f"{ends[1, wrong[0]]:g}; expected at most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give "
-            "the column in other units or declare model.bounds"
+            f"{PUBLIC_SAMPLE}: column {columns[wrong[0]]!r}: its values from {ends[0, wrong[0]]:g} to "
+            f"{ends[1, wrong[0]]:g} are larger than {LARGEST:g} or closer than {SMALLEST:g}; use other units or "
+            "declare model.bounds"
         )
 
 
@@ -345,11 +350,11 @@ def read_public(model: Model) -> pd.DataFrame:
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
         raise DataError(
-            f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on"
+            f"{path}: its SHA-256 differs from model.public_sha256; use the public sample that all parties agreed on"
         )
-    frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC)
+    frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
     if len(frame) < 2:
-        raise DataError(f"{path}: expected at least two rows of public data that have a target")
+        raise DataError(f"{path}: the public sample needs at least two rows with a target")
     return frame
 
 
@@ -367,16 +372,14 @@ def dropped_rows(model: Model) -> str | None:
     sample."""
     if model.public is None:
         return None
-    return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC)
+    return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
     """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop
     a feature."""
     if schema is None:
-        raise DataError(
-            "model.features: expected a list of columns, since there is no public sample or table to take them from"
-        )
+        raise DataError("model.features: list the columns: there is no public sample or table to take them from")
     excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:
@@ -384,7 +387,9 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     else:
         columns = [c for c in columns if not isinstance(schema[c].dtype, pd.CategoricalDtype)]
     if not columns:
-        raise DataError("model.features: the table has no numeric column besides the target")
+        raise DataError(
+            "model.features: the table has no numeric column except the target; list the features, or add columns"
+        )
     return tuple(columns)
 
 
@@ -394,7 +399,7 @@ def _numeric(model: Model, public: pd.DataFrame, column: str) -> bool:
         return True
     gaps = model.fills(column)
     try:
-        numbers(public, column, PUBLIC, gaps)
+        numbers(public, column, PUBLIC_SAMPLE, gaps)
     except DataError:
         return False
-    return not TRUTH.keys() & {*names(public, column, PUBLIC, gaps)}
+    return not TRUTH_VALUES.keys() & {*names(public, column, PUBLIC_SAMPLE, gaps)}

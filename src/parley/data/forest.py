@@ -5,22 +5,48 @@ compared as they are read, before anything is scaled, so no arithmetic stands be
 
 Formal guarantee: a row's leaves are a function of that row and the trees, the same to the bit on every machine and
 whatever rows stand beside it: coded cells are (`encoding`), and a comparison rounds nothing. Whatever
-trees a file holds, a row measures the number of trees in L1 and its root in L2.
+trees a file holds, a row's norm is the number of trees in L1 and its root in L2.
+
+## A public margin
+
+Of many public trees only the first ones' leaves are columns; what all others say is added up.
+
+A large public model knows more than leaves that can be fitted again under noise. So its later trees add up to one
+number for each outcome, the margin, which is one column more: made so small (`MARGIN_SCALE`) that nothing learned from
+it matters, with a weight that is as large and begins where margin and weight together say what the trees do. Then a raw
+prediction is the margin and what the leaves add, for every loss; no residual is ever formed, and of a record its
+gradient is clipped as before. Such trees may also ask for the rank of a name in a public order, so that one split parts
+several names from the others.
+
+Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
+values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
+tree's largest value, whatever a file holds, and is rounded where that is (`rowwise.settle`); a row's L1 norm is at most
+that times `MARGIN_SCALE` plus the number of trees whose leaves are columns, its L2 norm the root of the sum of squares.
+Lines beside a margin are clipped to the largest size in public rows, column by column.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.data.rowwise import settle, sizes
 from parley.errors import DataError
-from parley.terms.model import MOST_NODES
+from parley.terms.keys import MOST_NODES
 from parley.validate import LARGEST, Floats
 
-PREFIX = "trees."  # of its arrays among public numbers
+ARRAY_PREFIX = "trees."  # of its arrays among public numbers
+MARGIN_SCALE = 2.0**-20  # of its own unit: what a margin's column holds
+MARGIN_PREFIX = ARRAY_PREFIX + "margin."  # of the arrays of trees that are added up
+ORDERS_ARRAY, LINES_ARRAY = ARRAY_PREFIX + "orders", ARRAY_PREFIX + "lines"
+MIN_SPREAD, ROUNDING_SHARE = (
+    1e-50,
+    1e-12,
+)  # a spread by which a column can be divided; of its size, what rounding may make
+RIDGE_ROWS = 30.0  # rows by which what a name adds is pulled to zero
 
 Integers = NDArray[np.intp]
 
@@ -48,22 +74,22 @@ class Forest:
 
     @property
     def trees(self) -> int:
-        """How many trees there are."""
+        """The number of trees."""
         return len(self.roots)
 
     @property
     def leaves(self) -> int:
-        """How many leaves all trees have together: as many columns."""
+        """The number of leaves of all trees, and so of columns."""
         return int(self.values.shape[1])
 
     @property
     def width(self) -> int:
-        """How many columns there are: one a leaf."""
+        """The number of columns: one for each leaf."""
         return self.leaves
 
     @cached_property
     def sizes(self) -> Floats:
-        """What a row measures at most, tree by tree."""
+        """The largest norm of a row's leaves, tree by tree."""
         return np.ones(self.trees)
 
     @property
@@ -73,7 +99,7 @@ class Forest:
 
     @property
     def largest_tree(self) -> int:
-        """How many leaves the tree has that has most."""
+        """The number of leaves of the largest tree."""
         ends = np.append(self.roots, len(self.column))
         return int(max((self.column[a:b] < 0).sum() for a, b in pairwise(ends)))
 
@@ -87,18 +113,17 @@ class Forest:
 
     def reached(self, columns: Floats) -> Integers:
         """The leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
-        rows = np.arange(columns.shape[1])
-        found = np.empty((self.trees, len(rows)), dtype=np.intp)
+        everybody = np.arange(columns.shape[1])
+        found = np.empty((self.trees, len(everybody)), dtype=np.intp)
         for tree, root in enumerate(self.roots):
-            node = np.full(len(rows), root)
-            under = rows
-            while under.size:
-                at = node[under]
-                under = under[self.column[at] >= 0]
-                at = node[under]
-                lower = columns[self.column[at], under] <= self.threshold[at]
-                node[under] = np.where(lower, self.left[at], self.right[at])
-            found[tree] = self.left[node]
+            waiting = [(root, everybody)]
+            while waiting:
+                node, rows = waiting.pop()
+                if self.column[node] < 0:
+                    found[tree, rows] = self.left[node]
+                    continue
+                lower = columns[self.column[node]].take(rows) <= self.threshold[node]
+                waiting += [(self.left[node], rows[lower]), (self.right[node], rows[~lower])]
         return found
 
     def indicators(self, columns: Floats) -> Floats:
@@ -110,14 +135,14 @@ class Forest:
         return made
 
     def added(self, columns: Floats) -> Floats:
-        """What the values of a row's leaves add up to [outcomes, n], of coded columns [columns, n]."""
+        """Add up the values of each row's leaves [outcomes, n], for coded columns [columns, n]."""
         total = np.zeros((len(self.values), columns.shape[1]))
         for leaves in self.reached(columns):
             total += self.values[:, leaves]
         return total
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """What each leaf's column says, by the names of the coded columns."""
+        """Describe each leaf's column, by the names of the coded columns."""
         found = [""] * self.leaves
         for tree, root in enumerate(self.roots):
             for leaf, path in self._paths(int(root), tuple(names)):
@@ -139,27 +164,37 @@ class Forest:
     @cached_property
     def arrays(self) -> dict[str, Floats]:
         """Its numbers, by the names they have in a file."""
-        return {f"{PREFIX}{each.name}": np.asarray(getattr(self, each.name), dtype=np.float64) for each in fields(self)}
+        return {
+            f"{ARRAY_PREFIX}{each.name}": np.asarray(getattr(self, each.name), dtype=np.float64)
+            for each in fields(self)
+        }
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Forest":
+    def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Forest":
         """The forest that a file's numbers are, for so many coded columns and outcomes; refused where they are none.
 
         Formal guarantee: every row ends in one leaf of each tree: children come after their parents, every node but
         the roots has one parent, and every leaf one column of its own.
         """
         try:
-            column, left, right, roots = (whole(arrays[PREFIX + key]) for key in ("column", "left", "right", "roots"))
-            threshold, values = bearable(arrays[PREFIX + "threshold"], 1), bearable(arrays[PREFIX + "values"], 2)
+            column, left, right, roots = (
+                whole_numbers(arrays[ARRAY_PREFIX + key]) for key in ("column", "left", "right", "roots")
+            )
+            threshold, values = (
+                bounded_numbers(arrays[ARRAY_PREFIX + "threshold"], 1),
+                bounded_numbers(arrays[ARRAY_PREFIX + "values"], 2),
+            )
             made = cls(column, threshold, left, right, roots, values)
         except (KeyError, ValueError, OverflowError):
-            raise DataError("model.preparation: expected the trees that parley init or parley pin wrote") from None
+            raise DataError(
+                "model.preparation: the file does not hold trees that parley init or parley pin wrote"
+            ) from None
         if (why := made._wrong(columns, outcomes)) is not None:
-            raise DataError(f"model.preparation: these are no trees: {why}")
+            raise DataError(f"model.preparation: the trees in the file are broken: {why}")
         return made
 
     def _wrong(self, columns: int, outcomes: int) -> str | None:
-        """What is wrong with trees that a file holds; None: nothing."""
+        """What is wrong with the trees of a file; None if nothing is."""
         nodes, inner = len(self.column), self.column >= 0
         if not 0 < nodes <= MOST_NODES or not self.trees:
             return f"expected from 1 to {MOST_NODES} nodes"
@@ -182,15 +217,202 @@ class Forest:
         return None
 
 
-def bearable(array: Floats, axes: int) -> Floats:
-    """Numbers of a file, if arithmetic bears them."""
+def bounded_numbers(array: Floats, axes: int) -> Floats:
+    """Return the numbers of a file, if they are small enough to compute with."""
     if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
         raise ValueError("another shape, or numbers beyond what arithmetic bears")
     return array
 
 
-def whole(array: Floats) -> Integers:
-    """Whole numbers of a file [n]."""
-    if not (bearable(array, 1) == np.rint(array)).all() or (np.abs(array) > 2**31).any():
+def whole_numbers(array: Floats) -> Integers:
+    """Return the whole numbers of a file [n]."""
+    if not (bounded_numbers(array, 1) == np.rint(array)).all() or (np.abs(array) > 2**31).any():
         raise ValueError("expected whole numbers")
     return array.astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginForest(Forest):
+    """Trees whose leaves are columns, and `margin`: trees that came after them, of which only the sum counts.
+
+    >>> stump = Forest(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 1]), np.array([2, 0, 0]),
+    ...                np.array([0]), np.array([[-1.0, 1.0]]))
+    >>> both = MarginForest(**vars(stump), margin=stump)
+    >>> both.indicators(np.array([[1.0, 2.0]])) / [[1.0], [1.0], [MARGIN_SCALE]]
+    array([[ 1.,  0.],
+           [ 0.,  1.],
+           [-1.,  1.]])
+    >>> both.begin @ both.indicators(np.array([[1.0, 2.0]]))
+    array([[-2.,  2.]])
+    """
+
+    margin: Forest
+    orders: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [orders, columns]: the ranks of names in each
+
+    def reached(self, columns: Floats) -> Integers:
+        """The leaf that each row of coded columns [columns, n] reaches in each tree whose leaves are columns."""
+        return super().reached(self._ranked(columns))
+
+    def _ranked(self, columns: Floats) -> Floats:
+        """Coded columns [columns, n], and the ranks of their names in each order."""
+        ranks = np.zeros((len(self.orders), columns.shape[1]))
+        for rank, order in zip(ranks, self.orders, strict=True):
+            for place in np.flatnonzero(order):
+                rank += order[place] * columns[place]
+        return np.concatenate([columns, ranks])
+
+    @property
+    def width(self) -> int:
+        """How many columns there are: the leaves, and a margin for each outcome."""
+        return self.leaves + len(self.values)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The largest norm of a row's columns: 1 for each tree, then those of the margins."""
+        return np.append(super().sizes, self._most)
+
+    @property
+    def begin(self) -> Floats:
+        """The public model [outcomes, columns]: leaf values, and the weight that takes a margin for what it is."""
+        return np.concatenate([self.values, np.eye(len(self.values)) / MARGIN_SCALE], axis=1)
+
+    def indicators(self, columns: Floats) -> Floats:
+        """The columns [width, n] that coded columns [columns, n] become."""
+        most = self._most[:, None]
+        margin = settle(self.margin.added(self._ranked(columns)) * MARGIN_SCALE, -most, most)
+        return np.concatenate([super().indicators(columns), margin])
+
+    def added(self, columns: Floats) -> Floats:
+        """What the public model says [outcomes, n] of coded columns [columns, n]."""
+        return super().added(columns) + self.margin.added(self._ranked(columns))
+
+    @cached_property
+    def _most(self) -> Floats:
+        """The largest size of the margins' columns [outcomes]: the sum of each tree's largest value, rounded alike."""
+        sizes, tree = np.abs(self.margin.values), self.margin.tree_of_leaf
+        largest = [sizes[:, tree == place].max(axis=1) for place in range(self.margin.trees)]
+        return settle(np.sum(largest, axis=0) * MARGIN_SCALE, 0.0, LARGEST * MARGIN_SCALE)
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """What each column says."""
+        margins = (f"margin {place + 1} of {self.margin.trees} public trees" for place in range(len(self.values)))
+        ranks = (f"rank of {names[int(np.abs(order).argmax())].partition(' = ')[0]}" for order in self.orders)
+        return (*super().labels([*names, *ranks]), *margins)
+
+    @cached_property
+    def arrays(self) -> dict[str, Floats]:
+        """Its numbers, by the names they have in a file."""
+        first = Forest(**{each.name: getattr(self, each.name) for each in fields(Forest)})
+        later = {MARGIN_PREFIX + name.removeprefix(ARRAY_PREFIX): array for name, array in self.margin.arrays.items()}
+        return first.arrays | later | ({ORDERS_ARRAY: self.orders} if len(self.orders) else {})
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "MarginForest":
+        """The trees that a file's numbers are; refused where either part is no forest."""
+        orders = arrays.get(ORDERS_ARRAY, np.zeros((0, columns)))
+        fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
+        if not fits or not (np.abs(orders) <= LARGEST).all():
+            raise DataError(
+                "model.preparation: the file has wrong orders of names: expected at most one for each column and "
+                "outcome"
+            )
+        first = Forest.from_arrays(arrays, columns + len(orders), outcomes)
+        later = {
+            ARRAY_PREFIX + name.removeprefix(MARGIN_PREFIX): array
+            for name, array in arrays.items()
+            if name.startswith(MARGIN_PREFIX)
+        }
+        return cls(**vars(first), margin=Forest.from_arrays(later, columns + len(orders), outcomes), orders=orders)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginLines(MarginForest):
+    """The columns themselves, and margins of all trees as columns like them: centred, scaled, and clipped to what
+    public rows reach. Its one leaf is the constant. What a margin counts can be learned again here."""
+
+    lines: Floats = field(kw_only=True)  # [3, columns + outcomes]: centre, scale and largest size of each
+
+    @classmethod
+    def beside(cls, margin: Forest, begin: Floats, orders: Floats, columns: Floats) -> "MarginLines":
+        """The margins of these trees, which begin at `begin` [outcomes], beside public columns [columns, n]."""
+        nothing = np.zeros(1, dtype=np.intp)
+        constant = Forest(nothing - 1, np.zeros(1), nothing, nothing, nothing, begin[:, None])
+        made = cls(**vars(constant), margin=margin, orders=orders, lines=np.empty((3, 0)))
+        cells = made._cells(columns)
+        centre, spread = cells.mean(axis=1), cells.std(axis=1)
+        centre[len(columns) :] = 0.0
+        scale = np.where(spread > np.maximum(MIN_SPREAD, ROUNDING_SHARE * np.abs(cells).max(axis=1)), spread, 1.0)
+        most = np.abs((cells - centre[:, None]) / scale[:, None]).max(axis=1)
+        return replace(made, lines=np.stack([centre, scale, most]))
+
+    def follows(self, columns: Floats, tolerance: float) -> bool:
+        """Whether its lines are those of its margins beside these public columns [columns, n], up to a share of the
+        columns' scales."""
+        own = MarginLines.beside(self.margin, self.values[:, 0], self.orders, columns).lines
+        unit = np.stack([own[1], own[1], np.maximum(own[2], 1.0)])
+        return bool((np.abs(self.lines - own) <= tolerance * unit).all())
+
+    def _cells(self, columns: Floats) -> Floats:
+        """Coded columns [columns, n], and what all trees say."""
+        return np.concatenate([columns, self.margin.added(self._ranked(columns))])
+
+    @property
+    def width(self) -> int:
+        """How many columns there are: the constant, lines, and a margin for each outcome."""
+        return 1 + int(self.lines.shape[1])
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The largest size of a row's columns: 1 for the constant, then those of lines and margins."""
+        return np.append(1.0, sizes(-self.lines[2], self.lines[2]))
+
+    @property
+    def begin(self) -> Floats:
+        """The public model [outcomes, columns], which takes margins for what they are."""
+        outcomes = len(self.values)
+        lines = np.zeros((outcomes, self.lines.shape[1] - outcomes))
+        return np.concatenate([self.values, lines, np.diag(self.lines[1, -outcomes:])], axis=1)
+
+    def indicators(self, columns: Floats) -> Floats:
+        """The columns [width, n] that coded columns [columns, n] become."""
+        centre, scale, most = self.lines[..., None]
+        lines = settle((self._cells(columns) - centre) / scale, -most, most)
+        return np.concatenate([np.ones((1, columns.shape[1])), lines])
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """What each column says."""
+        constant, *margins = super().labels(names)
+        return (constant, *names, *margins)
+
+    @cached_property
+    def arrays(self) -> dict[str, Floats]:
+        """Its numbers, by the names they have in a file."""
+        return super().arrays | {LINES_ARRAY: self.lines}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "MarginLines":
+        """The same from a file's numbers; refused where lines are none that arithmetic bears."""
+        lines, made = arrays.get(LINES_ARRAY, np.empty(0)), MarginForest.from_arrays(arrays, columns, outcomes)
+        fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
+        if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [MIN_SPREAD], [0]])).all():
+            raise DataError("model.preparation: the file lacks a centre, scale and size for each column")
+        return cls(**vars(made), lines=lines)
+
+
+def name_orders(columns: Floats, wanted: Floats, weight: Floats, groups: Sequence[Integers]) -> Floats:
+    """Orders of names [orders, columns] by what each adds in a ridge regression of public targets [outcomes, n] on
+    coded columns [columns, n]; `groups` are the places of each column's names. Unknown names have the middle rank,
+    0."""
+    if not groups:
+        return np.zeros((0, len(columns)))
+    share = weight / weight.sum()
+    centred = columns - (columns @ share)[:, None]
+    spread = np.sqrt(centred**2 @ share)
+    unit = np.where(spread > 0, spread, 1.0)
+    even = centred / unit[:, None]
+    moments = (even * share) @ even.T + RIDGE_ROWS / len(weight) * np.eye(len(even))
+    adds = np.linalg.solve(moments, (even * share) @ (wanted - (wanted @ share)[:, None]).T) / unit[:, None]
+    orders = np.zeros((len(groups), len(wanted), len(columns)))
+    for order, group in zip(orders, groups, strict=True):
+        order[:, group] = 2 * adds[group].T.argsort(axis=1).argsort(axis=1) - (len(group) - 1)
+    return orders.reshape(-1, len(columns))

@@ -1,30 +1,33 @@
-"""What may be known of a private table before anybody agreed on anything: the names of its columns and how many rows it
-has.
+"""What a table shows before anybody agreed on anything (the names of its columns, how many rows it has), and how its
+values lie beside agreed ranges.
 
 Formal guarantee: a `Header` depends on the line of names and the number of rows alone, both of which terms state in
 public. Where people have several rows, what counts is how many rows are among the first k of their person: that is read
 off the cells of one column, and depends on which rows belong together and on nothing else of them (`table.first_rows`).
 So replacing one person, by somebody who has no other row, leaves it as it is. Whether a column holds numbers, names or
-dates, and how dates are written, can hang on a single cell: `column_kinds` and `written_dates` are functions of their
-own, and whoever calls them for a private table makes that much public.
+dates, and how dates are written, can depend on a single cell: `column_kinds` and `written_dates` are functions of their
+own, and whoever calls them for a private table makes that much public. `ranges` is for the owner alone: nothing in it
+is noised, and nothing of it may leave.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
-from parley.data.cells import TRUTH
+from parley.data.cells import TRUTH_VALUES
 from parley.data.dates import WrittenDates
-from parley.data.holdout import parts_of
-from parley.data.sources import Table, TableSource, find_source, open_table
-from parley.data.table import cell_counts, first_rows, is_text, names, numbers, require_columns
+from parley.data.holdout import Kept, parts_of
+from parley.data.sources import Rows, Table, TableSource, find_source, open_table
+from parley.data.table import cell_counts, days, first_rows, is_text, names, numbers, require_columns
 from parley.errors import DataError
+from parley.validate import Floats
 
 Kind = Literal["number", "names", "dates"]
 
@@ -44,11 +47,13 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
     rows = len(table)
     if person is not None:
         if table.streams:
-            raise DataError(f"{path}: privacy.person: a folder of files cannot count each person's rows; give one file")
+            raise DataError(
+                f"{path}: privacy.person: rows cannot be counted per person in a folder of files; give one file"
+            )
         require_columns(table.example, [person], str(path))
         rows = int(first_rows(table.frame([person]), person, records_per_person, str(path)).sum())
     if not rows:
-        raise DataError(f"{path}: expected at least one row below the line of names")
+        raise DataError(f"{path}: the table has no rows below its header; expected at least one")
     return Header(tuple(str(column) for column in table.example.columns), rows)
 
 
@@ -69,7 +74,7 @@ def _kind(table: TableSource, example: pd.DataFrame, column: str, name: str) -> 
             numbers(rows, column, name, gaps=True)
         except DataError:
             return "names" if written_dates([table], column, name) is None else "dates"
-        if TRUTH.keys() & {*names(rows, column, name, gaps=True)}:
+        if TRUTH_VALUES.keys() & {*names(rows, column, name, gaps=True)}:
             return "names"
     return "number"
 
@@ -79,4 +84,44 @@ def written_dates(tables: Sequence[Table], column: str, name: str) -> WrittenDat
     cells = Counter[str | date]()
     for _, rows in chain.from_iterable(parts_of(open_table(table), [column]) for table in tables):
         cells += cell_counts(rows, column, name)
-    return WrittenDates.of(cells)
+    return WrittenDates.from_cells(cells)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The ends of a column, and the share of its rows beyond the agreed ones."""
+
+    low: float
+    high: float
+    outside: float
+
+
+def ranges(
+    table: Table,
+    agreed: Mapping[str, tuple[float, float]],
+    name: str,
+    kept: Kept = None,
+    dates: Mapping[str, str] | None = None,
+) -> dict[str, Range]:
+    """The range of every column that `agreed` names, in one pass over the rows that count; none for a table without
+    rows. `dates`: how columns of dates are written."""
+
+    def read(part: Rows, column: str) -> Floats:
+        written = (dates or {}).get(column)
+        return numbers(part, column, name, gaps=True) if written is None else days(part, column, written, name, True)
+
+    if not agreed:
+        return {}
+    low, high = np.array(list(agreed.values())).T[:, :, None]
+    lows, highs, beyond, rows = [], [], np.zeros(len(agreed)), 0
+    for _, part in parts_of(open_table(table), list(agreed), kept):
+        values: Floats = np.stack([read(part, column) for column in agreed])
+        if values.shape[1]:
+            lows.append(np.fmin.reduce(values, axis=1))  # a gap is nowhere
+            highs.append(np.fmax.reduce(values, axis=1))
+            beyond += ((values < low) | (values > high)).sum(axis=1)
+            rows += values.shape[1]
+    if not rows:
+        return {}
+    found = zip(np.fmin.reduce(lows, axis=0), np.fmax.reduce(highs, axis=0), beyond / rows, strict=True)
+    return {column: Range(*map(float, facts)) for column, facts in zip(agreed, found, strict=True)}

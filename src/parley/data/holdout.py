@@ -2,7 +2,7 @@
 are about; and all rows, part by part, in one fixed order.
 
 Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables,
-which have the same size, hold out the same places, and exactly as many as the terms say (`terms.checkable`): the choice
+which have the same size, hold out the same places, and exactly as many as the terms say (`terms.sections`): the choice
 tells nothing, and a mean over either part has a public number of rows. Where people are held out (`is_held_out`), a
 row's side follows from its own cell and the terms. How many rows are on a side is private, so every row keeps its place
 on both sides and counts 0 on one (`data.preparation`).
@@ -11,7 +11,7 @@ on both sides and counts 0 on one (`data.preparation`).
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -20,15 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.cells import plain_name
+from parley.data.design import Design
 from parley.data.sources import Rows, TableSource
 from parley.data.sources.source import chosen_rows
-from parley.data.table import PERSON, first_rows, names_of, require_columns
+from parley.data.table import PERSON_NAME, first_rows, names_of, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Privacy, Terms, held_out_records, training_records
 
-STRATUM = 4096  # neighbouring places among which some are chosen
-_NAME = b"parley holdout"
-_PEOPLE = b"parley holdout by person"
+STRATUM_ROWS = 4096  # neighbouring places among which some are chosen
+_ROWS_DOMAIN = b"parley holdout"
+_PEOPLE_DOMAIN = b"parley holdout by person"
 
 Marks = NDArray[np.bool_]
 
@@ -61,7 +62,7 @@ class Marked(Choice):
     first: int = 0
 
     @classmethod
-    def of(cls, marks: Marks, first: int = 0) -> "Marked":
+    def from_marks(cls, marks: Marks, first: int = 0) -> "Marked":
         return cls(np.packbits(marks), first)
 
     def __len__(self) -> int:
@@ -77,7 +78,7 @@ class Marked(Choice):
         return int(np.count_nonzero(self.marks(start, stop)))
 
     def within(self, start: int, stop: int) -> "Marked":
-        return self.of(self.marks(start, stop), start)
+        return self.from_marks(self.marks(start, stop), start)
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ class ByPlace(Choice):
         return self.rows - self.held if self.others else self.held
 
     def marks(self, start: int, stop: int) -> Marks:
-        first, last = start // STRATUM, -(-stop // STRATUM)
+        first, last = start // STRATUM_ROWS, -(-stop // STRATUM_ROWS)
         found = [np.empty(0, dtype=bool), *(self._stratum(number) for number in range(first, last))]
-        return np.concatenate(found)[start - first * STRATUM : stop - first * STRATUM]
+        return np.concatenate(found)[start - first * STRATUM_ROWS : stop - first * STRATUM_ROWS]
 
     def count(self, start: int, stop: int) -> int:
         return self._before(stop) - self._before(start)
@@ -114,19 +115,19 @@ class ByPlace(Choice):
 
     def _before(self, place: int) -> int:
         """How many places before this one are chosen."""
-        whole = place // STRATUM * STRATUM
+        whole = place // STRATUM_ROWS * STRATUM_ROWS
         held = whole * self.held // self.rows if whole < self.rows else self.held
         chosen = whole - held if self.others else held
         return chosen + (int(np.count_nonzero(self.marks(whole, place))) if place > whole else 0)
 
     def _stratum(self, number: int) -> Marks:
-        start, stop = number * STRATUM, min((number + 1) * STRATUM, self.rows)
+        start, stop = number * STRATUM_ROWS, min((number + 1) * STRATUM_ROWS, self.rows)
         size, chosen = stop - start, stop * self.held // self.rows - start * self.held // self.rows
         if chosen in (0, size):
             return np.full(size, (chosen == size) is not self.others)
-        key = _NAME + self.seed.to_bytes(8, "little") + number.to_bytes(8, "little")
+        key = _ROWS_DOMAIN + self.seed.to_bytes(8, "little") + number.to_bytes(8, "little")
         words = np.frombuffer(hashlib.shake_256(key).digest(4 * size), dtype="<u4").astype(np.uint64)
-        ranked = words * STRATUM + np.arange(size, dtype=np.uint64)  # no two alike
+        ranked = words * STRATUM_ROWS + np.arange(size, dtype=np.uint64)  # no two alike
         return np.asarray((ranked <= np.partition(ranked, chosen - 1)[chosen - 1]) ^ self.others)
 
 
@@ -138,7 +139,7 @@ def divided(model: Model, rows: int) -> tuple[Choice | None, Choice]:
     if model.holdout_seed is not None:
         return ByPlace(rows, held, model.holdout_seed, others=True), ByPlace(rows, held, model.holdout_seed)
     train = _permuted(rows, training_records(rows, model.holdout))
-    return Marked.of(train), Marked.of(~train)
+    return Marked.from_marks(train), Marked.from_marks(~train)
 
 
 def trained_places(model: Model, rows: int) -> Marks:
@@ -151,7 +152,11 @@ def trained_places(model: Model, rows: int) -> Marks:
 def is_held_out(model: Model, person: str) -> bool:
     """Whether a person of this name is held out: where the first word of SHAKE-256, of the seed and the name, is below
     the share. A whole number that is written with decimals is that number, as tools write ids."""
-    key = _PEOPLE + (model.holdout_seed or 0).to_bytes(8, "little") + plain_name(person).encode(errors="surrogatepass")
+    key = (
+        _PEOPLE_DOMAIN
+        + (model.holdout_seed or 0).to_bytes(8, "little")
+        + plain_name(person).encode(errors="surrogatepass")
+    )
     word = int.from_bytes(hashlib.shake_256(key).digest(8), "little")
     return word < Fraction(model.holdout) * 2**64
 
@@ -180,13 +185,13 @@ def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> I
     for rows in table.batches(columns):
         here = None if kept is None else kept[place : place + len(rows)]
         place += len(rows)
-        _require(place <= len(table), table)
+        _require_same_size(place <= len(table), table)
         if here is not None and not here.all():
             rows = chosen_rows(rows, here)
         yield counted, rows
         counted += len(rows)
     table.require_unchanged()
-    _require(place == len(table), table)
+    _require_same_size(place == len(table), table)
 
 
 def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[int, Rows]]:
@@ -200,9 +205,9 @@ def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[
             yield start + piece * most, chosen_rows(rows, place == piece)
 
 
-def _require(whole: bool, table: TableSource) -> None:
+def _require_same_size(whole: bool, table: TableSource) -> None:
     if not whole:
-        raise DataError(f"{table.where}: it holds another number of rows than when the table was opened")
+        raise DataError(f"{table.where}: its number of rows changed since the table was opened; open it again")
 
 
 def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
@@ -211,8 +216,8 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
         return None
     if table.streams:
         raise DataError(
-            f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a "
-            f"person"
+            f"{name}: privacy.person: rows cannot be counted per person in a streamed table; give one file, or one row "
+            "per person"
         )
     require_columns(table.example, [privacy.person], name)
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
@@ -225,7 +230,7 @@ def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> 
     Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
     """
     person = str(terms.privacy.person)
-    place, called = names_of(table.frame([person]), person, name, PERSON)
+    place, called = names_of(table.frame([person]), person, name, PERSON_NAME)
     marks = np.array([is_held_out(terms.model, text) for text in called], dtype=bool)[place]
     return marks if kept is None else marks[kept]
 
@@ -236,11 +241,29 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
     needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise DataError(
-            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB, this machine has {memory / 1e9:.0f}; a "
-            f"release streams a folder of Parquet files, everything else takes some of its rows"
+            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB and this machine has {memory / 1e9:.0f}; "
+            "use a folder of Parquet files, which a release streams, or fewer rows"
         )
 
 
 def how_many(table: TableSource, kept: Kept) -> int:
     """The number of rows that count."""
     return len(table) if kept is None else int(np.count_nonzero(kept))
+
+
+def gathered(
+    parts: Iterable[tuple[int, Rows]], train: Marks, width: int, prepare: Callable[[Rows, str], Design], name: str
+) -> tuple[Design, Design]:
+    """Return the (training, held-out) rows in memory, each prepared row written where it belongs as it is read:
+    nothing else of the table is ever held."""
+    sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
+    designs = [Design(np.empty((size, width)), np.empty(size), np.empty(size)) for size in sizes]
+    filled = [0, 0]
+    for start, rows in parts:
+        block = prepare(rows, name if not start else f"{name}, counted from row {start + 1} on")
+        here = train[start : start + len(block)]
+        for which, chosen in enumerate((here, ~here)):
+            some, whole, first = block if chosen.all() else block.where(chosen), designs[which], filled[which]
+            filled[which] = last = first + len(some)
+            whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight
+    return designs[0], designs[1]

@@ -5,9 +5,9 @@ Formal guarantee: a prepared row is a function of that row, the terms and the pu
 touches it, so replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the
-cell held, and within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`.
-Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.settle`) each keep the order
-of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+cell held, and within its bounds; no row has a norm above that of `feature_bound`, and no target a size above
+`target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.settle`) each
+keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from parley.data import rowwise
 from parley.data.basis import bent
 from parley.data.design import Design, Summable
-from parley.data.encoding import PLAINLY, Encoding, make_encoding
+from parley.data.encoding import NUMBER_FORMAT_HINT, Encoding, make_encoding
 from parley.data.forest import Forest
 from parley.data.holdout import (
     Marks,
     counted_rows,
     divided,
+    gathered,
     held_out_people,
     how_many,
     parts_of,
@@ -53,8 +54,8 @@ from parley.errors import DataError, TermsError
 from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats, few_names
 
-TOGETHER = 4096  # rows whose leaves are found at once
-CELLS = 2**21  # of prepared rows that are held beside those already written
+LEAF_BATCH_ROWS = 4096  # rows whose leaves are found at once
+MAX_UNWRITTEN_CELLS = 2**21  # of prepared rows that are held beside those already written
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ class Preparation:
     # polynomials the degrees
     basis: Floats | None = None
     forest: Forest | None = None  # whose leaves are the features
-    shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing hangs on them
+    shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing depends on them
 
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
@@ -126,13 +127,13 @@ class Preparation:
 
     @cached_property
     def feature_bound(self) -> Floats | None:
-        """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is
+        """The largest |x_j| of any prepared record, which bound its L1, L2 and Linf norms; None if some feature is
         unbounded.
 
-        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
-        such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
-        between 0 and 1, a wave or a polynomial between -1 and 1, whatever cells hold; of a tree's leaves one is 1;
-        margins are clipped.
+        Formal guarantee: one number for each column, except for columns of which at most one differs from 0
+        (`_groups`): the norm of such a group is the size of that one, in every norm, so it has one number, its largest.
+        A nearness lies between 0 and 1, a wave or a polynomial between -1 and 1, whatever cells hold; of a tree's
+        leaves one is 1; margins are clipped.
         """
         if self.forest is not None:
             bound = self.forest.sizes
@@ -268,8 +269,8 @@ class Preparation:
         leaves = 0 if self.forest is None else self.forest.width
         made = np.ones((coded.shape[1], leaves + self.model.has_intercept)).T
         if self.forest is not None:
-            for start in range(0, coded.shape[1], TOGETHER):
-                rows = slice(start, start + TOGETHER)
+            for start in range(0, coded.shape[1], LEAF_BATCH_ROWS):
+                rows = slice(start, start + LEAF_BATCH_ROWS)
                 made[:leaves, rows] = self.forest.indicators(coded[:, rows])
         return made
 
@@ -321,8 +322,8 @@ class Preparation:
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
                 raise DataError(
-                    f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes "
-                    f"({few_names(self.classes)}); capitals and spaces count"
+                    f"{name}: column {column!r}, row {unknown[0] + 1}: not one of the agreed classes "
+                    f"({few_names(self.classes)}). Names are case-sensitive; fix the file or model.categories"
                 )
             return y
         with np.errstate(over="ignore"):  # clipped next
@@ -363,9 +364,9 @@ class Preparation:
         if source.streams:
             return self._streamed(source, columns)
         require_room(source, rows if self.model.holdout_by is None else 2 * rows, self.width)
-        parts = small_parts(parts_of(source, columns, kept), max(1, CELLS // self.width))
+        parts = small_parts(parts_of(source, columns, kept), max(1, MAX_UNWRITTEN_CELLS // self.width))
         if self.model.holdout_by is None:
-            return self._gathered(parts, trained_places(self.model, rows), name)
+            return gathered(parts, trained_places(self.model, rows), self.width, self.block, name)
         held_out = held_out_people(source, terms, name, kept)
         return self._in_place(parts, held_out, name, (terms.train_rows(name), terms.held_out_rows(name)))
 
@@ -415,23 +416,6 @@ class Preparation:
                 )
         return train, kept
 
-    def _gathered(
-        self, parts: Iterable[tuple[int, Rows]], train: NDArray[np.bool_], name: str
-    ) -> tuple[Design, Design]:
-        """(training, held-out) rows in memory, written where they belong as they are read: nothing else of the table is
-        ever held."""
-        sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
-        made = [Design(np.empty((size, self.width)), np.empty(size), np.empty(size)) for size in sizes]
-        filled = [0, 0]
-        for start, rows in parts:
-            block = self.block(rows, name if not start else f"{name}, counted from row {start + 1} on")
-            here = train[start : start + len(block)]
-            for which, chosen in enumerate((here, ~here)):
-                some, whole, first = block if chosen.all() else block.where(chosen), made[which], filled[which]
-                filled[which] = last = first + len(some)
-                whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight
-        return made[0], made[1]
-
     def _streamed(self, table: TableSource, columns: list[str]) -> tuple[Summable, Summable]:
         parts = divided(self.model, len(table))
         designs = [StreamedDesign(table, columns, kept, self.width, self.block) for kept in parts]
@@ -444,7 +428,8 @@ class Preparation:
         people are held out, not places."""
         if self.model.holdout_by is not None:
             raise TermsError(
-                "model.holdout_by: expected none here: which rows are learned from follows from people, not from places"
+                "model.holdout_by: with people held out, training rows follow from people, not from row numbers; "
+                "remove it"
             )
         return trained_places(self.model, rows)
 
@@ -453,11 +438,16 @@ class Preparation:
         column = self.model.target
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)
-        return numbers(frame, column, name, hint=f"{PLAINLY}; a target of names needs a classifier as model.kind")
+        return numbers(
+            frame, column, name, hint=f"{NUMBER_FORMAT_HINT}; a target of names needs a classifier as model.kind"
+        )
 
 
 def require_records(terms: Terms, name: str, found: int, note: str = "") -> None:
     """Refuse a table of another size than the terms promise."""
     declared = terms.owner(name).records
     if found != declared:
-        raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")
+        raise DataError(
+            f"{name}: the terms promise {declared} records, the table has {found}{note}; give the agreed table, or "
+            "new terms"
+        )

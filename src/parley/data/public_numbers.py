@@ -1,4 +1,4 @@
-"""The numbers that terms and public knowledge fix before anything is asked: the same at every party, but for rounding.
+"""The numbers that terms and public knowledge fix before anything is asked: the same at every party, up to rounding.
 
 Machines round differently (other BLAS kernels, other processors), so equal to the last bit they are not; and where a
 public sample spreads equally in several directions, any turn among these is as good as another: machines then choose
@@ -7,12 +7,12 @@ compare the numbers themselves, before anything is spent. Not hashes of rounded 
 a rounding edge would be refused.
 
 Terms may pin them in a file, by its SHA-256. No rule makes directions of equal spread stable: which of them linear
-algebra finds hangs on the processor. So whoever writes the terms finds them once, and everybody takes them from the
+algebra finds depends on the processor. So whoever writes the terms finds them once, and everybody takes them from the
 file instead, having checked that they are some that the public sample has.
 
 Formal guarantee: what a file can change is within `TOLERANCE` of what the public sample gives; directions are any
 orthonormal ones in which it spreads most, and of those equal spreads leave open which; trees are any at all, of which a
-row reaches one leaf each (`forest`), or whose sum lies beside lines that the public sample gives (`public_margin`).
+row reaches one leaf each (`forest`), or whose sum lies beside lines that the public sample gives (`forest`).
 Bounds, scales and every sensitivity are derived from the numbers that are used, and clipping enforces these
 (`preparation`); so a hostile file changes which features are learned from, and no guarantee.
 """
@@ -27,26 +27,26 @@ from typing import Any
 
 import numpy as np
 
+from parley.data.forest import LINES_ARRAY
 from parley.data.preparation import Preparation
-from parley.data.public_margin import LINES
 from parley.errors import DataError, StalePinsError
 from parley.terms import Model
 from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
-LARGEST_FILE = 1 << 28  # bytes
-PIN_AGAIN = "Whoever wrote the terms plans and pins them again with parley plan TERMS --write TERMS2"
+MAX_FILE_BYTES = 1 << 28  # bytes
+PIN_AGAIN = "The author of the terms can pin them again: parley plan TERMS --write TERMS2"
 
 Pins = Mapping[str, Floats]
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
 # of a step that is rounded to six digits: at an edge two machines take neighbouring ones; of what is calibrated
-ROUNDED = 2e-5
-SEARCHED = 1e-3  # of what a search ends at
-FLOATS = 1e-12  # of a number itself: what rounding does to one that is large beside its unit
+STEP_TOLERANCE = 2e-5
+SEARCH_TOLERANCE = 1e-3  # of what a search ends at
+FLOAT_TOLERANCE = 1e-12  # of a number itself: what rounding does to one that is large beside its unit
 
-BORNE = {"step": ROUNDED, "grid": ROUNDED, "score grid": ROUNDED, "start": SEARCHED}
-COLUMNS = ("low", "high", "centre", "scale")  # one number for each column that features become
-WHOLE = ("rotation", "basis", "start")  # entries are measured by the largest one
+TOLERANCES = {"step": STEP_TOLERANCE, "grid": STEP_TOLERANCE, "score grid": STEP_TOLERANCE, "start": SEARCH_TOLERANCE}
+COLUMN_ARRAYS = ("low", "high", "centre", "scale")  # one number for each column that features become
+MATRIX_ARRAYS = ("rotation", "basis", "start")  # entries are measured by the largest one
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"{self.where} is {self.there:.6g} there and {self.here:.6g} here, {self.off:.2g} times what rounding "
-            f"explains"
+            f"{self.where} is {self.there:.6g} there and {self.here:.6g} here, {self.off:.2g} times the "
+            "tolerance for rounding"
         )
 
 
@@ -104,7 +104,7 @@ class PublicNumbers:
         """What of another party's lies further off than rounding explains, in words; None: nothing does.
 
         Formal guarantee: None means that the names are these and every number is within `TOLERANCE` of its unit
-        (`ROUNDED` of a step, `SEARCHED` of a start).
+        (`STEP_TOLERANCE` of a step, `SEARCH_TOLERANCE` of a start).
         """
         found = self.misfit(other.names, other.shapes)
         if found is not None:
@@ -118,7 +118,7 @@ class PublicNumbers:
 def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
     """The numbers by which raw columns become features."""
     p = preparation
-    found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMNS}
+    found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMN_ARRAYS}
     found |= {"target_bounds": np.array(p.target_bounds), "target_centre": np.array([p.target_centre])}
     found |= {
         "target_scale": np.array([p.target_scale]),
@@ -162,23 +162,30 @@ def read_pins(model: Model) -> Pins | None:
     if model.preparation is None and model.preparation_sha256 is None:
         return None
     if model.preparation is None:
-        raise DataError("model.preparation: missing; these terms pin public numbers in a file, which came with them")
+        raise DataError(
+            "model.preparation: missing; these terms pin public numbers in a file: name the file that came with them"
+        )
     path = Path(model.preparation)
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise DataError(f"{path}: expected at most {LARGEST_FILE} bytes")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise DataError(
+                f"{path}: larger than {MAX_FILE_BYTES:,} bytes, so it is not a file of public numbers; check the name"
+            )
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror or error}); check the name and who may read it"
+        ) from None
     if model.preparation_sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise DataError(
-            f"{path}: its SHA-256 differs from model.preparation_sha256; expected the numbers that all parties agreed "
-            f"on"
+            f"{path}: its SHA-256 differs from model.preparation_sha256; use the file that all parties agreed on"
         )
     try:
         return _arrays(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{path}: not a file of public numbers that parley init or parley pin wrote") from None
+        raise DataError(
+            f"{path}: not a file of public numbers that parley init or parley pin wrote; check the name"
+        ) from None
 
 
 def pinned(fitted: Preparation, pins: Pins) -> Preparation:
@@ -188,7 +195,7 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
     found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if found is not None:
         raise StalePinsError(
-            f"model.preparation: the pinned numbers are not what the terms and the public sample give: {found} "
+            f"model.preparation: the pinned numbers differ from those of the terms and the public sample: {found} "
             f"(there: the file). {PIN_AGAIN}"
         )
     _require_ordered(pins)
@@ -209,8 +216,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
         raise StalePinsError(
-            f"model.preparation: expected a rotation of {shape[0]} x {shape[1]} numbers beside model.components. "
-            f"{PIN_AGAIN}"
+            f"model.preparation: model.components needs a rotation of {shape[0]} x {shape[1]} numbers. {PIN_AGAIN}"
         )
     moments = np.atleast_2d(np.cov(standard, rowvar=False, bias=True))
     spreads = np.linalg.eigvalsh(moments)[::-1][:components]
@@ -218,8 +224,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     off = float(np.abs(moments @ rotation - rotation * spreads).max())
     if not (skew <= TOLERANCE and off <= TOLERANCE * float(spreads[0])):
         raise StalePinsError(
-            "model.preparation: the pinned directions are not principal components of the public sample: expected "
-            f"orthonormal ones along which it spreads most. {PIN_AGAIN}"
+            f"model.preparation: the pinned directions are not principal components of the public sample. {PIN_AGAIN}"
         )
     return rotation
 
@@ -230,11 +235,11 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
     found = {}
     for name, array in arrays.items():
         size = np.abs(np.where(np.isfinite(array), array, 0.0))
-        if name in WHOLE:
+        if name in MATRIX_ARRAYS:
             size = np.full(array.shape, size.max(initial=0.0))
-        elif name in COLUMNS and array.shape == arrays["scale"].shape:
+        elif name in COLUMN_ARRAYS and array.shape == arrays["scale"].shape:
             size = np.abs(arrays["scale"])
-        elif name == LINES and array.shape[:1] == (3,):
+        elif name == LINES_ARRAY and array.shape[:1] == (3,):
             size = np.stack([size[1], size[1], np.maximum(size[2], 1.0)])
         elif name in ("target_bounds", "target_centre"):
             size = np.full(array.shape, abs(float(arrays["target_scale"][0])))
@@ -250,9 +255,11 @@ def _furthest(name: str, here: Floats, there: Floats, unit: Floats) -> Differenc
     """The entry that lies furthest off; what is not a number lies infinitely far."""
     if not here.size:
         return Difference(name, 0.0, 0.0, 0.0)
-    borne = BORNE.get(name, TOLERANCE) * unit + FLOATS * np.abs(np.where(np.isfinite(here), here, 0.0))
+    tolerance = TOLERANCES.get(name, TOLERANCE) * unit + FLOAT_TOLERANCE * np.abs(
+        np.where(np.isfinite(here), here, 0.0)
+    )
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        off = np.where(here == there, 0.0, np.abs(there - here) / borne)
+        off = np.where(here == there, 0.0, np.abs(there - here) / tolerance)
     off = np.where(np.isnan(off), np.inf, off)
     place = np.unravel_index(int(off.argmax()), off.shape)
     where = name if here.size == 1 else f"{name}[{', '.join(str(int(i) + 1) for i in place)}]"
@@ -273,6 +280,6 @@ def _require_ordered(pins: Pins) -> None:
     """Refuse ends that lie the wrong way round, and scales that divide by nothing: rounding makes neither."""
     for low, high in (("low", "high"), ("component_low", "component_high")):
         if low in pins and high in pins and not (pins[low] <= pins[high]).all():
-            raise DataError(f"model.preparation: {low}: expected no number above that of {high}")
+            raise DataError(f"model.preparation: a number of {low} is above that of {high}; pin the numbers again")
     if not (pins["scale"] > 0).all() or not (pins["target_scale"] > 0).all():
-        raise DataError("model.preparation: scale: expected numbers above 0")
+        raise DataError("model.preparation: every scale must be above 0; pin the numbers again")

@@ -18,19 +18,19 @@ import numpy as np
 
 from parley.validate import LARGEST, Floats
 
-AT_ONCE = 1 << 16  # numbers multiplied at a time: they fit a core's own memory
-FARTHEST = 700.0  # beyond it, exponentials are taken to be those of its ends: 1e-304 and 1e304
+BATCH_NUMBERS = 1 << 16  # numbers multiplied at a time: they fit a core's own memory
+MAX_EXPONENT = 700.0  # beyond it, exponentials are taken to be those of its ends: 1e-304 and 1e304
 PER_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 2977044471 * 2.0**-32, 1.9082149292705877e-10  # of the first every multiple up to 2^21 is exact
 # r coth(r/2) = 2 + r^2/6 - ...: in powers of r^2 by Bernoulli's numbers; for |r| <= ln(2)/2 what is left out is below
 # 1e-17
-EVEN = (1 / 6, -1 / 360, 1 / 15120, -1 / 604800, 1 / 23950080, -691 / 653837184000)
+COTH_SERIES = (1 / 6, -1 / 360, 1 / 15120, -1 / 604800, 1 / 23950080, -691 / 653837184000)
 
 TURN_HIGH, TURN_LOW = (
     1686629713 * 2.0**-28,
     2.430840202602477e-10,
 )  # 2 pi: of the first every multiple up to 2^22 is exact
-COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 16))  # in powers of r^2; for |r| <= pi enough
+COSINE_SERIES = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 16))  # in powers of r^2; for |r| <= pi enough
 
 
 def folded(terms: Floats) -> Floats:
@@ -57,7 +57,7 @@ def products(X: Floats, flat: Floats) -> Floats:
     """
     rows, width = X.shape
     found = np.empty((len(flat), rows))
-    step = max(AT_ONCE // max(width, 1), 1)
+    step = max(BATCH_NUMBERS // max(width, 1), 1)
     for start in range(0, rows, step):
         columns = np.ascontiguousarray(X[start : start + step].T)
         terms = np.empty_like(columns)
@@ -108,8 +108,8 @@ def cosine(values: Floats) -> Floats:
     r: Floats = values - turns * TURN_HIGH
     r -= turns * TURN_LOW
     square = np.square(np.clip(r, -math.pi, math.pi))
-    found: Floats = square * COSINE[-1]
-    for term in COSINE[-2::-1]:
+    found: Floats = square * COSINE_SERIES[-1]
+    for term in COSINE_SERIES[-2::-1]:
         found += term
         found *= square
     found += 1.0
@@ -119,13 +119,13 @@ def cosine(values: Floats) -> Floats:
 def _ratio(values: Floats) -> tuple[Floats, Floats]:
     """(a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r
     coth(r/2)."""
-    r: Floats = np.clip(values, -FARTHEST, FARTHEST)
+    r: Floats = np.clip(values, -MAX_EXPONENT, MAX_EXPONENT)
     k = np.rint(r * PER_LN2)
     r -= k * LN2_HIGH
     r -= k * LN2_LOW
     square = r * r
-    c = square * EVEN[-1]
-    for term in EVEN[-2::-1]:
+    c = square * COTH_SERIES[-1]
+    for term in COTH_SERIES[-2::-1]:
         c += term
         c *= square
     c += 2.0
@@ -134,25 +134,26 @@ def _ratio(values: Floats) -> tuple[Floats, Floats]:
     return above, below
 
 
-GRID = 2.0**-166  # the least power of two above SMALLEST
-# around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
-SHIFT = 1.5 * 2**52 * GRID
+SETTLE_GRID = 2.0**-166  # the least power of two above SMALLEST
+# around it neighbouring floats lie SETTLE_GRID apart, so adding and subtracting it rounds to the grid
+SETTLE_SHIFT = 1.5 * 2**52 * SETTLE_GRID
 
 
 def settle(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
-    """Values clipped to [low, high], then rounded to the grid of `GRID` where they are small.
+    """Values clipped to [low, high], then rounded to the grid of `SETTLE_GRID` where they are small.
 
     Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values
-    never become smaller ones. With S = `SHIFT`, v + S - S is a multiple of GRID for |v| <= 2^51 GRID: v + S lies where
-    floats are GRID apart, and the subtraction is exact. Beyond, all floats in play are multiples of GRID/2 or coarser,
-    and only |v| <= GRID/2 comes back as 0. From 2^-60 on, 1e-18, a value returns as it was.
+    never become smaller ones. With S = `SETTLE_SHIFT`, v + S - S is a multiple of SETTLE_GRID for |v| <= 2^51
+    SETTLE_GRID: v + S lies where floats are SETTLE_GRID apart, and the subtraction is exact. Beyond, all floats in play
+    are multiples of SETTLE_GRID/2 or coarser, and only |v| <= SETTLE_GRID/2 comes back as 0. From 2^-60 on, 1e-18, a
+    value returns as it was.
 
     >>> settle(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
     array([ 1.e-01,  0.e+00,  0.e+00, -1.e+50])
     """
     settled: Floats = np.clip(values, low, high, out=out)
-    settled += SHIFT
-    settled -= SHIFT
+    settled += SETTLE_SHIFT
+    settled -= SETTLE_SHIFT
     return settled
 
 

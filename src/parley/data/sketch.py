@@ -31,15 +31,15 @@ from parley.data.sources.source import Rows, column_names, declared_column
 
 Hashes: TypeAlias = NDArray[np.uint64]
 
-KEPT = 1024  # hashes of each kind: a share of 90 % is known to within 1 %
-COLUMNS = 64  # of a wider table's columns so many are looked at one by one
-CHANCE = 0.5  # where unrelated tables share more keys than that, keys are no evidence
-UNIQUE = 0.05  # where they share less of a column's values, that tells rows apart by itself
-DOUBT = 1e-4  # the probability with which chance may explain what is called evidence
-BITS = 20.0  # columns whose cells agree by chance with probability 2^-BITS are the same
-DENSE = 0.5  # whole numbers that fill this share of their range count something: other tables count so, too
-DIGITS = 30  # bits of a fraction that count: files are written to so many digits at least
-_TOP = 2**64
+MAX_HASHES = 1024  # hashes of each kind: a share of 90 % is known to within 1 %
+MAX_COLUMNS = 64  # of a wider table's columns so many are looked at one by one
+MAX_CHANCE = 0.5  # where unrelated tables share more keys than that, keys are no evidence
+MAX_UNIQUE_CHANCE = 0.05  # where they share less of a column's values, that tells rows apart by itself
+MAX_ERROR_PROBABILITY = 1e-4  # the probability with which chance may explain what is called evidence
+MIN_BITS = 20.0  # columns whose cells agree by chance with probability 2^-MIN_BITS are the same
+MIN_DENSITY = 0.5  # whole numbers that fill this share of their range count something: other tables count so, too
+FRACTION_BITS = 30  # bits of a fraction that count: files are written to so many digits at least
+_HASH_COUNT = 2**64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Keys:
     @property
     def limit(self) -> int:
         """Below it all hashes are known."""
-        return int(self.hashes[-1]) + 1 if len(self.hashes) == KEPT else _TOP
+        return int(self.hashes[-1]) + 1 if len(self.hashes) == MAX_HASHES else _HASH_COUNT
 
     def chance(self, ratio: float = 1.0) -> float:
         """The share of keys that an unrelated table of the same law, `ratio` times as long, is expected to find here:
@@ -100,7 +100,7 @@ def name_hash(key: bytes, column: str) -> str:
 def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> TableSketch:
     """The sketch of a table, in one pass over its rows; nothing more of them is held than a sample. `key`: 32 bytes."""
     names = column_names(table.example)
-    looked_at = sorted(names, key=lambda name: (name != person, name_hash(key, name)))[:COLUMNS]
+    looked_at = sorted(names, key=lambda name: (name != person, name_hash(key, name)))[:MAX_COLUMNS]
     cells = _Cells(key)
     whole, places = _Smallest(len(looked_at)), [names.index(name) for name in looked_at]
     without, single = [_Smallest() for _ in looked_at], [_Smallest() for _ in looked_at]
@@ -143,9 +143,9 @@ def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner
         at, there = one.columns.index(person), other.columns.index(person)
         if same_owner or not (one.counting[at] and other.counting[there]):
             share, compared = _contained(one.single[at], other.single[there])
-            found.append(Overlap(_sure(share, compared, 0.0), True))
+            found.append(Overlap(_share_beyond_chance(share, compared, 0.0), True))
         found.append(_judged(one.without[at], other.without[there], max(one.alike, other.alike), one, other))
-    if wide.width - narrow.width > 1 or wide.width > COLUMNS:
+    if wide.width - narrow.width > 1 or wide.width > MAX_COLUMNS:
         found.append(_of_columns(narrow, wide))
     return max(found, key=lambda each: (each.keys, each.certain))
 
@@ -168,7 +168,7 @@ def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
     others = Counter(cells for name, cells in there.items() if name not in narrow.columns)
     same = all(there[name] == cells for name, cells in here.items() if name in there) and renamed <= others
     ways = math.lgamma(renamed.total() + 1) / math.log(2)
-    return same and sum(bits) - max(bits, default=0.0) - ways >= BITS
+    return same and sum(bits) - max(bits, default=0.0) - ways >= MIN_BITS
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
@@ -184,35 +184,37 @@ def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: Table
     """How much these keys of two tables share beyond chance."""
     longer, shorter = (one, other) if table.rows >= its.rows else (other, one)
     share, compared = _contained(longer, shorter)
-    if share < UNIQUE:
+    if share < MAX_UNIQUE_CHANCE:
         return Overlap(0.0, False)
     chance = max(alike, longer.chance(min(table.rows, its.rows) / max(table.rows, its.rows)))
-    return Overlap(_sure(share, compared, chance), True)
+    return Overlap(_share_beyond_chance(share, compared, chance), True)
 
 
 def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
     """By all columns that tell the narrower table's rows apart, two at least: weaker, for others may count alike."""
     there = dict(zip(wide.columns, wide.single, strict=True))
     here = {narrow.columns[k]: narrow.single[k] for k in _comparable(narrow, wide)}
-    apart = {name: keys for name, keys in here.items() if keys.chance() <= UNIQUE}
+    apart = {name: keys for name, keys in here.items() if keys.chance() <= MAX_UNIQUE_CHANCE}
     if len(apart) < 2 or not apart.keys() <= there.keys():
         return Overlap(0.0, False)
-    return Overlap(min(_sure(*_contained(keys, there[name]), keys.chance()) for name, keys in apart.items()), False)
+    return Overlap(
+        min(_share_beyond_chance(*_contained(keys, there[name]), keys.chance()) for name, keys in apart.items()), False
+    )
 
 
 def _contained(one: Keys, other: Keys) -> tuple[float, int]:
     """(the share of the fewer keys that are among the others, how many keys that was seen by)."""
     limit = min(one.limit, other.limit)
-    here, there = (each.hashes if limit == _TOP else each.hashes[each.hashes < limit] for each in (one, other))
+    here, there = (each.hashes if limit == _HASH_COUNT else each.hashes[each.hashes < limit] for each in (one, other))
     compared = min(len(here), len(there))
     both = np.intersect1d(here, there, assume_unique=True)
     return (len(both) / compared if compared else 0.0), compared
 
 
-def _sure(share: float, compared: int, chance: float) -> float:
+def _share_beyond_chance(share: float, compared: int, chance: float) -> float:
     """The share, or 0 where chance explains it (by Chernoff's bound; a chance is taken a quarter larger than it was
     found, and no smaller than one key)."""
-    if not compared or chance > CHANCE:
+    if not compared or chance > MAX_CHANCE:
         return 0.0
     chance = max(1.25 * chance, 1 / compared)
     if share <= chance:
@@ -220,7 +222,7 @@ def _sure(share: float, compared: int, chance: float) -> float:
     evidence = share * math.log(share / chance)
     if share < 1:
         evidence += (1 - share) * math.log((1 - share) / (1 - chance))
-    return share if compared * evidence >= -math.log(DOUBT) else 0.0
+    return share if compared * evidence >= -math.log(MAX_ERROR_PROBABILITY) else 0.0
 
 
 def _alike(cells: Hashes) -> float:
@@ -250,7 +252,7 @@ class _Smallest:
 
     def add(self, hashes: Hashes, cells: Sequence[Hashes] = ()) -> None:
         chosen: Any = slice(None)
-        if len(self._hashes) == KEPT:
+        if len(self._hashes) == MAX_HASHES:
             chosen = np.flatnonzero(hashes <= self._hashes[-1])
         hashes = hashes[chosen]
         if not len(hashes):
@@ -258,15 +260,15 @@ class _Smallest:
         both = np.concatenate([self._hashes, hashes])
         counts = np.concatenate([self._counts, np.ones(len(hashes), np.int64)])
         found, first, inverse = np.unique(both, return_index=True, return_inverse=True)
-        self._hashes = found[:KEPT]
-        self._counts = np.bincount(inverse, weights=counts).astype(np.int64)[:KEPT]
+        self._hashes = found[:MAX_HASHES]
+        self._counts = np.bincount(inverse, weights=counts).astype(np.int64)[:MAX_HASHES]
         if cells:
             new = np.stack([column[chosen] for column in cells], axis=1)
-            self.cells = np.concatenate([self.cells, new])[first[:KEPT]]
+            self.cells = np.concatenate([self.cells, new])[first[:MAX_HASHES]]
 
     def keys(self) -> Keys:
         held = len(self._hashes)
-        distinct = float(held) if held < KEPT else (held - 1) * _TOP / (int(self._hashes[-1]) + 1)
+        distinct = float(held) if held < MAX_HASHES else (held - 1) * _HASH_COUNT / (int(self._hashes[-1]) + 1)
         return Keys(self._hashes, self._counts, distinct)
 
 
@@ -283,7 +285,7 @@ class _WholeNumbers:
             self._most = max(self._most, float(numbers.max()))
 
     def without_gaps(self, distinct: float) -> bool:
-        return self._whole and distinct >= DENSE * (self._most - self._least + 1) > 0
+        return self._whole and distinct >= MIN_DENSITY * (self._most - self._least + 1) > 0
 
 
 class _Cells:
@@ -331,7 +333,7 @@ class _Cells:
 
     def _numbers(self, numbers: NDArray[np.float64]) -> Hashes:
         parts, powers = np.frexp(numbers)
-        rounded = np.ldexp(np.rint(np.ldexp(parts, DIGITS)), powers - DIGITS)
+        rounded = np.ldexp(np.rint(np.ldexp(parts, FRACTION_BITS)), powers - FRACTION_BITS)
         numbers = np.where(numbers == np.rint(numbers), numbers, rounded) + 0.0  # -0 is 0
         numbers[np.isnan(numbers)] = np.nan  # one of its many forms
         return self.mixed(numbers.view(np.uint64), "number")

@@ -77,7 +77,7 @@ def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.Data
     """
     sizes = [whole(size, "sizes") for size in sizes]
     if sum(sizes) > len(frame):
-        raise SettingError(f"sizes add up to {sum(sizes)}: expected at most the {len(frame)} rows of the table")
+        raise SettingError(f"sizes add up to {sum(sizes)}, more than the {len(frame)} rows of the table")
     ends = np.cumsum(sizes)
     return [frame.iloc[end - size : end].reset_index(drop=True) for end, size in zip(ends, sizes, strict=True)]
 
@@ -155,7 +155,7 @@ def split_dirichlet(
 
 Places = NDArray[np.int64]
 
-PIECE = 1 << 20  # rows whose words are made at once
+WORDS_AT_ONCE = 1 << 20  # rows whose words are made at once
 
 
 @lru_cache(maxsize=4)
@@ -199,8 +199,8 @@ def _words(seed: bytes, size: int) -> NDArray[np.uint64]:
     """64-bit words that follow from the seed."""
     pieces = [
         hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(
-            8 * min(PIECE, size - start)
+            8 * min(WORDS_AT_ONCE, size - start)
         )
-        for start in range(0, size, PIECE)
+        for start in range(0, size, WORDS_AT_ONCE)
     ]
     return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64)

@@ -1,11 +1,12 @@
 """Tables larger than memory: a folder of Parquet files, say, read piece by piece whenever a sum over the rows is asked.
 
 Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in
-blocks of `BLOCK` inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks
-in all, a piece of M blocks and every piece but the last at least `PIECE` blocks long, a number passes at most (BLOCK -
-1) + (M - 1) + (pieces - 1) <= BLOCK + N additions, because the other pieces hold at least PIECE blocks for each
-addition that they cost. Pieces follow from the table alone, and their sums are added up in their order: a sum is the
-same to the bit whoever computes it, from rows that are read or from rows that are kept.
+blocks of `BLOCK_ROWS` inside a piece, blocks inside a piece one after the other, then pieces. With N =
+ceil(n/BLOCK_ROWS) blocks in all, a piece of M blocks and every piece but the last at least `MIN_PIECE_BLOCKS` blocks
+long, a number passes at most (BLOCK_ROWS - 1) + (M - 1) + (pieces - 1) <= BLOCK_ROWS + N additions, because the other
+pieces hold at least MIN_PIECE_BLOCKS blocks for each addition that they cost. Pieces follow from the table alone, and
+their sums are added up in their order: a sum is the same to the bit whoever computes it, from rows that are read or
+from rows that are kept.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,9 +16,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data.blocks import add, sum_afar
-from parley.data.cluster import HeldPieces, here
-from parley.data.design import BLOCK, Design, Summable, pooled
+from parley.data.blocks import add, sum_pieces
+from parley.data.cluster import HeldPieces, current_cluster
+from parley.data.design import BLOCK_ROWS, Design, Summable, pooled
 from parley.data.holdout import Choice, Marked
 from parley.data.sources import Chunk, Rows, TableSource
 from parley.data.sources.files import discreet
@@ -25,9 +26,9 @@ from parley.data.sources.source import chosen_rows
 from parley.errors import DataError
 from parley.validate import Floats
 
-PIECE = 64  # blocks that a piece has at least
-PIECES = 256  # of a table at most: they grow with it
-AT_ONCE = 16  # blocks in memory at a time, for each core
+MIN_PIECE_BLOCKS = 64  # blocks that a piece has at least
+MAX_PIECES = 256  # of a table at most: they grow with it
+BATCH_BLOCKS = 16  # blocks in memory at a time, for each core
 
 Part = Callable[[Design], Floats]
 Prepare = Callable[[Rows, str, bool], Design]
@@ -55,7 +56,7 @@ class PieceReader:
     secret: bool
 
     def blocks(self, piece: Piece) -> Iterator[Design]:
-        """The piece's kept rows in blocks of exactly `BLOCK`, but for the last."""
+        """The piece's kept rows in blocks of exactly `BLOCK_ROWS`; the last may be shorter."""
         return _aligned(self._prepared(piece))
 
     def size(self, piece: Piece) -> int:
@@ -73,17 +74,17 @@ class PieceReader:
     def _prepared(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows as they come."""
         place, end = piece.start, piece.start + sum(chunk.rows for chunk in piece.chunks)
-        for batch in self.table.chunk_batches(piece.chunks, self.columns, AT_ONCE * BLOCK):
+        for batch in self.table.chunk_batches(piece.chunks, self.columns, BATCH_BLOCKS * BLOCK_ROWS):
             after = place + len(batch)
             if after > end:
-                raise DataError(f"{self.table.where}: it holds more rows than when the table was opened")
+                raise DataError(f"{self.table.where}: it has more rows than when the table was opened; open it again")
             with discreet(self.table.where):
                 kept = batch if piece.kept is None else chosen_rows(batch, piece.kept.marks(place, after))
                 design = self.prepare(kept, f"{self.table.where}, counted from row {place + 1} on", self.secret)
             yield design
             place = after
         if place != end:
-            raise DataError(f"{self.table.where}: it holds fewer rows than when the table was opened")
+            raise DataError(f"{self.table.where}: it has fewer rows than when the table was opened; open it again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +117,9 @@ class StreamedDesign(Summable):
 
     @cached_property
     def places(self) -> list[Piece]:
-        """The chunks gathered into pieces of at least `PIECE` blocks of kept rows, but for the last; of more where
-        there would be more than `PIECES`."""
-        least = BLOCK * max(PIECE, -(-len(self) // (PIECES * BLOCK)))
+        """The chunks gathered into pieces of at least `MIN_PIECE_BLOCKS` blocks of kept rows, except the last; more
+        blocks where there would be more than `MAX_PIECES`."""
+        least = BLOCK_ROWS * max(MIN_PIECE_BLOCKS, -(-len(self) // (MAX_PIECES * BLOCK_ROWS)))
         pieces, gathered, start, end, count = list[Piece](), list[Chunk](), 0, 0, 0
         for chunk in self.table.chunks:
             gathered.append(chunk)
@@ -135,9 +136,9 @@ class StreamedDesign(Summable):
     def sum(self, part: Part) -> Floats:
         """Every row once, or an error: the sensitivity counts on it."""
         self.table.require_unchanged()
-        cluster = here()
+        cluster = current_cluster()
         if cluster is None:
-            total = sum_afar(partial(self.reader.sum, part), self.places)
+            total = sum_pieces(partial(self.reader.sum, part), self.places)
         else:
             total = cluster.sum(self, partial(HeldPieces, self.reader), self.places, part)
         self.table.require_unchanged()
@@ -148,14 +149,14 @@ class StreamedDesign(Summable):
         marked = np.zeros(len(self.table), dtype=bool)
         among = None if self.kept is None else np.flatnonzero(self.kept.marks(0, len(marked)))
         marked[places if among is None else among[places]] = True
-        return replace(self, kept=Marked.of(marked))
+        return replace(self, kept=Marked.from_marks(marked))
 
     def drawn(self, places: NDArray[np.int64]) -> "StreamedDesign":
         return replace(self.batch(places), secret=True)
 
     def in_memory(self) -> Design:
         raise DataError(
-            "a streamed table offers sums over its rows only; for scores open it by parley.data.sources.held_table"
+            "a streamed table offers only sums over its rows; for scores, open it with parley.data.sources.held_table"
         )
 
     @property
@@ -191,19 +192,20 @@ class StreamedDesign(Summable):
 
 
 def _aligned(designs: Iterator[Design]) -> Iterator[Design]:
-    """The same rows in blocks of exactly `BLOCK`, but for the last. Only rows on both sides of a seam are copied."""
+    """The same rows in blocks of exactly `BLOCK_ROWS`; the last may be shorter. Only rows on both sides of a seam are
+    copied."""
     waiting: Design | None = None
     for design in designs:
         start = 0
         if waiting is not None:
-            start = BLOCK - len(waiting)
+            start = BLOCK_ROWS - len(waiting)
             waiting = pooled([waiting, design.cut(slice(start))])
-            if len(waiting) < BLOCK:
+            if len(waiting) < BLOCK_ROWS:
                 continue
             yield waiting
-        full = start + (len(design) - start) // BLOCK * BLOCK
-        for place in range(start, full, BLOCK):
-            yield design.cut(slice(place, place + BLOCK))
+        full = start + (len(design) - start) // BLOCK_ROWS * BLOCK_ROWS
+        for place in range(start, full, BLOCK_ROWS):
+            yield design.cut(slice(place, place + BLOCK_ROWS))
         waiting = design.cut(slice(full, None)) if full < len(design) else None
     if waiting is not None:
         yield waiting

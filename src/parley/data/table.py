@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from parley.data import cells as arrow_cells
 from parley.data.cells import (
-    TRUTH,
+    TRUTH_VALUES,
     cell_name,
     cell_number,
     is_missing_word,
@@ -28,10 +28,10 @@ from parley.data.cells import (
 from parley.data.dates import day_number
 from parley.data.sources.source import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import Floats
 
-PERSON = "its person"  # what every row needs where people are told apart
+PERSON_NAME = "its person"  # what every row needs where people are told apart
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
@@ -41,10 +41,10 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "is its first row the names of the columns?"
+            hint = f"did you mean {near[0]!r}?" if near else "does its first row hold the column names?"
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present[column] > 1:
-            raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
+            raise DataError(f"{name}: column {column!r} appears more than once; rename one of them")
     for column, kind in zip(columns, declared_types(frame, columns), strict=True):
         require_readable(kind, column, name)
 
@@ -55,8 +55,8 @@ def is_text(column: "pd.Series[Any]") -> bool:
 
 
 def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str | None = None) -> Floats:
-    """A numeric column as float64; text and infinities are refused with their row, and so are missing cells but for
-    `gaps`: then NaN.
+    """Return a numeric column as float64; text and infinities are refused with their row, and so are missing cells,
+    which become NaN with `gaps`.
 
     `hint` says what to do where the column holds names.
     """
@@ -68,7 +68,10 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
         bad = np.flatnonzero(~fine)
         what = "a missing value" if np.isnan(values[bad[0]]) else "an infinity"
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
-        raise DataError(f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers")
+        raise DataError(
+            f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers: fix the file or set "
+            "model.missing"
+        )
     return np.ascontiguousarray(values)
 
 
@@ -98,7 +101,7 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
     values: Floats = parsed[place]
     wrong = np.flatnonzero(np.isnan(values) & (place >= 0))
     if wrong.size:
-        otherwise = hint or f"for a column of names declare model.categories.{column} or give a public sample"
+        otherwise = hint or f"for a column of names, declare model.categories.{column} or give a public sample"
         raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; {otherwise}")
     return values
 
@@ -111,8 +114,8 @@ def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) 
     if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(
-            f"{name}: column {column!r}, row {bad[0] + 1}{more}: a missing value, or no date as {written} "
-            "(model.dates); fix it, or let missing cells be filled (model.missing)"
+            f"{name}: column {column!r}, row {bad[0] + 1}{more}: missing, or not a date in the format {written} "
+            "of model.dates; fix it, or let model.missing fill it in"
         )
     return values
 
@@ -138,7 +141,7 @@ def codes(
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the
     last.
 
-    A missing cell is refused with its row, but for `gaps`: then it gets the number after that, and so do words for a
+    A missing cell is refused with its row; with `gaps` it gets the number after that, and so do words for a
     missing cell other than names that are `listed`. The list comes from the
     terms or from public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the
     other way round. `merged`: capitals and spaces do not count.
@@ -159,10 +162,10 @@ def _numbered(categories: Sequence[str]) -> dict[str, int]:
     """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth
     values call it."""
     number = {category: code for code, category in enumerate(categories)}
-    if not {*categories} <= TRUTH.keys():
+    if not {*categories} <= TRUTH_VALUES.keys():
         return number
-    places = {TRUTH[category]: code for category, code in reversed(number.items())}
-    words = {**TRUTH, "0": 0.0, "1": 1.0}
+    places = {TRUTH_VALUES[category]: code for category, code in reversed(number.items())}
+    words = {**TRUTH_VALUES, "0": 0.0, "1": 1.0}
     return {word: places[value] for word, value in words.items() if value in places} | number
 
 
@@ -209,7 +212,7 @@ def first_rows(frame: Rows, person: str, limit: int, name: str) -> NDArray[np.bo
     Formal guarantee: if all rows of one person become rows of another, who had none, this stays as it is, to the row:
     it is a function of which rows belong together, and neither of what people are called nor of any other cell.
     """
-    people = groups(frame, person, name, PERSON)
+    people = groups(frame, person, name, PERSON_NAME)
     return np.asarray(pd.Series(people).groupby(people).cumcount() < limit)
 
 
@@ -256,8 +259,8 @@ def _called(
 def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
     """What is said of a cell that has no name."""
     return DataError(
-        f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53{why}; "
-        "larger numbers keep theirs as integers, decimals or text"
+        f"{name}: column {column!r}, row {row}: expected a name: text, an integer, or a float below 2^53{why}; "
+        "write larger numbers as integers, decimals or text"
     )
 
 
@@ -283,7 +286,7 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         if words is not None:
             return arrow_cells.listed(words)
     except UnicodeError:
-        raise DataError(f"{name}: column {column!r}: its text cannot be read; expected UTF-8") from None
+        raise DataError(f"{name}: column {column!r}: its text is not UTF-8; convert the file") from None
     except pa.ArrowException as error:  # its text may quote cells
         raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
     series = cast("pd.Series[Any]", _declared(frame, column, name))

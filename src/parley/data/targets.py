@@ -34,6 +34,7 @@ from parley.data.sources import Rows
 from parley.data.table import codes, is_gap, numbers
 from parley.errors import DataError
 from parley.terms import Model
+from parley.terms.outcomes import CountModel, SurvivalModel
 from parley.validate import LARGEST, SMALLEST, Floats, few_names, printable
 
 
@@ -62,7 +63,7 @@ def dropped_words(public: pd.DataFrame, target: Sequence[str], listed: Set[str],
     return (
         None
         if not missing
-        else f"{missing:,} of the public sample's {len(public):,} rows have no target, and are left out."
+        else f"{missing:,} of the public sample's {len(public):,} rows have no target and are not used."
     )
 
 
@@ -76,7 +77,7 @@ def _gaps(rows: Rows, columns: Sequence[str], listed: Set[str], name: str) -> ND
 
 
 Categories = Mapping[str, tuple[str, ...]]
-HELP = "name the one that counts as 1 in model.positive, or learn all of them with softmax-regression"
+TWO_CLASSES_HINT = "name the class that counts as 1 in model.positive, or learn all classes with softmax-regression"
 
 
 def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
@@ -87,12 +88,12 @@ def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> 
         return np.where(y > 0, 1.0, -1.0)
     if model.target in categories:
         raise DataError(
-            f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the listed names "
-            f"({few_names(categories[model.target])}); capitals and spaces count"
+            f"{name}: column {model.target!r}, row {wrong[0] + 1}: not one of the listed names "
+            f"({few_names(categories[model.target])}). Names are case-sensitive; fix the file or model.categories"
         )
     values = np.unique(y).size
-    more = f" (the column has {values} different values: {HELP})" if values > 2 else ""
-    raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1){more}")
+    more = f" (the column has {values} different values: {TWO_CLASSES_HINT})" if values > 2 else ""
+    raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: not a class; expected 1 or 0 (or -1){more}")
 
 
 def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
@@ -103,7 +104,7 @@ def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Float
         return y if positive is None or positive == categories[column][1] else np.where(y < 2, 1 - y, y)
     if positive is not None:
         return 1 - codes(rows, column, (positive,), name)
-    return numbers(rows, column, name, hint="for a column of names say in model.positive which of them counts as 1")
+    return numbers(rows, column, name, hint="for a column of names, name the class that counts as 1 in model.positive")
 
 
 def counted(model: Model, categories: Categories) -> tuple[str, str]:
@@ -113,13 +114,13 @@ def counted(model: Model, categories: Categories) -> tuple[str, str]:
     ("'yes'", 'every other name')
     """
     names = categories.get(model.target, () if model.positive is None else (model.positive,))
-    said = [f"'{printable(name, 40)}'" for name in names]
+    quoted = [f"'{printable(name, 40)}'" for name in names]
     if not names:
         return "1 (or True)", "0 (or -1, False)"
     if model.positive is not None:
         one = names.index(model.positive)
-        return said[one], said[1 - one] if len(names) > 1 else "every other name"
-    return said[1] if len(names) > 1 else "every other name", said[0]
+        return quoted[one], quoted[1 - one] if len(names) > 1 else "every other name"
+    return quoted[1] if len(names) > 1 else "every other name", quoted[0]
 
 
 def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
@@ -147,15 +148,17 @@ def class_words(model: Model, categories: Categories) -> str:
 
 def exposure_weights(model: Model, typical: float, rows: Rows, name: str) -> Floats:
     """The weight of each record [n], from `SMALLEST` to `LARGEST`."""
-    if model.exposure is None:
+    column = CountModel.expect(model).exposure
+    if column is None:
         return np.full(len(rows), _weights(typical, np.array(1.0)))
-    exposure = numbers(rows, model.exposure, name, hint="an exposure is a number")
-    return _weights(typical, np.clip(exposure, *model.bounds[model.exposure]))
+    exposure = numbers(rows, column, name, hint="an exposure is a number")
+    return _weights(typical, np.clip(exposure, *model.bounds[column]))
 
 
 def weight_ends(model: Model, typical: float) -> tuple[float, float]:
     """The least and the largest weight that a record can have."""
-    ends = (1.0, 1.0) if model.exposure is None else model.bounds[model.exposure]
+    column = CountModel.expect(model).exposure
+    ends = (1.0, 1.0) if column is None else model.bounds[column]
     low, high = _weights(typical, np.array(ends))
     return float(low), float(high)
 
@@ -169,15 +172,16 @@ def rate_ends(model: Model, typical: float, counts: tuple[float, float]) -> tupl
 def count_words(model: Model) -> str:
     """What is counted, as a sentence.
 
-    >>> count_words(Model(kind="poisson-regression", target="claims", bounds={"claims": (0, 20)}))
+    >>> count_words(CountModel(kind="poisson-regression", target="claims", bounds={"claims": (0, 20)}))
     "Target 'claims': a count, cut to 0 to 20."
     """
     low, high = model.bounds[model.target]
-    said = f"Target '{printable(model.target)}': a count, cut to {low:g} to {high:g}"
-    if model.exposure is None:
-        return f"{said}."
-    low, high = model.bounds[model.exposure]
-    return f"{said}; per unit of '{printable(model.exposure)}', cut to {low:g} to {high:g}."
+    counts = f"Target '{printable(model.target)}': a count, cut to {low:g} to {high:g}"
+    exposure = CountModel.expect(model).exposure
+    if exposure is None:
+        return f"{counts}."
+    low, high = model.bounds[exposure]
+    return f"{counts}; per unit of '{printable(exposure)}', cut to {low:g} to {high:g}."
 
 
 def _weights(typical: float, exposure: Floats) -> Floats:
@@ -186,13 +190,16 @@ def _weights(typical: float, exposure: Floats) -> Floats:
 
 def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
     """2 s + e of each subject [n]. A cell that does not say whether it happened is refused with its row, and never
-    shown. A time below 0 counts as one in the first period: whether a table is refused must not hang on it."""
-    column, ends = str(model.event), np.array(model.periods or ())
+    shown. A time below 0 counts as one in the first period: whether a table is refused must not depend on it."""
+    survival = SurvivalModel.expect(model)
+    column, ends = survival.event, np.array(survival.periods)
     time = numbers(rows, model.target, name, hint="a time is a number")
     event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")
     wrong = np.flatnonzero(~np.isin(event, (0.0, 1.0)))
     if wrong.size:
-        raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected 1 (it happened) or 0 (not by then)")
+        raise DataError(
+            f"{name}: column {column!r}, row {wrong[0] + 1}: not an event; expected 1 (it happened) or 0 (not by then)"
+        )
     happens = np.searchsorted(ends, time, side="left")
     happened = (event == 1) & (happens < len(ends))
     survived = np.where(happened, happens, np.searchsorted(ends, time, side="right"))
@@ -202,9 +209,10 @@ def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
 def lifetime_words(model: Model) -> str:
     """What is waited for, as a sentence.
 
-    >>> lifetime_words(Model(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
+    >>> lifetime_words(SurvivalModel(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
     "Target 'days': time until 'died' (1: it happened, 0: not by then), in 2 periods that end at 30, 90."
     """
-    ends = ", ".join(f"{end:g}" for end in model.periods or ())
-    waited = f"time until '{printable(str(model.event))}' (1: it happened, 0: not by then)"
-    return f"Target '{printable(model.target)}': {waited}, in {len(model.periods or ())} periods that end at {ends}."
+    survival = SurvivalModel.expect(model)
+    ends = ", ".join(f"{end:g}" for end in survival.periods)
+    waited = f"time until '{printable(survival.event)}' (1: it happened, 0: not by then)"
+    return f"Target '{printable(model.target)}': {waited}, in {len(survival.periods)} periods that end at {ends}."

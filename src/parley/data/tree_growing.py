@@ -8,24 +8,26 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
-from parley.data.blocks import Remembered, named_by
+from parley.data.blocks import Remembered, content_key
 from parley.data.cut_points import cut
-from parley.data.forest import Forest, Integers
+from parley.data.forest import Forest, Integers, MarginForest, MarginLines, name_orders
 from parley.data.preparation import Preparation
-from parley.data.public_margin import MarginForest, MarginLines, name_orders
 from parley.data.public_numbers import PIN_AGAIN, TOLERANCE
 from parley.errors import DataError, StalePinsError
-from parley.terms.model import Model, Trees
+from parley.terms.keys import Trees
+from parley.terms.model import Model
 from parley.validate import Floats
 
-COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
+COLUMN_SHARE = (
+    0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
+)
 # all, where the later of many trees are a margin
-PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
-FLATTEST = 1e-9  # curvature of a row that is as good as sure
-PUBLIC = "public sample"
-FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
+LEAF_PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
+MIN_CURVATURE = 1e-9  # curvature of a row that is as good as sure
+PUBLIC_SAMPLE = "public sample"
+MAX_FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
 
-_known = Remembered["_Grown"](most=64)  # those of the last few samples, and of their folds
+_known = Remembered["_Grown"](max_entries=64)  # those of the last few samples, and of their folds
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
@@ -37,27 +39,27 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
     model, outcomes = fitted.model, fitted.outcomes
     if model.columns is None:
         return fitted
-    known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC))
+    known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC_SAMPLE))
     if model.bins is not None:
         ends, lines = (fitted.low, fitted.high), model.columns == "hinges"
         bins = cut(fitted.encodings, model.bins, ends, known, outcomes, joined=lines, crossed=model.crossed or ())
         return replace(fitted, forest=bins, shares=None if known is None else bins.indicators(known).mean(axis=1))
     if model.trees is None or public is None or known is None:
-        raise DataError("model.columns: expected a public sample to grow trees on")
+        raise DataError("model.columns: trees are grown on a public sample; name one as model.public")
     if (why := model.trees.too_many(outcomes)) is not None:  # where the public sample says which classes there are
         raise DataError(f"model.trees: {why}")
     if pins is None:
-        y = fitted.target(public, PUBLIC)
+        y = fitted.target(public, PUBLIC_SAMPLE)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies, fitted.named)
     else:
         kinds: Mapping[int | None, type[Forest]] = {None: Forest, 0: MarginLines}
         try:
-            made = kinds.get(model.trees.refitted, MarginForest).of_arrays(pins, len(fitted.labels), outcomes)
+            made = kinds.get(model.trees.refitted, MarginForest).from_arrays(pins, len(fitted.labels), outcomes)
         except DataError as error:
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
     if isinstance(made, MarginLines) and not made.follows(known, TOLERANCE):
-        raise StalePinsError(f"model.preparation: these are other lines than the public sample gives. {PIN_AGAIN}")
+        raise StalePinsError(f"model.preparation: its lines differ from those of the public sample. {PIN_AGAIN}")
     return replace(fitted, forest=made)
 
 
@@ -69,12 +71,12 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
         part.trees > count * outcomes or part.largest_tree > size.leaves
         for part, count in zip(parts, size.parts, strict=True)
     ):
-        raise StalePinsError(f"model.preparation: these are other trees than model.trees says. {PIN_AGAIN}")
+        raise StalePinsError(f"model.preparation: its trees do not have the number or size of model.trees. {PIN_AGAIN}")
     largest = float(np.abs(made.values).max(initial=0.0))
     if model.radius is not None and largest > model.radius:
         raise DataError(
-            f"model.radius = {model.radius:g}: expected at least {largest:.3g}, the largest public leaf value, where "
-            "training begins; or none"
+            f"model.radius = {model.radius:g}: training begins at a public leaf value of {largest:.3g}; raise the "
+            "radius to at least that, or remove it"
         )
 
 
@@ -95,8 +97,8 @@ def grow(
     """
     wanted = _wanted(y, outcomes, classifies)
     setting = size.model_dump(exclude={"refitted"}), bool(size.refitted), outcomes, classifies
-    key = named_by(setting, columns, y, weight, *named)
-    grown = _known.of(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
+    key = content_key(setting, columns, y, weight, *named)
+    grown = _known.get(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
     if size.refitted is None:
         return _kept(grown.trees, grown.begin)
     first = size.refitted * outcomes
@@ -125,28 +127,32 @@ def _grown(
     (outcomes, rows), rng, seeded = wanted.shape, np.random.default_rng(size.seed), np.random.RandomState(0)
     orders = name_orders(columns, wanted, weight, named if size.refitted else ())
     cells = np.concatenate([columns, orders @ columns])
-    cells = np.ascontiguousarray(np.clip(cells, -FLOAT32, FLOAT32).T, dtype=np.float32)
+    cells = np.ascontiguousarray(np.clip(cells, -MAX_FLOAT32, MAX_FLOAT32).T, dtype=np.float32)
     raw = np.repeat(_begin(wanted, weight, classifies)[:, None], rows, axis=1)
     begin, grown = raw[:, 0].copy(), list[tuple[Any, Floats]]()
     tree = DecisionTreeRegressor(
         max_leaf_nodes=size.leaves,
         min_samples_leaf=size.smallest,
-        max_features=1.0 if size.refitted else COLUMNS,
+        max_features=1.0 if size.refitted else COLUMN_SHARE,
         random_state=seeded,
     )
     with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
         for _ in range(size.count):
-            said = _expected(raw, classifies)
+            expected = _expected(raw, classifies)
             for outcome in range(outcomes):
-                slope = weight * (said[outcome] - wanted[outcome])
-                curve = weight * np.maximum(said[outcome] * (1 - said[outcome]), FLATTEST) if classifies else weight
+                slope = weight * (expected[outcome] - wanted[outcome])
+                curve = (
+                    weight * np.maximum(expected[outcome] * (1 - expected[outcome]), MIN_CURVATURE)
+                    if classifies
+                    else weight
+                )
                 some = rng.permutation(rows)[: max(round(size.rows * rows), 1)]
                 seeded.seed(int(rng.integers(2**31)))  # as a generator of its own, which takes longer to make
                 slopes, curves = slope[some], curve[some]
                 tree.fit(cells[some], (-slopes / curves).reshape(-1, 1), sample_weight=curves, check_input=False)
                 leaf, nodes = tree.tree_.apply(cells), tree.tree_.node_count
                 total, bend = (np.bincount(leaf[some], each, nodes) for each in (slopes, curves))
-                value = -size.rate * total / (bend + PENALTY * weight.mean())
+                value = -size.rate * total / (bend + LEAF_PENALTY * weight.mean())
                 raw[outcome] += value[leaf]
                 grown.append((tree.tree_, value))
     return _Grown(grown, begin, orders)
@@ -158,8 +164,7 @@ def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:
         return y[None]
     if np.unique(y).size < max(outcomes, 2):
         raise DataError(
-            "model.columns: expected every class among the public rows that trees are grown on; take 'bins', or a "
-            "larger public sample"
+            "model.columns: the public rows that trees are grown on lack a class; use 'bins' or a larger public sample"
         )
     classes = np.arange(outcomes)[:, None] if outcomes > 1 else np.ones((1, 1))
     return np.asarray(y == classes, dtype=np.float64)
@@ -197,5 +202,5 @@ def _kept(grown: Sequence[tuple[Any, Floats]], begin: Floats) -> Forest:
         values.append(added)
         nodes, leaves = nodes + tree.node_count, leaves + added.shape[1]
     column, left, right = (np.concatenate(each).astype(np.intp) for each in (columns, lefts, rights))
-    first, said = np.array(roots, dtype=np.intp), np.concatenate(values, axis=1)
-    return Forest(column, np.concatenate(thresholds), left, right, first, said)
+    first, expected = np.array(roots, dtype=np.intp), np.concatenate(values, axis=1)
+    return Forest(column, np.concatenate(thresholds), left, right, first, expected)

@@ -25,7 +25,7 @@ def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures
         places = np.random.default_rng(redraw).integers(len(design), size=len(design))
     if fitted.model.whitening == "public-curvature":
         if curvatures is None:
-            raise ValueError("whitening by the curvature of a cost takes its loss")
+            raise ValueError("whitening by curvature needs the loss")
         weight = _weights(curvatures(fitted, design.where(places)))
         if fitted.model.has_intercept:
             mean = weight @ standard[places] / len(places)
@@ -58,11 +58,9 @@ def _weights(curvatures: Floats) -> Floats:
     """What rows count by where their moments stand for the curvature of their cost: 1 on average.
 
     That cost has the Hessian h sum w z z'/n, h the mean curvature. Centred at their mean by these weights, the features
-    are apart from the constant, whose part is h; turned by `whitening` theirs is h times the identity, but for r.
+    are apart from the constant, whose part is h; turned by `whitening` theirs is h times the identity, up to r.
     """
     mean = float(curvatures.mean())
     if not mean > 0:
-        raise DataError(
-            "model.whitening: the cost of the public sample does not bend at its best fit; expected 'public'"
-        )
+        raise DataError("model.whitening: the cost of the public sample has no curvature at its best fit; use 'public'")
     return np.asarray(curvatures / mean)

@@ -10,7 +10,7 @@ from parley.decisions.knowledge.privacy_cost import joining_price
 from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.demo.unions import Union
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.outcome.correction import PersonalModel, said
+from parley.learning.outcome.correction import PersonalModel, rows_with_trees
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import Estimate
@@ -59,7 +59,7 @@ def learn(
                     price=joining_price(told.terms, union.name) or 0.0,
                     foreseen=told.owners[place].gain,
                     foreseen_alone=told.owners[place].alone,
-                    held_out=Estimate.of(held_out[0] - held_out[way]),
+                    held_out=Estimate.from_values(held_out[0] - held_out[way]),
                     alone=float(to_come[0]),
                     gain=float(to_come[0] - to_come[way]),
                     public=float(to_come[0] - to_come[-1]),
@@ -77,7 +77,7 @@ def _public_fit(setup: Setup) -> Floats:
 def _held_out(agreement: Agreement, models: Sequence[PersonalModel], columns: Floats) -> Floats:
     """Losses of these models on held-out rows [models, rows], in the target's own units."""
     setup, rows = agreement.setup, agreement.tables.held_out.in_memory()
-    made = [said(setup.risk, rows, each.theta, each.trees, columns) for each in models]
+    made = [rows_with_trees(setup.risk, rows, each.theta, each.trees, columns) for each in models]
     return np.array([setup.risk.record_losses(*each) for each in made]) * setup.preparation.target_scale**2
 
 

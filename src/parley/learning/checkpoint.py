@@ -1,4 +1,4 @@
-"""Where a run between machines stands, kept so that a learner that was killed goes on as if nothing had happened.
+"""Checkpoints of runs between machines: a killed learner continues as if nothing had happened.
 
 The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"` the
 owners' ledgers alone do not say who was in time, so the state that follows is stored, durably, before round k + 1 is
@@ -30,8 +30,8 @@ from parley.terms.participation import steps_of
 from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-3"
-EARLIER = "parley-checkpoint-2"  # without heads and checksum
-HASH = re.compile(r"[0-9a-f]{64}")
+EARLIER_FORMAT = "parley-checkpoint-2"  # without heads and checksum
+HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Checkpoint:
     watched: Mapping[str, Floats] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
-        """Durably, in the place of the one before. Numbers are written so that they read back to the bit."""
+        """Write the checkpoint durably over the one before. Numbers read back to the bit."""
         content = {
             "format": FORMAT,
             "terms": self.terms_hash,
@@ -76,24 +76,26 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         checksum = content.pop("checksum", None)
-        whole = checksum == (None if content["format"] == EARLIER else _checksum(_canonical(content)))
+        whole = checksum == (None if content["format"] == EARLIER_FORMAT else _checksum(_canonical(content)))
         found = None if not whole or content["terms"] != expected else _read(content, terms, start, watched or {})
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(
-            f"{path}: not a checkpoint that Parley wrote; put that of the run back, or move it away to begin again"
+            f"{path}: not a Parley checkpoint; restore the run's checkpoint, or move this file away to start again"
         ) from None
     if not whole:
         raise SettingError(
-            f"{path}: changed since it was written, its checksum differs; put that of the run back, or move it away "
-            f"to begin again"
+            f"{path}: its checksum differs, so it was changed after it was written; restore the run's checkpoint, or "
+            "move this file away to start again"
         )
     if found is None:
-        raise SettingError(f"{path}: a checkpoint of other terms; expected one of the terms {expected[:16]}…")
+        raise SettingError(
+            f"{path}: this checkpoint belongs to other terms; expected terms with the hash {expected[:16]}…"
+        )
     return found
 
 
 def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str, Floats]) -> Checkpoint:
-    """The checkpoint, if a run by these terms can have stood there (ValueError)."""
+    """Return the checkpoint if a run under these terms can have reached it (ValueError)."""
     memory = content["memory"]
     # as it once was: one array without a name; algorithms that need none kept a second copy of theta
     if isinstance(memory, list):
@@ -106,12 +108,12 @@ def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str
     watched = {name: _numbers(content["watched"][name], shape) for name, shape in like.items() if "watched" in content}
     heads = {name: Head(entries, end) for name, (entries, end) in content.get("heads", {}).items()}
     sound = (
-        content["format"] in (FORMAT, EARLIER)
+        content["format"] in (FORMAT, EARLIER_FORMAT)
         and type(state.round) is int  # not true, which Python takes for 1
         and 1 <= state.round <= steps_of(terms) + 1
         and all(type(count) is int and 0 <= count < state.round for count in answers.values())
         and all(0 <= epsilon < np.inf for epsilon in spent.values())
-        and all(type(h.entries) is int and h.entries > 0 and HASH.fullmatch(h.hash) for h in heads.values())
+        and all(type(h.entries) is int and h.entries > 0 and HASH_PATTERN.fullmatch(h.hash) for h in heads.values())
         and answers.keys() | spent.keys() | heads.keys() <= {part.name for part in terms.owners}
     )
     if not sound:
@@ -120,7 +122,7 @@ def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str
 
 
 def _canonical(content: dict[str, Any]) -> str:
-    """One text for one content: what the checksum is of."""
+    """One text for each content, of which the checksum is taken."""
     return json.dumps(content, sort_keys=True, allow_nan=False)
 
 
@@ -129,7 +131,7 @@ def _checksum(text: str) -> str:
 
 
 def _numbers(content: Any, like: Floats) -> Floats:
-    """An array of finite numbers of this shape (ValueError)."""
+    """Read an array of finite numbers of this shape (ValueError)."""
     array = np.array(content)
     if array.dtype.kind not in "if" or array.shape != like.shape or not np.all(np.isfinite(array)):
         raise ValueError

@@ -1,4 +1,5 @@
-"""Training between organisations: the same algorithm and the same loop, with owners that are elsewhere.
+"""Training between organisations: the same algorithm and the same loop, with owners that are elsewhere; and asking
+owners for something other than a model, here or elsewhere.
 
 The learner knows the terms and the public sample. It has no table, so there is no relative fitness. Each owner scores
 for itself; where the terms set a part of epsilon aside for it, owners also release a score, debited like every answer.
@@ -12,23 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from parley.errors import SettingError
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.notices import Watch
 from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
+from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
 from parley.network.exchange import Exchange
 from parley.owner.ledger.account import Head
-from parley.owner.owner import Agreement
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_predictor
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
-from parley.validate import positive, upper
+from parley.validate import Floats, positive, upper
 
 if TYPE_CHECKING:
     from parley.network.exchange.federation import Federation
@@ -41,15 +44,15 @@ class Peers(Exchange, Protocol):
 
     @property
     def heads(self) -> Mapping[str, Head]:
-        """Where the owners' ledgers ended when they were last heard."""
+        """Where the owners' ledgers ended when they were last reached."""
         ...
 
     def spent(self, name: str) -> float | None:
-        """What an owner has spent by its own last word; None if it said none."""
+        """What an owner spent by its own last statement; None if it made none."""
         ...
 
     def catch_up(self) -> list[str]:
-        """Hear once more from owners that were late: they have spent, too. Who cannot be reached is named."""
+        """Reach late owners once more, because they have spent too; return the names of those who cannot be reached."""
         ...
 
 
@@ -68,21 +71,21 @@ class DeployedRun:
         return self.algorithm.start(starting_point(self.setup))
 
     def begin(self, resume: bool) -> Checkpoint:
-        """Where to begin: at the start, or where the checkpoint stands."""
+        """Begin at the start, or where the checkpoint stands."""
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start, {}, {})
         if not resume:
-            raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
+            raise SettingError(f"{self.checkpoint}: a run under these terms was started before; --resume continues it")
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start, Watch(self.setup).memory())
 
     def finished(self, begin: Checkpoint) -> bool:
-        """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
+        """Whether no owner needs to be asked any more: all rounds are done, and no score was agreed on."""
         return begin.state.round > self.algorithm.horizon + (self.setup.terms.privacy.score_epsilon is not None)
 
 
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
-    """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in
-    the last round."""
+    """Fix everything before the first question, for a learner without a table. Terms that limit nothing are refused
+    now, not in the last round."""
     terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
@@ -101,7 +104,7 @@ class KeptRun:
         self.watch = Watch(deployed.setup, begin.watched)
 
     def rounds(self, progress: Callable[[State], None]) -> State:
-        """All rounds from where it begins."""
+        """Run all remaining rounds."""
 
         def after_round(state: State, answers: Sequence[Answer]) -> None:
             self.aborted += [] if answers or not self._deployed.setup.schedule.waits else [state.round - 1]
@@ -112,19 +115,24 @@ class KeptRun:
 
         setup = self._deployed.setup
         return run(
-            self._deployed.algorithm, self._peers, setup.aggregation, Asker.of(setup), self._begin.state, after_round
+            self._deployed.algorithm,
+            self._peers,
+            setup.aggregation,
+            Asker.from_setup(setup),
+            self._begin.state,
+            after_round,
         )
 
     def catch_up(self, final: State) -> list[str]:
-        """Hear once more from who was late, and keep what they said; who cannot be reached is named."""
-        unheard = self._peers.catch_up()
+        """Reach late owners once more and store what they state; return the names of those who cannot be reached."""
+        missing_owners = self._peers.catch_up()
         # somebody was asked since the last round: for a score, or why it was late
         if not self._deployed.finished(self._begin):
             self._store(final)
-        return unheard
+        return missing_owners
 
     def last_spent(self) -> dict[str, float]:
-        """What every owner had spent by its own last word."""
+        """What each owner had spent by its own last statement."""
         names = self._deployed.setup.schedule.names
         reported = {name: spent for name in names if (spent := self._peers.spent(name)) is not None}
         return {**self._begin.spent, **reported}
@@ -144,8 +152,8 @@ def learn(
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
 ) -> tuple[Result, list[str]]:
-    """All rounds from `begin` on, then the score if one is agreed on: the result, and who may have spent more than it
-    could be asked about.
+    """Run all rounds from `begin` on, then ask for the score if one is agreed on. Return the result, and the owners who
+    may have spent more than they could be asked about.
 
     The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its
     score asks the same question again. `own` is the learner's own agreement if it owns a table too.
@@ -158,7 +166,7 @@ def learn(
     if deployed.model is not None:
         make_model(setup.preparation, theta, setup.hash, True, posterior).save(deployed.model)
     scores = ask_scores(setup, setup.aggregation, peers, theta)
-    unheard = kept.catch_up(final)
+    missing_owners = kept.catch_up(final)
     spent = kept.last_spent()
     result = make_result(
         setup,
@@ -187,14 +195,13 @@ def learn(
         notices=kept.watch.notices(),
         seconds=time.perf_counter() - began,
     )
-    return result, unheard
+    return result, missing_owners
 
 
 def open_federation(
     run: "DeployedRun", begin: "Checkpoint", owners: Path, deadline: float, warn: Callable[[str], None]
 ) -> tuple["Federation", "Agreement | None"]:
-    """Connections to everybody that a run asks, and the learner's own agreement if it is an owner with its table
-    here."""
+    """Connect to everybody that a run asks; also return the learner's own agreement if it owns a table here."""
     from parley.network.exchange.federation import Federation
 
     terms = run.setup.terms
@@ -214,7 +221,7 @@ def open_federation(
 
 
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
-    """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
+    """Find everybody to ask, and the learner's own agreement if it owns a table here."""
     from parley.network.exchange.remote import LocalOwner, remote_owner
     from parley.network.identity.certificates import check_identity, revoked_serials
     from parley.network.identity.settings import Pinned, load_addresses, load_owner
@@ -249,7 +256,7 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
 
 
 def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
-    """The hosts that the terms name, in their order."""
+    """Find the hosts named in the terms, in their order."""
     from parley.network.exchange.host_connections import HostConnections
     from parley.network.identity.settings import load_addresses
 
@@ -259,3 +266,55 @@ def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
         raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
     group = HostConnections(known.hosts, known.identity, f"{addresses}: hosts").group(terms.hosts)
     return [group.connections[host.name] for host in terms.hosts]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What came of asking owners for something other than a model: the last state, and what it cost."""
+
+    setup: Setup
+    final: State
+    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
+    released: bool
+    seconds: float
+    missing_owners: tuple[str, ...] = ()  # owners elsewhere that were not heard of at the end
+
+
+def ask_here(
+    terms: Terms,
+    owners: Sequence[Owner],
+    begin: Callable[[Setup], tuple[Algorithm, Floats]],
+    replicates: int = 1,
+    seed: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Asked:
+    """Ask owners on this machine by the algorithm that `begin` makes, from the point that it gives.
+
+    Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
+    """
+    began = time.perf_counter()
+    parties, agreements, shape = gather(terms, in_order(terms, owners), replicates, seed)
+    setup = agreements[0].setup
+    algorithm, origin = begin(setup)
+    with exchange_with(setup, parties, seed) as exchange:
+        final = run(
+            algorithm,
+            exchange,
+            aggregation_of(terms),
+            Asker.from_setup(setup),
+            algorithm.start(origin, shape),
+            lambda state, _: progress(state.round - 1, algorithm.horizon),
+        )
+    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
+    return Asked(setup, final, spent, parties[0].releases, time.perf_counter() - began)
+
+
+def ask_elsewhere(
+    deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
+) -> Asked:
+    """Ask owners behind daemons by the algorithm of the prepared run."""
+    began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
+    final = kept.rounds(progress)
+    missing_owners, spent = kept.catch_up(final), kept.last_spent()
+    spent_by_owner = {name: spent.get(name) for name in deployed.setup.schedule.names}
+    return Asked(deployed.setup, final, spent_by_owner, True, time.perf_counter() - began, tuple(missing_owners))

@@ -44,7 +44,7 @@ def main(grid: Grid, context: Context) -> None:
     write_file(str(settings["report"]), json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
 
 
-APP = {
+APP_FILES = {
     "pyproject.toml": """\
 [build-system]
 requires = ["hatchling"]
@@ -90,7 +90,7 @@ __all__ = ["client_app"]
 
 def write_app(folder: Path) -> None:
     """The Flower app that `flwr run` submits: names only, the code is Parley's at every party."""
-    for name, text in APP.items():
+    for name, text in APP_FILES.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

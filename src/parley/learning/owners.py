@@ -30,7 +30,7 @@ from parley.validate import whole
 
 
 def open_owners(terms: Terms) -> list[Owner]:
-    """The owners with their tables, for a simulation."""
+    """Open the owners' tables for a simulation."""
     return [Owner(part.name, held_table(owner_table(part))) for part in terms.owners]
 
 
@@ -48,13 +48,7 @@ def accepting_owners(
     `other_books`, `anyway`: as `Owner.accept` has them."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
-    trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
-    require_own_tables(terms, {owner.name: owner.table for owner in trial})
-    agreements = [owner.prepare(terms) for owner in trial]
-    for agreement in agreements:
-        agreement.part.require_sound_arithmetic()
-    require_as_good(agreements[0].setup)
-    make_algorithm(agreements[0].setup)
+    _require_acceptable(terms, tables)
     require_reason(other_books_here(terms, folder), other_books, anyway)
     first()
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,8 +62,20 @@ def accepting_owners(
     return owners
 
 
+def _require_acceptable(terms: Terms, tables: Sequence[str]) -> None:
+    """Refuse what an owner would refuse to accept. Rows that are prepared for it are not kept: a ledger's owner
+    prepares those whose digest it holds."""
+    trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
+    require_own_tables(terms, {owner.name: owner.table for owner in trial})
+    agreements = [owner.prepare(terms) for owner in trial]
+    for agreement in agreements:
+        agreement.part.require_sound_arithmetic()
+    require_as_good(agreements[0].setup)
+    make_algorithm(agreements[0].setup)
+
+
 def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:
-    """Other books of the owners' tables, as far as this account can tell; their ledgers lie in `folder`, or will."""
+    """Other ledgers of the owners' tables that this account can see; their own ledgers lie in `folder`, or will."""
     with ExitStack() as opened:
         books = []
         for part in terms.owners:
@@ -109,13 +115,13 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
 
 
 def missing_ledgers(terms: Terms, folder: Path) -> list[str]:
-    """The owners whose ledgers a release would make, in this folder."""
+    """The owners whose ledgers a release would create in this folder."""
     return [part.name for part in terms.owners if not begun(_ledger_path(folder, part.name))]
 
 
 def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
-    """What each owner that has answered by these very terms spent on it, by its ledger in this folder. Its answers are
-    stored, so the same questions are free."""
+    """What each owner that has answered under these very terms spent on them, by its ledger in this folder. Its answers
+    are stored, so the same questions are free."""
     found = {}
     for part in terms.owners:
         path = _ledger_path(folder, part.name)
@@ -134,12 +140,12 @@ def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
 
 
 def _require_place(folder: Path) -> None:
-    """Refuse a folder that is none, or could not be made."""
+    """Refuse a folder that is none, or cannot be created."""
     above = next(each for each in (folder, *folder.resolve().parents) if each.exists())
     if not above.is_dir():
-        raise LedgerError(f"{above}: is a file; expected a folder, in which every owner has a ledger")
+        raise LedgerError(f"{above}: is a file; expected a folder for the owners' ledgers")
     if not os.access(above, os.W_OK):
-        raise LedgerError(f"{above}: this account may not write there; ledgers need a folder of their own")
+        raise LedgerError(f"{above}: this account cannot write there; choose a folder in which it can create ledgers")
 
 
 def _ledger_path(folder: Path, name: str) -> Path:
@@ -147,17 +153,17 @@ def _ledger_path(folder: Path, name: str) -> Path:
 
 
 def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
-    """Say which options make the ledgers that are missing."""
+    """Refuse, and name the options that create the missing ledgers."""
     epsilon, delta = float(max(each.epsilon for each in promised)), float(max(each.delta for each in promised))
     more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
     raise LedgerError(
-        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, makes it, with that budget for the table's "
-        f"whole life. These terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, creates it with that budget for the table's "
+        f"lifetime. These terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
     )
 
 
 def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifetime_delta: float | None) -> None:
-    """Refuse to make a ledger that could not hold these terms, and say which of the two options falls short."""
+    """Refuse to create a ledger too small for these terms, and name the option that falls short."""
     epsilon, delta = float(promised.epsilon), float(promised.delta)
     short = (
         [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
@@ -165,11 +171,14 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
     if promised.delta > Fraction(str(lifetime_delta or 0)):
         short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")
     if short:
-        raise LedgerError(f"{path}: these terms need {' and '.join(short)}. No ledger was made: its budget is for ever")
+        raise LedgerError(
+            f"{path}: these terms need {' and '.join(short)}. No ledger was created, because its budget can never "
+            "change"
+        )
 
 
 def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
-    """Refuse to make ledgers without room for what is asked first and for learning."""
+    """Refuse to create ledgers too small for what is asked first and for learning together."""
     missing = missing_ledgers(terms, folder)
     epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
@@ -180,24 +189,25 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
             else ""
         )
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: "
-            f"so much do {first} and learning take together{short}. No ledger was made: its budget is for ever"
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, creates it: "
+            f"{first} and learning together need that much{short}. No ledger was created, because its budget can "
+            "never change"
         )
 
 
 def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
-    """Refuse one table for two owners, where the terms do not say that records may be at several."""
+    """Refuse one table for two owners, unless the terms allow shared records."""
     twice = same_table(tables)
     if twice is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
-            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same "
-            "people, who were promised one. Give each its own table, or set privacy.shared_records to how many "
+            f"owners {twice[0]} and {twice[1]} have the same table: each would spend its epsilon on the same people, "
+            "who were promised one. Give each its own table, or set privacy.shared_records to how many "
             "owners may hold a person's record"
         )
 
 
 def table_of(part: OwnerTerms, data: Path | None) -> TableSource:
-    """The table of the owner that asks, for its own eyes: where it says itself, or where the terms do."""
+    """Open the asking owner's table, for its own eyes: from --data, or from the terms."""
     if data is None and part.data is None:
         raise SettingError(
             f"{part.name}: which table? Give --data TABLE; the terms name none (owners.{part.name}.data)"
@@ -206,9 +216,9 @@ def table_of(part: OwnerTerms, data: Path | None) -> TableSource:
 
 
 def owner_table(part: OwnerTerms) -> str:
-    """The path of an owner's table, as its terms give it."""
+    """The path of an owner's table in the terms."""
     if part.data is None:
-        raise TermsError(f"owners.{part.name}.data: missing; on one machine every owner's table is needed")
+        raise TermsError(f"owners.{part.name}.data: missing; a run on one machine needs every owner's table")
     return part.data
 
 
@@ -237,7 +247,7 @@ def exchange_with(
 
 
 def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
-    """The owners in the order of the terms; exactly those that the terms name."""
+    """Return the owners in the order of the terms; exactly those that the terms name."""
     by_name = {owner.name: owner for owner in owners}
     if len(by_name) < len(owners):
         raise SettingError("owners: expected different names")
@@ -250,7 +260,7 @@ def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
 def gather(
     terms: Terms, owners: list[Owner], replicates: int, seed: int | None
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
-    """Who answers (simulating copies in a study), by which agreement, for how many parallel runs."""
+    """Return who answers (simulating copies in a study), their agreements, and the axes of parallel runs."""
     replicates = whole(replicates, "replicates")
     require_own_tables(terms, {owner.name: owner.table for owner in owners})
     if seed is not None:

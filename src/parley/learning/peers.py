@@ -3,7 +3,7 @@
 The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say.
 So all peers together come to what one learner would, to the bit, from the same answers on the same machine. On
 different machines they compare, before anything is asked, the public numbers that they resolved, the length of a step
-and the start: these are the same but for rounding, or nothing begins.
+and the start: these agree up to rounding, or the run does not begin.
 """
 
 import time
@@ -25,8 +25,7 @@ from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, mak
 from parley.learning.start import starting_point
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation
-from parley.network.exchange.peer_messages import Place, Run, require_short
-from parley.network.peering.neighbourhood import Graph, Neighbourhood
+from parley.network.peering.neighbourhood import Graph, Neighbourhood, Place, Run, require_short
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve
@@ -34,8 +33,8 @@ from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
 from parley.validate import Floats, upper
 
-STEPS = (0, 1)  # what is said in a round: towards trackers, towards points
-SAID, SCORE, OVER = "said", "score", "over"
+MIXING_STEPS = (0, 1)  # what is said in a round: towards trackers, towards points
+SAID_KEY, SCORE_KEY, OVER_KEY = "said", "score", "over"
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class PeerGossip(Gossip):
     neighbourhood: Neighbourhood = field(compare=False)
 
     @classmethod
-    def of(cls, whole: Gossip, neighbourhood: Neighbourhood) -> "PeerGossip":
+    def from_gossip(cls, whole: Gossip, neighbourhood: Neighbourhood) -> "PeerGossip":
         known = {each.name: getattr(whole, each.name) for each in fields(Gossip)}
         return cls(**known, owner=neighbourhood.owner, neighbourhood=neighbourhood)
 
@@ -58,20 +57,22 @@ class PeerGossip(Gossip):
     def row(self) -> Floats:
         """This owner's weights of those that it hears, itself among them [1, J]."""
         near = {self.owner, *self.neighbourhood.graph.neighbours(self.owner)}
-        heard = [k for k, name in enumerate(self.names) if name in near]
-        return self.weights[[self.names.index(self.owner)]][:, heard]
+        neighbours = [k for k, name in enumerate(self.names) if name in near]
+        return self.weights[[self.names.index(self.owner)]][:, neighbours]
 
-    def mix(self, said: Floats, number: int, step: int) -> Floats:
-        return mixed(self.row, self.neighbourhood.exchange((number, step), said))
+    def mix(self, points_sent: Floats, number: int, step: int) -> Floats:
+        return mixed(self.row, self.neighbourhood.exchange((number, step), points_sent))
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """As everybody's; what was said is remembered, for neighbours that hear it later."""
+        """Update as everybody does, and remember what was sent for neighbours that receive it later."""
         after = super().update(state, combined, answers)
         board = self.neighbourhood.board
-        said = {
-            f"{SAID} {step}": words[0] for step in STEPS if (words := board.read((state.round, step), 0)) is not None
+        points_sent = {
+            f"{SAID_KEY} {step}": words[0]
+            for step in MIXING_STEPS
+            if (words := board.read((state.round, step), 0)) is not None
         }
-        return replace(after, memory={**after.memory, **said})
+        return replace(after, memory={**after.memory, **points_sent})
 
 
 class OwnAnswer(EachOwner):
@@ -103,7 +104,7 @@ class PeerRun:
 
     @property
     def agreed_file(self) -> Path:
-        """Where the end of the run is kept: every owner's point and score."""
+        """The file with the end of the run: every owner's point and score."""
         return self.checkpoint.with_name(f"{self.checkpoint.name}.agreed")
 
     @property
@@ -119,39 +120,40 @@ class PeerRun:
         """The state before the first round."""
         whole = self.whole.start(starting_point(self.setup))
         own = {key: value for key, value in whole.memory.items() if key.endswith(f" of {self.owner}")}
-        return State(1, whole.theta, own | {f"{SAID} {step}": np.zeros_like(whole.theta) for step in STEPS})
+        return State(1, whole.theta, own | {f"{SAID_KEY} {step}": np.zeros_like(whole.theta) for step in MIXING_STEPS})
 
     def begin(self, resume: bool) -> Checkpoint:
-        """Where to begin: at the start, or where the checkpoint stands."""
+        """Begin at the start, or where the checkpoint stands."""
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start(), {}, {})
         if not resume:
-            raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
+            raise SettingError(f"{self.checkpoint}: a run under these terms was started before; --resume continues it")
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start())
 
     def agreed(self) -> Checkpoint | None:
-        """What all had agreed on, if this peer has come so far."""
+        """What all peers agreed on, if this peer got that far."""
         if not self.agreed_file.exists():
             return None
         numbers = np.zeros(self.setup.parameters)
         like = {f"{POINT} of {name}": numbers for name in self.whole.names}
         if self.setup.terms.privacy.score_epsilon is not None:
             like |= {
-                f"{SCORE} of {name}": np.zeros(part.stages[1].question.size) for name, part in self.setup.parts.items()
+                f"{SCORE_KEY} of {name}": np.zeros(part.stages[1].question.size)
+                for name, part in self.setup.parts.items()
             }
-        return load_checkpoint(self.agreed_file, self.setup.terms, State(1, numbers, like | {OVER: np.zeros(1)}))
+        return load_checkpoint(self.agreed_file, self.setup.terms, State(1, numbers, like | {OVER_KEY: np.zeros(1)}))
 
 
 def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None = None) -> PeerRun:
-    """What a peer fixes before its first question."""
+    """Fix everything before the first question."""
     if owner not in {part.name for part in terms.owners}:
-        raise SettingError(f"owner.toml: {owner!r} is no owner by these terms")
+        raise SettingError(f"owner.toml: these terms have no owner {owner!r}")
     terms.require_release()
     setup = resolve(terms)
     require_as_good(setup)
     algorithm = make_algorithm(setup)
     if not isinstance(algorithm, Gossip):
-        raise SettingError("learning.algorithm: peers run 'gossip' alone; others have a centre (parley learner run)")
+        raise SettingError("learning.algorithm: peers run only 'gossip'; run other algorithms with parley learner run")
     peer = PeerRun(setup, algorithm, owner, checkpoint, model)
     graph, numbers = peer.graph, max(setup.parameters, *(stage.question.size for stage in setup.part(owner).stages))
     for name in (owner, *graph.neighbours(owner)):  # now rather than when all rounds were paid for
@@ -202,14 +204,14 @@ class KeptPeer:
     def __init__(self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, begin: Checkpoint) -> None:
         self._peer, self._federation, self._neighbourhood, self._begin = peer, federation, neighbourhood, begin
         self._ended = peer.agreed()
-        scores = None if self._ended is None else remembered(self._ended.state, SCORE, peer.whole.names)
+        scores = None if self._ended is None else remembered(self._ended.state, SCORE_KEY, peer.whole.names)
         self.exchange = OwnOwner(peer, federation, neighbourhood, scores)
         self.used = Counter(begin.answers)
-        for step in STEPS if begin.state.round > 1 else ():
-            neighbourhood.board.say((begin.state.round - 1, step), begin.state.memory[f"{SAID} {step}"][None])
+        for step in MIXING_STEPS if begin.state.round > 1 else ():
+            neighbourhood.board.say((begin.state.round - 1, step), begin.state.memory[f"{SAID_KEY} {step}"][None])
 
     def points(self, progress: Callable[[State], None]) -> Mapping[str, Floats]:
-        """Where everybody ended, after all rounds that are left."""
+        """Run the remaining rounds, and return everybody's final point."""
         peer = self._peer
         known = None if self._ended is None else remembered(self._ended.state, POINT, peer.whole.names)
         if known is not None:
@@ -227,29 +229,29 @@ class KeptPeer:
             self._neighbourhood.agree(self._begin.state.round)
         else:  # nobody is asked any more, and some may have gone home
             self._neighbourhood.agreed()
-        own = PeerGossip.of(peer.whole, self._neighbourhood)
-        final = run(own, self.exchange, OwnAnswer(), Asker.of(peer.setup), self._begin.state, after_round)
+        own = PeerGossip.from_gossip(peer.whole, self._neighbourhood)
+        final = run(own, self.exchange, OwnAnswer(), Asker.from_setup(peer.setup), self._begin.state, after_round)
         points = self._neighbourhood.spread(peer.points_round, final.memory[f"{POINT} of {peer.owner}"])
         _require_in_box(points, peer.setup)
         return points
 
-    def finish(self, ended: State, told: set[str]) -> list[str]:
-        """Store the end, and stay until the neighbours have theirs; who was not heard to is named."""
-        if self._ended is not None and self._ended.state.memory[OVER].any():
+    def finish(self, ended: State, finished_neighbours: set[str]) -> list[str]:
+        """Store the end, and stay until the neighbours have theirs; return the names of those who were not reached."""
+        if self._ended is not None and self._ended.state.memory[OVER_KEY].any():
             return []
-        scores = {f"{SCORE} of {name}": value for name, value in (self.exchange.scores or {}).items()}
+        scores = {f"{SCORE_KEY} of {name}": value for name, value in (self.exchange.scores or {}).items()}
 
         def store(over: bool) -> None:
-            memory = {**ended.memory, **scores, OVER: np.full(1, float(over))}
+            memory = {**ended.memory, **scores, OVER_KEY: np.full(1, float(over))}
             self._store(replace(ended, memory=memory), self._peer.agreed_file)
 
         store(False)
-        unheard = self._neighbourhood.finish(self._peer.end, told)
-        store(not unheard)
-        return unheard
+        unreached = self._neighbourhood.finish(self._peer.end, finished_neighbours)
+        store(not unreached)
+        return unreached
 
     def spent(self) -> float | None:
-        """What its own owner has spent, by its last word."""
+        """What its own owner has spent, by its last statement."""
         known = self._federation.spent(self._peer.owner)
         return known if known is not None else self._begin.spent.get(self._peer.owner)
 
@@ -263,7 +265,7 @@ def learn_as_peer(
     peer: PeerRun,
     federation: Federation,
     neighbourhood: Neighbourhood,
-    told: set[str],
+    finished_neighbours: set[str],
     begin: Checkpoint,
     report: Callable[[PeerOutcome], None],
     progress: Callable[[State], None] = lambda state: None,
@@ -271,8 +273,8 @@ def learn_as_peer(
     """All rounds from `begin` on, the points of all, the score if one is agreed on; `report` gets what came out. Then
     stay until the neighbours have it all too; who was not heard to is named.
 
-    Killed at any moment, a peer goes on with the same words. `told` are the neighbours that know that it has finished.
-    """
+    Killed at any moment, a peer goes on with the same words. `finished_neighbours` are those that know that it has
+    finished."""
     began, setup, kept = time.perf_counter(), peer.setup, KeptPeer(peer, federation, neighbourhood, begin)
     points = kept.points(progress)
     ended = _gathered(peer, points)
@@ -290,7 +292,7 @@ def learn_as_peer(
         seconds=time.perf_counter() - began,
     )
     report(PeerOutcome(peer.owner, result, points[peer.owner]))
-    return kept.finish(ended, told)
+    return kept.finish(ended, finished_neighbours)
 
 
 def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Floats] | None:
@@ -300,23 +302,25 @@ def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Float
 
 
 def _gathered(peer: PeerRun, points: Mapping[str, Floats]) -> State:
-    """Everybody's points as one learner would have them, and the model that is their mean."""
+    """Everybody's points as one learner would have them, and their mean as the model."""
     theta = peer.whole.mean(np.stack([points[name] for name in peer.whole.names]))
     return State(peer.points_round, theta, {f"{POINT} of {name}": value for name, value in points.items()})
 
 
 def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
-    """Refuse points that no peer can have ended at."""
+    """Refuse points at which no peer can have ended."""
     radius = setup.limits.radius
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
             raise ContradictionError(
-                f"{name}: its point was told to lie outside the agreed box; ask its people, and those between"
+                f"{name}: its final point lies outside the agreed box; ask its operators, and those of the peers "
+                "between"
             )
 
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
-    """Of its own owner what it said; of the others what the terms say: nobody here hears what they spent."""
+    """The owners' outcomes: its own by its statement, the others' by the terms, because nobody here learns what they
+    spent."""
     found = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))

@@ -54,7 +54,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
 
     begin = algorithm.start(_origin(setup, settings.start, replicates), replicates)
     with exchange_with(setup, parties, settings.seed, settings.speeds) as exchange:
-        final = run(algorithm, exchange, aggregation, Asker.of(setup), begin, after_round)
+        final = run(algorithm, exchange, aggregation, Asker.from_setup(setup), begin, after_round)
         # somebody never answered
         if study is not None and not settings.whole_path and final.round <= algorithm.horizon:
             study.record(algorithm.model(final))
@@ -82,7 +82,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
 
 
 def _origin(setup: Setup, start: Floats | None, replicates: tuple[int, ...]) -> Floats:
-    """Where the search begins; that it lies in the box, the owners check."""
+    """Where the search begins; owners check that it lies in the box."""
     if start is None:
         return starting_point(setup)
     origin = np.asarray(start, dtype=np.float64)

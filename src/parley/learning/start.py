@@ -25,7 +25,7 @@ RIDGES = (
     3e-2,
     0.1,
 )  # beside the terms' own, as shares of the mean curvature; none is 0: a rare name may separate classes
-MANY = 400  # parameters from which every fit is dear: then fewer folds and ridges
+MANY_PARAMETERS = 400  # parameters from which every fit is dear: then fewer folds and ridges
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +38,12 @@ class PublicFit:
 
     @property
     def cost(self) -> float:
-        """Of rows that a fit has not seen."""
+        """The cost on rows that the fit has not seen."""
         return self.held_back.cost
 
 
 def starting_point(setup: Setup) -> Floats:
-    """theta[1] [P] by these terms. Only the learner needs it, and its checkpoint keeps it."""
+    """theta[1] [P] under these terms. Only the learner needs it, and its checkpoint keeps it."""
     origin = setup.objective.start(setup.preparation)
     if setup.terms.learning.start != "public":
         return origin
@@ -67,7 +67,7 @@ def public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, o
 
 
 def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
-    many = len(origin) > MANY
+    many = len(origin) > MANY_PARAMETERS
     parts = folds(len(design), 3 if many else FOLDS)
     size = objective.loss.largest_curvature * float(np.trace(design.statistics[0])) / design.width
     best: tuple[HeldBack, float] | None = None
@@ -86,7 +86,7 @@ def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, 
 def ridge_fit(
     objective: EmpiricalRisk, design: Design, ridge: float, radius: float | None, near: Floats
 ) -> Floats | None:
-    """The minimiser with so much more regularisation, searched from `near`; None where there is none."""
+    """Minimise with this much more regularisation, searching from `near`; None where there is no minimum."""
     try:
         return replace(objective, regularisation=objective.regularisation + ridge).optimum([design], radius, 1e-5, near)
     except SettingError:

@@ -153,15 +153,15 @@ def study(
 
 
 def _in_parallel(tasks: Iterable[Any], jobs: int) -> Iterator[list[Row]]:
-    """What each task returns: as it is finished where joblib's backend can hand it over then (Ray's cannot), else all
-    in the end."""
+    """Yield each task's result: as soon as it is finished where joblib's backend allows (Ray's does not), else all at
+    the end."""
     backend, _ = get_active_backend()
     when = "generator_unordered" if backend.supports_return_generator else "list"
     yield from joblib.Parallel(n_jobs=jobs, return_as=when)(tasks)
 
 
 def _run(group: list[tuple[int, Cell]], market: pd.DataFrame, replicates: int, seed: int) -> list[Row]:
-    """Cells of the same sizes, one after the other, on tables prepared once."""
+    """Run cells of the same sizes one after the other, on tables prepared once."""
     first = group[0][1]
     parts = split_consecutive(market, list(first.sizes))
     owners = [Owner(part.name, table) for part, table in zip(first.terms.owners, parts, strict=True)]

@@ -22,7 +22,7 @@ def train(
     start: Floats | None = None,
     speeds: Mapping[str, float] | None = None,
 ) -> Any:
-    """Train one joint model by these terms.
+    """Train one joint model under these terms.
 
     Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one
     replicate, and nothing computed from their tables but the noisy answers is looked at. Owners without take part in a

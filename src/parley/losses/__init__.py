@@ -3,16 +3,12 @@ to them."""
 
 from collections.abc import Callable
 
+from parley.losses.loss import Limits, RecordBound
 from parley.losses.objective import EmpiricalRisk, Objective
-from parley.losses.objectives.least_squares_classes import LeastSquaresClasses
+from parley.losses.objectives.classes import LeastSquaresClasses, OneVsAll, SoftmaxRegression
 from parley.losses.objectives.linear_regression import LinearRegression
-from parley.losses.objectives.linear_svm import LinearSVM
-from parley.losses.objectives.logistic_regression import LogisticRegression
-from parley.losses.objectives.one_vs_all import OneVsAll
-from parley.losses.objectives.poisson_regression import PoissonRegression
-from parley.losses.objectives.softmax_regression import SoftmaxRegression
+from parley.losses.objectives.margin import LinearSVM, LogisticRegression, PoissonRegression
 from parley.losses.objectives.survival import Survival
-from parley.losses.record_bound import Limits, RecordBound
 from parley.terms import Model
 
 __all__ = [

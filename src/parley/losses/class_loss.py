@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from parley.data import rowwise
-from parley.losses.loss import PLAIN, Elementary, Loss
-from parley.losses.record_bound import ClipNorm
+from parley.losses.loss import PLAIN, ClipNorm, Elementary, Loss
 from parley.validate import Floats
 
 FARTHEST: dict[ClipNorm, float] = {"l1": 2.0, "l2": 2.0**0.5, "linf": 1.0}  # |p - e_y| at most

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data import Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import TermsError
+from parley.losses.loss import Limits, RecordBound
 from parley.losses.objective import EmpiricalRisk
-from parley.losses.record_bound import Limits, RecordBound
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
@@ -60,7 +60,7 @@ def margin_rounding(curvature: float, preparation: Preparation, limits: Limits) 
     if features is None or radius is None:
         return math.inf
     reach = curvature * limits.largest_weight * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
-    return 2 * (preparation.width + 8) * UNIT * reach
+    return 2 * (preparation.width + 8) * UNIT_ROUNDOFF * reach
 
 
 def mean_direction(
@@ -198,7 +198,7 @@ class LocalUpdate:
         return (
             slack * largest
             + self.record_rounding * self.most
-            + often * UNIT * math.sqrt(self.parameters) * (self.radius / self.step + self.most * largest)
+            + often * UNIT_ROUNDOFF * math.sqrt(self.parameters) * (self.radius / self.step + self.most * largest)
         )
 
 

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
-from parley.losses.record_bound import RecordBound, tightest
+from parley.data.design import UNIT_ROUNDOFF
+from parley.losses.loss import RecordBound, tightest
 from parley.privacy.mechanisms import Norm
 from parley.validate import SMALLEST, Floats
 
@@ -63,7 +63,7 @@ def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_
     slack Xi as for gradients. A row without a target has z = 0: the sum it is part of is positive semidefinite as
     before, and measures less.
     """
-    reach = 2.0 if bound.norm == "l1" else math.sqrt(2) * (1 + 4 * UNIT)
+    reach = 2.0 if bound.norm == "l1" else math.sqrt(2) * (1 + 4 * UNIT_ROUNDOFF)
     return bound.value * (reach * records_per_person / records + 2 * slack)
 
 
@@ -127,7 +127,7 @@ def _norms(z: Floats, norm: Norm) -> Floats:
 def _share(z: Floats, bound: RecordBound) -> Floats:
     """How much each row counts, a hair below Xi/norm so that rounding cannot lift it above Xi."""
     limit = bound.value / np.maximum(_norms(z, bound.noise_norm), SMALLEST**2)
-    return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT)))
+    return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT_ROUNDOFF)))
 
 
 Bools = NDArray[np.bool_]

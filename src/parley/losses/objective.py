@@ -4,7 +4,8 @@ section II, where theta0 = 0).
 Every objective knows how many parameters it has and where a search begins. An empirical risk knows records' losses and
 gradients, and how much one record can do to them. What only some can do beside that is a class of its own, asked for
 where it is needed: local updates (`local_update.LocallyUpdated`), batches split by classes (`SplitBatches`), second
-moments that say everything (`moments.SufficientMoments`), a random linear term in the cost (`perturbed.Perturbable`).
+moments that say everything (`moments.SufficientMoments`), a random linear term in the cost
+(`objective_perturbation.Perturbable`).
 """
 
 from abc import ABC, abstractmethod
@@ -16,8 +17,7 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.losses.class_loss import ClassLoss
-from parley.losses.loss import Loss
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound
+from parley.losses.loss import ClipNorm, Limits, Loss, RecordBound
 from parley.validate import Floats
 
 LARGEST_HESSIAN = 600  # parameters up to which the second derivative of several classes is written out

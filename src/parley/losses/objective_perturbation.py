@@ -33,10 +33,10 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT, summation_slack
+from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.errors import GuaranteeError, TermsError
+from parley.losses.loss import RecordBound
 from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk
-from parley.losses.record_bound import RecordBound
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, near_normal
 from parley.validate import SMALLEST, Floats
 
@@ -226,21 +226,21 @@ class PerturbedCost:
 
         Three times what rounding can do, so that a search that gets as near as rounding lets it always succeeds.
         """
-        per_size = self._curvature_slack / self.penalty + (self.numbers + 40) * UNIT
+        per_size = self._curvature_slack / self.penalty + (self.numbers + 40) * UNIT_ROUNDOFF
         digits = math.sqrt(self.numbers + 1) * LONGEST * 2.0**-64 / self.rate
-        fixed = self.size * (self._sum_slack + (self.numbers + 40) * UNIT) + digits
-        return 3 * (fixed / self.penalty + per_size * self.radius) + 16 * UNIT * self.radius
+        fixed = self.size * (self._sum_slack + (self.numbers + 40) * UNIT_ROUNDOFF) + digits
+        return 3 * (fixed / self.penalty + per_size * self.radius) + 16 * UNIT_ROUNDOFF * self.radius
 
     @cached_property
     def _sum_slack(self) -> float:
         """Of a mean gradient, relative to G: the sum over rows, the logistic function or the exponentials, and the way
         through B."""
-        return summation_slack(self.records, self.width + 16) + (2 * len(self.basis) + 40) * UNIT
+        return summation_slack(self.records, self.width + 16) + (2 * len(self.basis) + 40) * UNIT_ROUNDOFF
 
     @cached_property
     def _curvature_slack(self) -> float:
         """Of a mean gradient, relative to |phi|: scores of p products each, and B, times the largest curvature."""
-        return self.objective.loss.largest_curvature * 2 * (self.width + 2 * len(self.basis) + 16) * UNIT
+        return self.objective.loss.largest_curvature * 2 * (self.width + 2 * len(self.basis) + 16) * UNIT_ROUNDOFF
 
     def parameter(self, phi: Floats) -> Floats:
         """theta [..., P] of phi [..., d]."""
@@ -269,10 +269,10 @@ class PerturbedCost:
         for place in range(count):
             linear, slack = (np.zeros(self.numbers), 0.0) if quiet else self.linear_term(draw)
             phi, gradient, curve = self._search(design, linear, slack, start - np.linalg.solve(curve, linear - before))
-            away = (gradient + self._rounding(phi, linear, slack)) / self.penalty * (1 + 8 * UNIT)
+            away = (gradient + self._rounding(phi, linear, slack)) / self.penalty * (1 + 8 * UNIT_ROUNDOFF)
             length = _norm(phi)
             times = max(1.0, (length - away) / self.radius)
-            if not away / times + 8 * UNIT * self.radius <= self.distance:
+            if not away / times + 8 * UNIT_ROUNDOFF * self.radius <= self.distance:
                 raise GuaranteeError("the minimum was not reached as nearly as the noise covers; nothing was released")
             found[place] = phi * min(1.0, self.radius / max(length, SMALLEST))
             start, before = phi, linear
@@ -292,7 +292,10 @@ class PerturbedCost:
         length, slant = _norm(phi), _norm(linear)
         sums = self.size * self._sum_slack + self._curvature_slack * length
         return (
-            sums + 8 * UNIT * (self.size + self.penalty * length + slant) + (self.numbers + 16) * UNIT * slant + slack
+            sums
+            + 8 * UNIT_ROUNDOFF * (self.size + self.penalty * length + slant)
+            + (self.numbers + 16) * UNIT_ROUNDOFF * slant
+            + slack
         ) * (1 + HAIR)
 
     def _search(self, design: Summable, linear: Floats, slack: float, start: Floats) -> tuple[Floats, float, Floats]:
@@ -306,7 +309,7 @@ class PerturbedCost:
         phi, least = start, np.inf
         gradient, curve = self.derivatives(design, phi, linear)
         for step in range(MOST_STEPS):
-            length = _norm(gradient) * (1 + 2 * self.numbers * UNIT)
+            length = _norm(gradient) * (1 + 2 * self.numbers * UNIT_ROUNDOFF)
             if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(
                 phi, linear, slack
             ):
@@ -320,7 +323,7 @@ class PerturbedCost:
                 there = phi + towards * (np.log1p(far) / max(far, SMALLEST))
                 slant, curvature = self.derivatives(design, there, linear)
             phi, gradient, curve = there, slant, curvature
-        return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT), curve
+        return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT_ROUNDOFF), curve
 
     def derivatives(self, design: Summable, phi: Floats, linear: Floats | float = 0.0) -> tuple[Floats, Floats]:
         """F's gradient [d] and second derivative [d, d], in one pass over the rows; without a linear term, of F without
@@ -338,7 +341,7 @@ class PerturbedCost:
 
     def unit_rows(self, block: Design) -> "UnitRows":
         """Rows in the unit ball, a hair below so that rounding cannot lift them above, and weights up to 1."""
-        hair = 1 - 2 * (self.width + 16) * UNIT
+        hair = 1 - 2 * (self.width + 16) * UNIT_ROUNDOFF
         shorter = hair / np.maximum(block.row_norms("l2"), self.row)
         return UnitRows(block.X * shorter[:, None], block.y, block.weight / self.weight)
 

@@ -39,7 +39,7 @@ from parley.data.blocks import Remembered
 from parley.data.sketch import Keys, TableSketch, name_hash, overlap, table_sketch
 from parley.data.sources import TableSource
 from parley.durable import (
-    PRIVATE,
+    PRIVATE_MODE,
     Version,
     create_once,
     explained,
@@ -90,7 +90,7 @@ class TableNotes:
         """Nobody else of this account accepts terms meanwhile."""
         file = self._folder / "lock"
         with explained(file):
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
         try:
             with explained(file):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -231,7 +231,7 @@ SOME = 0.1  # of the keys: fewer are no question
 REASON = 500  # characters of a reason that are kept
 ANSWERED = "asked whether they are other people: yes"
 NOBODY = " an audit's table, of nobody"  # such a table is not noted; with its space it is no reason that somebody gives
-_sketches = Remembered[TableSketch](most=64)
+_sketches = Remembered[TableSketch](max_entries=64)
 
 
 @dataclass(frozen=True)
@@ -248,13 +248,13 @@ class OtherBooks:
     def sentence(self) -> str:
         """What was found, and what was promised and spent there."""
         shared = "the same table as" if self.same else "a table with some of the same rows or people as"
-        found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s: "
+        found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s."
         if self.reserved is None:
-            return f"{found}it is not there any more, and nobody can tell what was spent by it."
+            return f"{found} It is not there any more, so nobody can tell what it spent."
         epsilon, delta = (number(each, side="above") for each in self.reserved)
         return (
-            f"{found}ε = {epsilon}, δ = {delta} is promised there, ε = {number(self.spent, side='above')} of it "
-            "spent. A release by another ledger comes on top of that."
+            f"{found} It reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} of it. A "
+            "release by another ledger adds to that."
         )
 
 
@@ -290,11 +290,11 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
     if anyway and not same:
         return ANSWERED
     advice = (
-        "Release by that ledger: a table has one lifetime budget. If there is to be a second one, say why "
+        "Release by that ledger, because a table has one lifetime budget. If there must be a second one, say why "
         "(--other-books REASON); the reason is kept in the ledger"
         if same
-        else "If they are other people, say so: --other-books REASON, which is kept in the ledger, or for parley train "
-        "--anyway"
+        else "If they are other people, say so with --other-books REASON, which is kept in the ledger (for parley "
+        "train: --force)"
     )
     raise OtherBooksError(f"{(same or found)[0].sentence} {advice}. Nothing was spent")
 
@@ -366,7 +366,7 @@ class _Described:
                 return note.sketch
         books, key, person = self.books, self.notes.key, self.books.terms.privacy.person
         name = key + books.cells + repr(person).encode()
-        return _sketches.of(name, lambda: table_sketch(books.table, key, person))
+        return _sketches.get(name, lambda: table_sketch(books.table, key, person))
 
     def known(self, ledger: Ledger) -> bool:
         """Whether this ledger was noted with this table, in the place where it lies."""

@@ -19,13 +19,12 @@ from parley.owner.other_books import BooksOf, OtherBooks, find_other_books, note
 from parley.privacy.accounting import series_rho
 from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
 from parley.privacy.mechanisms.exact_samplers import Words
-from parley.privacy.mechanisms.mechanism import require
+from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import Answer, Query, Tables
-from parley.protocol.schedule import Schedule, make_schedule, uses
 from parley.protocol.setup import Setup, resolve
-from parley.protocol.stages import Part, Stage
+from parley.protocol.stages import Part, Schedule, Stage, make_schedule, uses
 from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.validate import Floats
@@ -195,7 +194,7 @@ class Owner:
         def release() -> Callable[[], Floats]:
             bounded = stage.question.bounded(query, agreement.tables, self._replicates, self._seed(stage))
             if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
-                require(bounded, mechanism.norm, mechanism.sensitivity)
+                require_bounded(bounded, mechanism.norm, mechanism.sensitivity)
             return partial(mechanism.release, bounded, self.noise)
 
         cost = partial(agreement.part.cost, query.round)
@@ -207,7 +206,7 @@ class Owner:
         afterwards.
 
         Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
-        the answer is computed again and must come out the same (`sharing.Shares`).
+        the answer is computed again and must come out the same (`ring.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)
@@ -224,7 +223,7 @@ class Owner:
                 return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
 
             def draw() -> Floats:
-                made[:] = [Shares.of(words, key, query.content, hosts)]
+                made[:] = [Shares.from_words(words, key, query.content, hosts)]
                 return made[0].record.view(np.float64)
 
             return draw
@@ -236,7 +235,7 @@ class Owner:
             return Contribution(query.id, noise, record), account
         words = self._sum(query, agreement, noise)
         fresh = bool(made) and np.array_equal(made[0].record, record)
-        shares = made[0] if fresh else Shares.again(record, words, key, query.content, hosts)
+        shares = made[0] if fresh else Shares.from_record(record, words, key, query.content, hosts)
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
@@ -337,7 +336,7 @@ def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     mechanism has none, or hosts draw the noise: of finitely many bits, so that some of its delta is the probability
     that it fails, as that of names is. It knows no secret draws either."""
     privacy = terms.privacy
-    if terms.noise.approximate or terms.learning.poisson or task_of(terms).fails(terms):
+    if terms.noise.approximate or terms.learning.poisson or task_of(terms).noise_may_fail(terms):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

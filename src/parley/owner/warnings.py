@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
-from parley.data.holdout import counted_rows
-from parley.data.ranges import Range, ranges
+from parley.data.headers import Range, ranges
+from parley.data.holdout import Kept, counted_rows, parts_of
+from parley.data.sources import TableSource
+from parley.data.sources.source import column_names
 from parley.data.table import codes
 from parley.numerals import number, percent
-from parley.owner.custody import limit_words, place_warnings, role_warnings
+from parley.owner.disclosure import limit_words, place_warnings, role_warnings
 from parley.owner.owner import Agreement, Owner
-from parley.owner.row_hashes import rows_looked_at
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.protocol.tree_folds import worse_trees
@@ -34,31 +35,37 @@ from parley.terms.file import TermsWarning
 from parley.terms.sections import OWNER
 from parley.validate import few_names, printable
 
-NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
-CUT = 0.1  # nor was one of which this share of the rows lies beyond it
-WIDE = 1000.0  # a range that spans this many times the table
-WEIGHT = 100.0  # how often a class may count more, or less, than once
-CLIP = 1e6  # how far the clip may lie from what records measure
-MOST_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
-MOST_DELTA = 0.01
-OTHERS = 0.25  # share of rows whose name is none of the agreed
-COPIES = 0.01  # share of rows that are copies of another row
+MAX_TABLE_OVER_RANGE = 100.0  # a table that spans this many times the agreed range was not meant by it
+MAX_SHARE_OUTSIDE = 0.1  # nor was one of which this share of the rows lies beyond it
+MAX_RANGE_OVER_TABLE = 1000.0  # a range that spans this many times the table
+MAX_CLASS_WEIGHT = 100.0  # how often a class may count more, or less, than once
+MAX_CLIP_RATIO = 1e6  # how far the clip may lie from what records measure
+MAX_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
+MAX_DELTA = 0.01
+MAX_SHARE_UNLISTED = 0.25  # share of rows whose name is none of the agreed
+MAX_SHARE_COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
-FAMILIAR = 0.05  # share of public rows that the private table holds once
-PEOPLE = re.compile(
+MAX_SHARE_FAMILIAR = 0.05  # share of public rows that the private table holds once
+PERSON_COLUMN = re.compile(
     r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)"
 )
 
-UNTARGETED = "rows have no target: they count, and contribute nothing"
-
 
 def figures(agreement: Agreement) -> dict[str, Any]:
-    """What limits a record, as numbers; a record bound of None where records are counted and nothing else limits
-    them."""
+    """What limits a record, as numbers."""
+    return agreement.setup.task.figures(agreement)
+
+
+def sentences(agreement: Agreement) -> list[str]:
+    """Sentences that say the same as `figures`."""
+    return agreement.setup.task.limits(agreement)
+
+
+def record_figures(agreement: Agreement) -> dict[str, Any]:
+    """The figures of records that are bounded one by one; a record bound of None where records are counted and nothing
+    else limits them."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
-    own, mechanism = agreement.setup.task.figures(agreement), training.series.mechanism
-    if own is not None:
-        return own
+    mechanism = training.series.mechanism
     bound, trees = training.question.bound, terms.model.trees
     forest, lined = preparation.forest, trees is not None and trees.refitted == 0
     return {
@@ -80,42 +87,40 @@ def figures(agreement: Agreement) -> dict[str, Any]:
     }
 
 
-def sentences(agreement: Agreement) -> list[str]:
-    """Sentences that say the same as `figures`."""
-    found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
-    if (own := task.limits(agreement)) is not None:
-        return own
-    said = [
+def record_sentences(agreement: Agreement) -> list[str]:
+    """Sentences that say the same as `record_figures`."""
+    found, terms = figures(agreement), agreement.setup.terms
+    lines = [
         limit_words(agreement, found),
-        "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
+        "Ranges that values are clipped to: " + "; ".join(_range_words(agreement)) + ".",
     ]
     choice = noise_choice(agreement.setup, agreement.part.name)
-    said += [] if choice is None else [choice]
+    lines += [] if choice is None else [choice]
     if found["public_sha256"] is not None:
         name = printable(Path(str(terms.model.public)).name)
-        said.append(
-            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private "
-            f"rows belong in it."
+        lines.append(
+            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales, and must hold "
+            "nobody's private rows."
         )
         dropped = dropped_rows(terms.model)
-        said += [] if dropped is None else [dropped]
+        lines += [] if dropped is None else [dropped]
     if found["preparation_sha256"] is not None:
-        trees = " Trees are taken as the file has them." if terms.model.trees is not None else ""
-        said.append(
-            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives "
-            f"here, but for rounding; everybody uses the same.{trees}"
+        trees = " Trees are used as they are in the file." if terms.model.trees is not None else ""
+        lines.append(
+            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They equal what the public "
+            f"sample gives here, up to rounding, and everybody uses the same.{trees}"
         )
     if (alike := grown_here(agreement.setup.preparation)) is not None:
-        said.append(
+        lines.append(
             "The pinned trees are those that this machine grows on the public sample."
             if alike
-            else "The pinned trees are NOT those that this machine grows on the public sample: another processor or "
-            "library may choose splits of equal worth, or somebody grew them on other rows; ask who wrote the terms. "
-            "They may make the model worse, or wrong about some rows. A record lies in one leaf of each all the same."
+            else "The pinned trees are NOT those that this machine grows on the public sample. Another processor or "
+            "library may choose splits of equal worth, or somebody grew them on other rows: ask who wrote the terms. "
+            "They may make the model worse, or wrong about some rows. A record still lies in one leaf of each tree."
         )
     if (worse := worse_trees(agreement.setup)) is not None:
-        said.append(f"{worse[0].upper()}{worse[1:]}. No learner here would train by them.")
-    return said
+        lines.append(f"{worse[0].upper()}{worse[1:]}. No learner here would train by them.")
+    return lines
 
 
 def noise_choice(setup: Setup, name: str) -> str | None:
@@ -138,8 +143,8 @@ def noise_choice(setup: Setup, name: str) -> str | None:
     mine = "laplace" if MECHANISMS[terms.privacy.mechanism].grid else terms.privacy.mechanism
     verdict = "these terms use the cheaper one" if mine == cheaper else f"{cheaper} noise would be cheaper"
     return (
-        f"Clipped in {terms.privacy.clip_norm.upper()}, an answer has a standard deviation of {figures} in each "
-        f"number{at}: {verdict}."
+        f"With records clipped in {terms.privacy.clip_norm.upper()}, the noise of each number has a standard deviation "
+        f"of {figures}{at}: {verdict}."
     )
 
 
@@ -147,7 +152,8 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     """The range of every feature and of the target, declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
     found, model = preparation.ranges, agreement.setup.terms.model
-    aimed = model.predicts in ("number", "count") and model.trajectory is None  # at a number: its range counts, too
+    read = agreement.setup.task.columns(model)
+    aimed = model.predicts in ("number", "count") and model.target in read  # at a number: its range counts, too
     beside = {column: model.bounds[column] for column in model.outcome_columns[1:] if column in model.bounds}
     return found | {model.target: preparation.target_bounds} | beside if aimed else found
 
@@ -161,7 +167,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
     kept = counted_rows(table, terms.privacy, owner.name)
-    frame = None if table.streams else rows_looked_at(table, kept, PEOPLE)
+    frame = None if table.streams else rows_looked_at(table, kept, PERSON_COLUMN)
     own = agreement.setup.task.warnings(owner, agreement)
     if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
         counted = [] if frame is None else person_warnings(frame, terms)
@@ -195,30 +201,30 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
     )
     if not np.isfinite(agreed):
         return None
-    if seen.outside > CUT or own > NARROW * agreed:
+    if seen.outside > MAX_SHARE_OUTSIDE or own > MAX_TABLE_OVER_RANGE * agreed:
         rest = (
-            f"from your table's: {percent(seen.outside)} of its rows lie beyond it, and it spans "
+            f"from your table's: {percent(seen.outside)} of your rows lie outside it, and your table spans "
             f"{_times(own, agreed)} as much. "
         )
-        return TermsWarning(about, start + rest + "A range that fits nobody makes people alike, or singles some out.")
-    if agreed > WIDE * own > 0:
-        rest = (
-            f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the "
-            f"units right?"
+        return TermsWarning(
+            about, start + rest + "A range that fits nobody makes people look alike, or singles some out."
         )
+    if agreed > MAX_RANGE_OVER_TABLE * own > 0:
+        wide = _times(agreed, own)
+        rest = f"wider than your table's: {wide} as wide. The noise covers the whole range. Check the units."
         return TermsWarning(about, start + rest)
     return None
 
 
 def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
     """Budgets of these owners at which an epsilon, or else the delta, promises next to nothing."""
-    loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MOST_EPSILON}
-    if not loud and terms.privacy.delta > MOST_DELTA:
+    loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MAX_EPSILON}
+    if not loud and terms.privacy.delta > MAX_DELTA:
         delta = number(terms.privacy.delta)
         return TermsWarning(
             "privacy.delta",
-            f"A delta of {delta} promises next to nothing: with a probability of {delta} the answers may tell anything "
-            "about a person. Deltas that protect lie below one over the number of records, such as 1e-6.",
+            f"A delta of {delta} promises next to nothing: with probability {delta} the answers may reveal anything "
+            "about a person. A delta that protects is below one over the number of records, such as 1e-6.",
         )
     if not loud:
         return None
@@ -228,7 +234,7 @@ def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
     return TermsWarning(
         f"owners.{worst}.epsilon",
         f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may "
-        f"turn even odds about a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
+        f"turn even odds about a person into e^{epsilon} to 1. An epsilon that protects is below 10.",
     )
 
 
@@ -237,11 +243,11 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
     return [
         TermsWarning(
             f"model.class_weight.{name}",
-            f"Records of class {name} count {number(weight)} times. Weights far from 1 make answers speak of one "
-            f"class, or of nobody.",
+            f"Records of class {name} count {number(weight)} times. With weights far from 1, answers are about one "
+            "class, or about nobody.",
         )
         for name, weight in sorted(class_weight.items())
-        if not 1 / WEIGHT <= weight <= WEIGHT
+        if not 1 / MAX_CLASS_WEIGHT <= weight <= MAX_CLASS_WEIGHT
     ]
 
 
@@ -253,11 +259,11 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
     positive = float(rows.sum(lambda block: np.array([np.count_nonzero((block.y > 0) & block.present)]))[0])
     if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
-    said = (
-        f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written "
-        f"so in your table?"
+    sentence = (
+        f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Check that your table "
+        "spells the name in the same way."
     )
-    return [TermsWarning("model.positive", said)]
+    return [TermsWarning("model.positive", sentence)]
 
 
 def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -272,13 +278,13 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         merged = column in preparation.model.merged
         found_codes = codes(frame, column, listed, owner.name, gaps=True, merged=merged)
         others = float((found_codes == len(listed)).mean())
-        if others > OTHERS:
+        if others > MAX_SHARE_UNLISTED:
             rows = f"{percent(others)} of the rows of {printable(owner.name)}"
-            said = f"{rows} hold none of the names that are told apart in {printable(column)!r} ({few_names(listed)})"
+            known = f"{rows} hold none of the names listed for {printable(column)!r} ({few_names(listed)})"
             found.append(
                 TermsWarning(
                     f"model.categories.{column}",
-                    f"{said}. Are they written so there: capitals, spaces, a comma, another language?",
+                    f"{known}. Check how they are spelled there: capitals, spaces, commas, another language.",
                 )
             )
     return found
@@ -292,14 +298,10 @@ def target_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
 
 def target_words(owner: Owner, agreement: Agreement) -> str | None:
     """How many of the owner's rows have no target, for its own eyes; None if all have one."""
-    train, held_out = agreement.tables.train, agreement.tables.held_out
-    usual = train.untargeted + held_out.untargeted, len(train) + len(held_out), UNTARGETED
-    if agreement.setup.terms.model.holdout_by is not None:  # every row counts 0 on one side
-        usual = train.untargeted + held_out.untargeted - len(train), len(train), UNTARGETED
-    missing, rows, what = agreement.setup.task.untargeted(owner, agreement) or usual
+    missing, rows, what = agreement.setup.task.untargeted(owner, agreement)
     if not missing:
         return None
-    return f"In your table {missing:,} of {rows:,} {what}. How many they are stays with you: it is told to nobody."
+    return f"In your table {missing:,} of {rows:,} {what}. This number stays with you and is never sent."
 
 
 def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
@@ -307,16 +309,16 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
     clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
     if agreement.setup.terms.privacy.unit == OWNER:  # it is no record's
         return []
-    if clip is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
+    if clip is None or not usual > 0 or usual / MAX_CLIP_RATIO <= clip <= usual * MAX_CLIP_RATIO:
         return []
     if clip < usual:
-        said = (
-            f"is {_times(usual, clip)} smaller than what a record measures. Nearly every record is cut to one size, "
-            "and an answer counts records rather than averages them."
+        relation = (
+            f"is {_times(usual, clip)} smaller than a typical record. Nearly every record is clipped to one size, so "
+            "an answer counts records instead of averaging them."
         )
     else:
-        said = f"is {_times(clip, usual)} larger than what a record measures. It limits nobody; are the units right?"
-    return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {said}")]
+        relation = f"is {_times(clip, usual)} larger than a typical record, so it limits nobody. Check the units."
+    return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {relation}")]
 
 
 def usual_size(agreement: Agreement) -> float:
@@ -338,25 +340,27 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
         return []
     about, found = "privacy.person", []
     meaning = (
-        "The terms protect single rows. If a person may have several, privacy.person must name the column that "
+        "The terms protect single rows. If a person may have several rows, privacy.person must name the column that "
         "tells people apart."
     )
     used = {*(terms.model.features or ()), *terms.model.outcome_columns}
     try:
         for column in frame.columns:
             repeated = (
-                frame[column].duplicated().mean() if column not in used and PEOPLE.search(str(column).lower()) else 0.0
+                frame[column].duplicated().mean()
+                if column not in used and PERSON_COLUMN.search(str(column).lower())
+                else 0.0
             )
             if repeated > 0:
                 rows = (
-                    f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which "
-                    "sounds like people."
+                    f"{percent(repeated)} of the rows repeat a value of column {printable(str(column))!r}, which may "
+                    "identify people."
                 )
                 found.append(TermsWarning(about, f"{rows} {meaning}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
     except (TypeError, NotImplementedError):  # cells that cannot be compared
         return found
-    if copies > COPIES and not found:
+    if copies > MAX_SHARE_COPIES and not found:
         found.append(TermsWarning(about, f"{percent(copies)} of the rows are copies of an earlier row. {meaning}"))
     return found
 
@@ -370,13 +374,13 @@ def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
         tables = tables[0].targeted(), tables[1].targeted()
     own, counts = np.unique(np.concatenate([_rows(table) for table in tables]), return_counts=True)
     share = float(np.isin(_rows(agreement.setup.public), own[counts == 1]).mean())  # rows that many share say nothing
-    if not share > FAMILIAR:
+    if not share > MAX_SHARE_FAMILIAR:
         return []
-    said = (
+    sentence = (
         f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold "
-        f"nobody's private rows."
+        "nobody's private rows."
     )
-    return [TermsWarning("model.public", said)]
+    return [TermsWarning("model.public", sentence)]
 
 
 def _rows(design: Design) -> NDArray[Any]:
@@ -388,13 +392,13 @@ def _rows(design: Design) -> NDArray[Any]:
 def _range_words(agreement: Agreement) -> list[str]:
     """The range of every feature and of the target."""
     names = agreement.setup.preparation.categories
-    said = []
+    lines = []
     for column, (low, high) in agreed_ranges(agreement).items():
         limits = f"{number(low)} to {number(high)}" if np.isfinite([low, high]).all() else "none"
-        said.append(
+        lines.append(
             f"{printable(column)} {limits}" + (f" ({len(names[column])} names and others)" if column in names else "")
         )
-    return said
+    return lines
 
 
 def _times(large: float, small: float) -> str:
@@ -411,3 +415,23 @@ def _times(large: float, small: float) -> str:
 
 def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
+
+
+def rows_looked_at(table: TableSource, kept: Kept, people: re.Pattern[str]) -> pd.DataFrame:
+    """The rows that count; of a long table the columns that sound like people, and what tells copies."""
+    if table.long:
+        return hashed_rows(table, kept, people)
+    return table.frame() if kept is None else table.frame()[kept]
+
+
+def hashed_rows(table: TableSource, kept: Kept, whole: re.Pattern[str]) -> pd.DataFrame:
+    """A hash of every row that counts, beside the columns whose names have the pattern `whole`: rows that are alike
+    have one hash, and others of a billion rows with a probability below 3 %."""
+    names = column_names(table.example)
+    found = []
+    for _, rows in parts_of(table, names, kept):
+        frame = rows if isinstance(rows, pd.DataFrame) else rows.to_pandas()
+        beside = frame[[name for name in names if whole.search(name.lower())]].copy()
+        beside.insert(0, "all cells", pd.util.hash_pandas_object(frame, index=False).to_numpy(), allow_duplicates=True)
+        found.append(beside)
+    return pd.concat(found, ignore_index=True) if found else table.example

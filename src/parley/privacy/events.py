@@ -28,7 +28,7 @@ class Adjacency(StrEnum):
     ADD_OR_REMOVE_ONE = "add-or-remove-one"
 
     @classmethod
-    def of_unit(cls, unit: str) -> "Adjacency":
+    def from_unit(cls, unit: str) -> "Adjacency":
         """That of terms whose `privacy.unit` this is."""
         return cls.REPLACE_OWNER if unit == "owner" else cls.REPLACE_ONE
 
@@ -67,7 +67,7 @@ class Event:
         if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:
             raise SettingError(f"sampling = {self.sampling!r}: expected a rate above 0 and at most 1")
         if whole(self.count, "count") > 10**18:
-            raise SettingError("count: more than 1e18 releases have no budget; expected fewer")
+            raise SettingError("count: expected at most 1e18 releases")
 
     def times(self, count: int) -> Self:
         """The same release so many times (dp_accounting: SelfComposedDpEvent)."""

@@ -23,8 +23,7 @@ from parley.protocol.aggregation.mean import own_series
 from parley.protocol.aggregation.one_noise import SharedLaws
 from parley.protocol.queries import Context, Question
 from parley.protocol.queries.question import of_owner
-from parley.protocol.schedule import Schedule, make_schedule
-from parley.protocol.stages import Part, Stage, StagePlan
+from parley.protocol.stages import Part, Schedule, Stage, StagePlan, make_schedule
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
 from parley.terms.sections import OWNER
@@ -171,11 +170,11 @@ def require_ready(terms: Terms) -> None:
         raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
-            "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY "
-            "writes those to learn by"
+            "privacy.scale_epsilon: these terms ask for scales before they learn; parley column-stats TERMS "
+            "--write READY writes those to learn by"
         )
     if terms.privacy.difference_epsilon is not None:
         raise TermsError(
             "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley "
-            "differences TERMS --write READY writes those to learn by"
+            "heterogeneity TERMS --write READY writes those to learn by"
         )

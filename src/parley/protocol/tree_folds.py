@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
-from parley.data.fitting import PUBLIC, grown_here, read_public
+from parley.data.fitting import PUBLIC_SAMPLE, grown_here, read_public
 from parley.data.split import HeldBack, folds
 from parley.data.tree_growing import grow
 from parley.errors import DataError
@@ -107,8 +107,8 @@ def require_as_good(setup: Setup, grown: HeldBack | None = None) -> None:
 def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
     """The public sample: coded columns [columns, n], prepared targets [n], weights [n]."""
     preparation, public = setup.preparation, read_public(setup.terms.model)
-    y = preparation.target(public, PUBLIC)
-    return preparation.clipped(preparation.coded(public, PUBLIC)), y, preparation.weights(y)
+    y = preparation.target(public, PUBLIC_SAMPLE)
+    return preparation.clipped(preparation.coded(public, PUBLIC_SAMPLE)), y, preparation.weights(y)
 
 
 def _has_every_class(setup: Setup, y: Floats, kept: NDArray[np.bool_]) -> bool:

@@ -80,6 +80,8 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
     if isinstance(thing, Sequence) and thing and all(isinstance(each, Verdict) for each in thing):
         return _gains(None, list(thing))
     terms = getattr(thing, "terms", None)
+    if isinstance(thing, Result) and thing.path is not None:
+        return _path(thing, beside)
     own = task_of(terms).figure(thing) if isinstance(terms, Terms) else None
     if own is not None:
         return Drawing(own, " ".join(summary(thing).sentences[:1]))

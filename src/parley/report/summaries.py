@@ -103,7 +103,7 @@ def summary(thing: Any) -> Summary:
             return made(thing)
     terms = getattr(thing, "terms", None)
     own = task_of(terms).summary(thing) if isinstance(terms, Terms) else None
-    if not isinstance(own, Summary):
+    if own is None:
         raise SettingError(
             f"{type(thing).__name__}: expected terms, or what forecast, plan, negotiate, train or score returned"
         )
@@ -111,7 +111,7 @@ def summary(thing: Any) -> Summary:
 
 
 def _of_terms(terms: Terms) -> Summary:
-    rows = [["owner", "records", f"ε ({Adjacency.of_unit(terms.privacy.unit)})"]]
+    rows = [["owner", "records", f"ε ({Adjacency.from_unit(terms.privacy.unit)})"]]
     promised = {part.name: upper(terms.promised_epsilon(part.name)) for part in terms.owners}
     rows += [[part.name, f"{part.records:,}", number(promised[part.name], side="above")] for part in terms.owners]
     delta, unit = float(terms.privacy.delta), OWNER if terms.privacy.unit == OWNER else task_of(terms).unit

@@ -1,11 +1,12 @@
 """Where output goes: results to stdout, progress and remarks to stderr."""
 
 import json
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import typer
 from rich.cells import cell_len
@@ -16,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parley.numerals import number
+from parley.report.sheet import Grid, Line, Part, Report
 
 if TYPE_CHECKING:
     from parley.learning.algorithms.algorithm import State
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from parley.terms import Terms
 
 
+Answer = TypeVar("Answer", str, int, float)
 console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
@@ -94,6 +97,32 @@ def progress_bar(label: str) -> Iterator[Bar]:
                 yield bar
 
 
+class Terminal:
+    """The person at this terminal (`workflows.person.Person`): remarks and questions on stderr."""
+
+    @property
+    def present(self) -> bool:
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def say(self, sentence: str) -> None:
+        errors_console.print(sentence, markup=False, soft_wrap=True)
+
+    def warn(self, sentence: str) -> None:
+        warn(sentence)
+
+    def ask(self, question: str, usual: Answer) -> Answer:
+        return cast(Answer, typer.prompt(question, usual, type=type(usual), err=True))
+
+    def require(self, question: str) -> str:
+        return str(typer.prompt(question, err=True))
+
+    def confirm(self, question: str, usual: bool = False) -> bool:
+        return typer.confirm(question, default=usual, err=True)
+
+    def progress(self, label: str) -> AbstractContextManager[Bar]:
+        return progress_bar(label)
+
+
 @contextmanager
 def _lines(bar: Bar) -> Iterator[None]:
     """A line about the work every so many seconds, also while it says nothing of itself."""
@@ -119,6 +148,25 @@ def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
     Every command has to say so, hence no default: who passes an object on can tell by one field whether it may leave.
     """
     typer.echo(json.dumps({**content, "inside": inside}, indent=2, allow_nan=False))
+
+
+def show(report: Report, as_json: bool = False) -> None:
+    """Print a report: one JSON object, or its tables and sentences."""
+    if as_json:
+        print_json(report.to_json(), inside=report.inside)
+    else:
+        show_parts(report.parts())
+    report.require_done()
+
+
+def show_parts(parts: Iterable[Part]) -> None:
+    """Print tables and sentences, each as soon as it is there."""
+    for part in parts:
+        if isinstance(part, Grid):
+            console.print(terminal_table(part.rows, part.title, part.bold))
+        elif isinstance(part, Line):
+            out = errors_console if part.aside else console
+            out.print(part.text, style=part.style, markup=False, soft_wrap=not part.folded)
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:
@@ -147,8 +195,8 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
 
 def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     """How wide the columns of a table are on a screen of this width: as wide as their cells where there is room; else
-    the widest give way between words, first the others, then the names, which are the first column. Where that is not
-    enough, words are broken: of very long names, then of others, then of names.
+    the widest give way, first heads between words, then other cells, then the names, which are the first column. Where
+    that is not enough, words are broken: of very long names, then of others, then of names.
 
     >>> column_widths([["owner", "interval"], ["Credit Union of the North", "0.01 to 0.02"]], 35)
     [25, 8]
@@ -157,7 +205,9 @@ def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     widths = [max(map(cell_len, column)) for column in columns]
     words = [max(cell_len(word) for cell in column for word in _words(cell)) for column in columns]
     names, others, excess = [0], range(1, len(columns)), sum(widths) + BETWEEN * (len(columns) - 1) - screen
-    turns = (others, words), (names, words), (names, [LONG_NAME]), (others, [NARROWEST] * len(words)), (names, [1])
+    lines = [max(map(cell_len, (*column[1:], *_words(column[0])))) for column in columns]
+    broken = (names, [LONG_NAME]), (others, [NARROWEST] * len(words)), (names, [1])
+    turns = (others, lines), (others, words), (names, words), *broken
     for places, least in turns:
         while excess > 0 and (wide := [place for place in places if widths[place] > least[place]]):
             widths[max(wide, key=lambda place: widths[place])] -= 1

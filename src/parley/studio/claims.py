@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
-from parley.durable import PRIVATE, explained
+from parley.durable import PRIVATE_MODE, explained
 from parley.errors import SettingError
 
 WRITTEN = ("--write", "--save", "--out")  # options that name what a command writes
@@ -94,7 +94,7 @@ def _claim(file: Path) -> int:
 def _opened(file: Path, path: Path) -> int:
     """The lock, made where there is none; what is no lock is refused and left as it is."""
     with suppress(FileExistsError), explained(path):
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_MODE)
     try:
         descriptor = os.open(path, _LOOK)
         about = os.fstat(descriptor)

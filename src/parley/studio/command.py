@@ -123,7 +123,7 @@ def names(host: str) -> tuple[str, ...]:
 
 def _first_forecast(play: "Playground") -> None:
     """Load what a forecast needs, and make the first one, while the page opens."""
-    from parley.studio.libraries import load_libraries
+    from parley.studio.server import load_libraries
 
     load_libraries()
     if play.played is not None:

@@ -11,12 +11,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.durable import PRIVATE, explained
+from parley.durable import PRIVATE_MODE, explained
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
-from parley.studio.form import all_fields, decimal, field
 from parley.studio.interview_form import Given, asked, init_options, is_owners, require_names, tables_of
-from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
+from parley.studio.pages import TABLES, TERMS, Studio, all_fields, decimal, field, page, studio_of
 
 LARGEST = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
 UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a page of the Play tab
@@ -106,7 +105,7 @@ async def bring(request: Request) -> Response:
 
 async def _written(request: Request, path: Path) -> None:
     size = 0
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE), "wb") as file:
         async for part in request.stream():
             size += len(part)
             if size > LARGEST:

@@ -11,10 +11,9 @@ from typing import Any
 
 from parley.errors import DataError, SettingError
 from parley.report.words import interview as words
-from parley.studio.form import decimal, whole
-from parley.studio.pages import TABLES, Studio
+from parley.studio.pages import TABLES, Studio, decimal, whole
 from parley.terms.catalogue import MODELS
-from parley.terms.columns import date_pattern
+from parley.terms.keys import date_pattern
 
 Given = Sequence[tuple[str, str]]  # a form's fields
 MOST_COLUMNS = 200  # that are shown
@@ -164,7 +163,7 @@ def init_options(studio: Studio, given: Given) -> list[str]:
     if kind and kind not in words.kinds_in_words():
         raise SettingError(f"what it is: expected one of {', '.join(words.kinds_in_words())}")
     if not kind and not public:
-        raise SettingError("what it is: without a public sample nobody looks; choose a kind")
+        raise SettingError("what it is: without a public sample the kind is not read from the data; choose one")
     predicts = MODELS[kind].predicts if kind else ""
     options = ["--public", str(studio.inside(public, "public sample"))] if public else []
     options += ["--kind", kind] if kind else []
@@ -180,6 +179,8 @@ def init_options(studio: Studio, given: Given) -> list[str]:
 
 def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
     """What was said of columns: which are learned from, ranges and names."""
+    from parley.workflows.interview import two_names  # with libraries that take their time
+
     form, said = dict(given), answers_of(given)
     if not said:
         return []
@@ -194,13 +195,13 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
     options += ["--features", words.as_list(features)]
     for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in said)):
         options += _spread(column, said[column], predicts if column == target else "")
-    names = words.listed(said[target].names, target) if target in said else ()
-    if predicts == "two classes" and not names and not public_of(studio, given):
+    named = said[target].names if target in said else ""
+    if predicts != "two classes" or not (named or not public_of(studio, given)):
+        return options
+    if not named:
         asked_for = words.TWO_NAMES.format(target=target)
         raise SettingError(f"{target}: missing: {asked_for[0].lower()}{asked_for[1:]}")
-    if predicts == "two classes" and names and (len(names), len({*names})) != (2, 2):
-        raise SettingError(f"{target}: {words.NOT_TWO}")
-    return options + (["--positive", names[-1]] if names and predicts == "two classes" else [])
+    return [*options, "--positive", two_names(target, named)[-1]]
 
 
 def _spread(column: str, answer: Answer, predicts: str) -> list[str]:

@@ -13,9 +13,8 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
-from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
-from parley.studio.pages import TERMS, first_scales, page, studio_of
+from parley.studio.pages import TERMS, field, fields, first_scales, page, studio_of, whole
 from parley.terms import load_terms
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
@@ -40,6 +39,7 @@ def job(request: Request) -> Response:
     }
     name = None if written is None or state != "done" else studio_of(request).name_of(written)
     seen |= {"written": name, "first": None if name is None or written is None else _first(name, written)}
+    seen["scores"] = _scores(found) if state == "done" and found.command[0] == "score" else None
     shown = page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
     if found.own_eyes and state != "running" and request.method == "GET":
         found.forget()
@@ -51,6 +51,45 @@ def _first(name: str, file: Path) -> dict[str, str] | None:
         return first_scales(name, load_terms(file))
     except ParleyError:
         return None  # terms that wait for a person: who opens them is told
+
+
+def _scores(found: Job) -> dict[str, Any] | None:
+    """The scores of all owners as a headline, a table and a chart; None: the job printed none as JSON."""
+    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.verdict import Estimate, Verdict
+    from parley.report.words.verdict import owners_rows, owners_sentence
+
+    owners = found.result.get("owners", [])
+    if not owners or any(None in each["personal_gain"].values() for each in owners):
+        return None
+    try:
+        several = load_terms(found.command[2]).privacy.records_per_person
+    except (ParleyError, OSError):
+        several = 1
+    verdicts = [
+        Verdict(
+            each["name"],
+            each["rows"],
+            {},
+            {},
+            {},
+            {name: Estimate(**cost) for name, cost in each["costs"].items()},
+            Estimate(**each["joint_gain"]),
+            Estimate(**each["personal_gain"]),
+            rows_per_person=several,
+        )
+        for each in owners
+    ]
+    gains = [each.personal_gain for each in verdicts]
+    chart = {
+        "kind": "gains",
+        "label": "What joining saves each owner per held-out row",
+        "names": [each.owner for each in verdicts],
+        "gains": [[gain.mean, gain.low, gain.high] for gain in gains],
+        "asked": [gain.low > 0 for gain in gains],
+    }
+    words = {"headline": owners_sentence(verdicts), "rows": owners_rows(verdicts), "inside": INSIDE}
+    return {**words, "chart": json.dumps(chart)}
 
 
 def typed(found: Job) -> str:

@@ -1,9 +1,13 @@
-"""How the studio's pages are put together: templates of the package, filled and sent; nothing comes from elsewhere."""
+"""How the studio's pages are put together, and how their forms are read: templates of the package, filled and sent,
+nothing comes from elsewhere; what a form says, strictly."""
 
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
@@ -31,11 +35,44 @@ TABS = {
 }
 TABLES, TERMS, LEDGER = (".csv", ".parquet"), ".toml", ".ledger"
 MOST_FILES = 500
+LARGEST_FORM = 1 << 20  # bytes of a form
+MOST_FIELDS = 5000  # fields
+
+LABELS = {  # of fields, by the options that they become
+    "lifetime": "Lifetime ε of ledgers to be made",
+    "lifetime-delta": "and their lifetime δ",
+    "other-books": "Why may these tables have these books, too?",
+    "force": "Release it anyway",
+    "target": "payments so that ψ reaches",
+    "value": "value",
+    "privacy-cost": "privacy cost",
+    "public": "Public sample",
+    "epsilon": "ε of every owner",
+    "delta": "δ",
+    "hosts": "Hosts",
+}
+
+
+def in_fields(sentence: str) -> str:
+    """A sentence with the fields of pages in the places of a command's options.
+
+    >>> in_fields("--lifetime 4, or more, makes it")
+    '“Lifetime ε of ledgers to be made” = 4, or more, makes it'
+    """
+
+    def label(option: re.Match[str]) -> str:
+        name, number_follows = option.groups()
+        return option[0] if name not in LABELS else f"“{LABELS[name]}”{' = ' if number_follows else ''}"
+
+    return re.sub(
+        r"--([a-z]+(?:-[a-z]+)*)( (?=[0-9.]))?", label, sentence.replace("parley negotiate TERMS ", "the field ")
+    )
+
 
 _templates = Environment(
     loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
-_templates.filters["number"] = number
+_templates.filters |= {"number": number, "in_fields": in_fields}
 
 
 @dataclass(frozen=True)
@@ -118,7 +155,63 @@ def page(request: Request, template: str, **content: Any) -> Response:
     return HTMLResponse(_templates.get_template(template).render(**shared, **content))
 
 
-def error_page(request: Request, sentence: str) -> Response:
+def error_page(request: Request, sentence: str, heading: str = "That did not work", status: int = 200) -> Response:
     """A sentence in the place of what was asked for: a part where a part was asked for, else a page."""
     part = "hx-request" in request.headers
-    return page(request, "error_part.html" if part else "error.html", sentence=sentence)
+    template = "error_part.html" if part else "error.html"
+    shown = page(request, template, sentence=in_fields(sentence), heading=heading)
+    shown.status_code = status
+    return shown
+
+
+async def fields(request: Request) -> dict[str, str]:
+    """The form's fields; of several by one name the last."""
+    return dict(await all_fields(request))
+
+
+async def all_fields(request: Request) -> list[tuple[str, str]]:
+    """The form's fields in their order."""
+    body = await content(request, LARGEST_FORM)
+    if body is None:
+        raise SettingError("the form is too large")
+    try:
+        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise SettingError("the form cannot be read") from None
+
+
+async def content(request: Request, most: int) -> bytes | None:
+    """What a request brings; None, and no more is read: it is more than that many bytes."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            return None
+    return bytes(body)
+
+
+def field(form: Mapping[str, str], name: str) -> str:
+    """A field that must be filled in."""
+    found = form.get(name, "").strip()
+    if not found:
+        raise SettingError(f"{name.replace('_', ' ')}: missing")
+    return found
+
+
+def decimal(text: str, what: str) -> float:
+    """A number."""
+    try:
+        found = float(text if text.isascii() and "_" not in text else "")  # not what only Python reads as a number
+    except ValueError:
+        raise SettingError(f"{what}: expected a number") from None
+    if not math.isfinite(found):
+        raise SettingError(f"{what}: expected a number")
+    return found
+
+
+def whole(text: str, what: str) -> int:
+    """A whole number."""
+    found = decimal(text, what)
+    if found != int(found):
+        raise SettingError(f"{what}: expected a whole number")
+    return int(found)

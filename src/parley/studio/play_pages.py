@@ -13,8 +13,7 @@ from starlette.routing import Route
 
 from parley.errors import SettingError
 from parley.report.words.interview import as_list, listed
-from parley.studio.form import decimal, field, fields, whole
-from parley.studio.pages import TERMS, first_scales, page, studio_of
+from parley.studio.pages import TERMS, decimal, field, fields, first_scales, page, studio_of, whole
 from parley.studio.playground import PAGE, Played, Playground, Tab
 from parley.terms import OwnerTerms, Terms
 from parley.terms.catalogue import HOST_DELTAS, UNNAMED_HOSTS
@@ -179,55 +178,41 @@ def whole_forecast(request: Request) -> Response:
 
 
 def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Response:
-    from parley.report.words import forecast as forecast_words
+    from parley.report.words import forecast as said
     from parley.report.words.outlook import verdict_sentence
 
     play = studio_of(request).play
-    result, file = play.whole(turn), play.require().file.name
+    result = play.whole(turn)
     if result is None:
         return Response(status_code=204)
     parts: dict[str, Callable[[], object]] = {
-        "headline": lambda: forecast_words.headline(result),
-        "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
-        "verdicts": lambda: forecast_words.verdict_lines(result),
-        "for_whom": lambda: verdict_sentence(result.outlook, file),
+        "headline": lambda: said.headline(result),
+        "details": lambda: [*said.details(result), said.baseline_line(result.worth)],
+        "verdicts": lambda: said.verdict_lines(result),
+        "for_whom": lambda: verdict_sentence(result.outlook),
         "no": lambda: result.verdict.verdict == "stay",
-        "assumption": lambda: forecast_words.assumption(result),
+        "assumption": lambda: said.assumption(result),
         "warnings": lambda: result.warnings,
-        "caveat": lambda: forecast_words.CAVEAT,
+        "caveat": lambda: said.CAVEAT,
     }
-    said = {}
+    whole = {}
     for name, words in parts.items():  # of many owners each takes its time
-        said[name] = words()
+        whole[name] = words()
         if play.require().turn != turn:
             return Response(status_code=204)
-    return page(request, "now.html", **_at_once(play, asked), whole=said)
+    return page(request, "now.html", **_at_once(play, asked), whole=whole)
 
 
 def deal(request: Request) -> Response:
     """The budgets that rational owners would choose, and payments."""
-    from parley.decisions.games.break_even import BreakEvens
-    from parley.report.words import negotiation as negotiation_words
+    from parley.report.words.negotiation import STATED
 
-    play = studio_of(request).play
-    result = play.negotiation(whole(request.query_params.get("turn", "0"), "turn"))
-    if result is None:
+    turn = whole(request.query_params.get("turn", "0"), "turn")
+    report = studio_of(request).play.negotiation(turn)
+    if report is None:
         return Response(status_code=204)
-    shown: dict[str, Any] = {"refused": None, "headline": "", "title": "", "stated": negotiation_words.STATED}
-    if isinstance(result, str):
-        return page(request, "deal.html", **shown | {"refused": result, "rows": [], "sentences": []})
-    if isinstance(result, BreakEvens):
-        shown |= {"headline": negotiation_words.UNSTATED, "title": negotiation_words.BREAK_EVEN}
-        rows = negotiation_words.break_even_rows(result.owners)
-        line = negotiation_words.break_even_line(result.owners)
-        return page(request, "deal.html", **shown, rows=rows, sentences=[line])
-    joined = bool(result.deal.members.any())
-    rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)
-    title = negotiation_words.title(result) if joined else negotiation_words.wishes_title(result)
-    said = negotiation_words.prices(result) if joined else negotiation_words.moves(result)
-    sentences = [*said, *(f"Note: {each}." for each in result.warnings), negotiation_words.CAVEAT]
-    shown |= {"headline": negotiation_words.headline(result), "title": title}
-    return page(request, "deal.html", **shown, rows=rows, sentences=sentences)
+    refused = report if isinstance(report, str) else None
+    return page(request, "deal.html", refused=refused, report=report, stated=STATED)
 
 
 async def save(request: Request) -> Response:
@@ -246,9 +231,9 @@ def _saved(name: str, terms: Terms) -> list[str]:
     from parley.report.words.noise import invented_line
 
     stated = any(part.value is not None or part.privacy_cost is not None for part in terms.owners)
-    step = "train" if terms.privacy.scale_epsilon is None else "scales"
+    step = "open the Train tab" if terms.privacy.scale_epsilon is None else "ask for column scales on the Train tab"
     invented = invented_line(terms)
-    said = [f"Written: {name}. Next: parley {step} {name}", *([SHARED] if stated else [])]
+    said = [f"Saved as {name}. Next, {step}.", *([SHARED] if stated else [])]
     return said if invented is None else [*said, invented]
 
 

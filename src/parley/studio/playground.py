@@ -12,9 +12,8 @@ from parley.errors import ParleyError, SettingError
 from parley.terms import Terms, load_terms, write_terms
 
 if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
-    from parley.decisions.games.break_even import BreakEvens
-    from parley.decisions.games.negotiate import Negotiation
     from parley.decisions.outlook.forecast import Forecast, WhatIf
+    from parley.workflows.negotiate import NegotiationReport
 
 PAGE = 20  # owners on a page
 
@@ -129,21 +128,16 @@ class Playground:
         except _MovedOnError:
             return None
 
-    def negotiation(self, turn: int) -> "Negotiation | BreakEvens | str | None":
-        """The budgets that these owners would choose, or why none can be said; where not all of them stated what they
-        would go by, from which value on joining pays each. None: the sliders moved on."""
-        from parley.decisions.games.break_even import break_even
-        from parley.decisions.games.negotiate import negotiate
+    def negotiation(self, turn: int) -> "NegotiationReport | str | None":
+        """What `parley negotiate` says of these terms, or why it says nothing; None: the sliders moved on."""
+        from parley.workflows.negotiate import bargain
 
         played = self.require()
         if played.turn != turn:
             return None
-        stated = all(None not in (part.value, part.privacy_cost) for part in played.terms.owners)
         with self._forecasting:
             try:
-                if not stated:
-                    return break_even(played.terms)
-                return negotiate(played.terms, target=played.target, keep_own=played.personal)
+                return bargain(played.terms, target=played.target, keep_own=played.personal)
             except ParleyError as error:
                 return str(error)
 
@@ -170,23 +164,22 @@ class Playground:
             raise SettingError("another page changed these terms since this one was loaded; load it again")
 
     def _whole(self, played: Played) -> "Forecast":
-        from parley.decisions.outlook.forecast import forecast
-        from parley.protocol.task import task_of
+        from parley.workflows.forecast import foresee
 
-        if task_of(played.terms).command("forecast") is not None:
-            raise SettingError(f"terms for {played.terms.task} have a forecast of their own: parley forecast")
         with self._forecasting:
-            if self._base is None or not _alike(self._base.terms, played.terms):
-                found = forecast(played.terms, progress=self._still(played), doing=self._still(played))
-                with self._changing:
-                    if self._played is not None and self._played.load == played.load:
-                        self._early = found
-                _ = found.outlook  # what is carried over rests on it
-                with self._changing:
-                    if self._played is not None and self._played.load == played.load:
-                        self._base = found
-                return found
-            return self._base
+            if self._base is not None and _alike(self._base.terms, played.terms):
+                return self._base
+            found = foresee(played.terms, progress=self._still(played), doing=self._still(played))
+            self._keep(played, early=found)
+            _ = found.outlook  # what is carried over rests on it
+            self._keep(played, base=found)
+            return found
+
+    def _keep(self, played: Played, early: "Forecast | None" = None, base: "Forecast | None" = None) -> None:
+        """Keep a forecast of a file that is still the one that is played with."""
+        with self._changing:
+            if self._played is not None and self._played.load == played.load:
+                self._early, self._base = early or self._early, base or self._base
 
     def _still(self, played: Played) -> Callable[..., None]:
         """Stops a whole forecast that nobody waits for any more: the processor belongs to the slider that moves."""

@@ -1,27 +1,42 @@
-"""The studio's pages put together behind its guard."""
+"""The studio's pages put together behind its guard, and what takes its time to load: by one thread, once, before
+anything that needs it is answered.
+
+Two threads that import a package from both ends each get half of it, and one of them fails. So whatever a page imports
+when it is asked is loaded here first; pages that need none of it do not wait.
+"""
 
 import asyncio
+import threading
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from parley.errors import ParleyError
 from parley.report.figures.colours import ALONE, LIMIT, TOGETHER
-from parley.studio import file_pages, inbox_pages, job_pages, owner_pages, play_pages, release_pages, training_pages
-from parley.studio.form import content
+from parley.studio import file_pages, job_pages, owner_pages, play_pages, training_pages
 from parley.studio.guard import ENTER, KNOWN, WELCOME, Guard, Place, Secrets, same
-from parley.studio.libraries import Loaded
-from parley.studio.pages import STATIC, Studio, error_page, page
+from parley.studio.pages import STATIC, Studio, content, error_page, page
 
 MAX_CONNECTIONS = 100
 REQUEST_TIMEOUT_S = 10.0
 TOKEN = 200  # bytes that somebody may bring as a token
+NEEDED = (
+    *("data.headers", "learning.owners", "owner.ledger", "report.words.training"),
+    *("workflows.draft", "workflows.forecast", "workflows.negotiate", "workflows.release"),
+)
+QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it
+
+_loading = threading.Lock()
 
 
 def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
@@ -33,17 +48,15 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
         Route("/static/colours.css", _colours),
         *play_pages.ROUTES,
         *file_pages.ROUTES,
-        *release_pages.ROUTES,
         *training_pages.ROUTES,
         *owner_pages.ROUTES,
-        *inbox_pages.ROUTES,
         *job_pages.ROUTES,
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, place=place, secrets=secrets), Middleware(Loaded)],
-        exception_handlers={ParleyError: _explained, OSError: _unreadable},
+        exception_handlers={ParleyError: _explained, OSError: _unreadable, 404: _missing},
     )
     app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
     app.state.csrf = secrets.csrf
@@ -130,7 +143,32 @@ async def _explained(request: Request, error: Exception) -> Response:
     return error_page(request, str(error))
 
 
+async def _missing(request: Request, error: Exception) -> Response:
+    """An address that the studio does not have."""
+    return error_page(request, "The studio has no page at this address.", "Page not found", 404)
+
+
 async def _unreadable(request: Request, error: Exception) -> Response:
     """A file that cannot be read or written."""
     name = Path(error.filename).name if isinstance(error, OSError) and error.filename else "a file"
     return error_page(request, f"{name}: {getattr(error, 'strerror', None) or 'cannot be read'}")
+
+
+def load_libraries() -> None:
+    """Load them, or wait until another thread has."""
+    with _loading:
+        for name in NEEDED:
+            import_module(f"parley.{name}")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The studio, whose answers wait for what they need."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "/")
+        if scope["type"] == "http" and path not in QUICK and not path.startswith("/static/"):
+            await run_in_threadpool(load_libraries)
+        await self.app(scope, receive, send)

@@ -1,8 +1,14 @@
-"""The Train tab: a simulation of the terms, or a release by them, and its outcome drawn over the forecast."""
+"""The Train tab: a simulation of the terms, or a release by them, and its outcome drawn over the forecast.
+
+A release debits the owners' ledgers, for ever. So it takes two steps: a page that says whose budgets it spends, or why
+the owners' side does not allow it, and a form on it in which somebody agrees. What is released is a model or, by terms
+that set a part of every epsilon aside for them, statistics of columns first.
+"""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,11 +16,18 @@ from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
 from parley.numerals import counted
-from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
-from parley.studio.pages import TERMS, first_scales, page, studio_of
-from parley.terms import load_terms
+from parley.studio.pages import TERMS, Studio, decimal, field, fields, first_scales, page, studio_of, whole
+from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
+
+if TYPE_CHECKING:
+    from parley.workflows.release import Books
+
+
+HERE, ELSEWHERE = "here", "elsewhere"
+MODEL = ".json"
+ANYWAY = "Release it anyway."
 
 
 def show(request: Request) -> Response:
@@ -92,32 +105,147 @@ def score(request: Request) -> Response:
     terms, model = Path(job.command[1]), Path(job.command[job.command.index("--save") + 1])
     require_expected(load_terms(terms), job.result.get("terms_hash"))
     title = f"Scores of {model.name} for every owner"
-    scored = studio.jobs.start(["score", str(model), str(terms), "--all"], title, report=True)
+    scored = studio.jobs.start(["score", str(model), str(terms), "--all", "--json"], title, report=True)
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{scored.id}"})
 
 
 def _drawn(job: Job) -> dict[str, Any] | None:
     """Relative fitness by rounds: the forecast's, its interval at the end, and the outcome's."""
-    from parley.decisions.outlook.forecast import forecast
+    from parley.workflows.forecast import foresee
 
     fitness = job.result.get("relative_fitness")
     try:
-        expected = forecast(load_terms(job.command[1]))
+        expected = foresee(load_terms(job.command[1]))
     except (ParleyError, OSError):
         return None
     return {
         "kind": "path",
-        "label": "Relative fitness by rounds: the forecast, and what came of it",
+        "label": "Relative fitness by round: forecast and result",
         "forecast": [float(value) for value in expected.path],
         "interval": [expected.relative_fitness.low, expected.relative_fitness.high],
         "outcome": None if fitness is None else [fitness["median"], fitness["q25"], fitness["q75"]],
     }
 
 
+def review(request: Request) -> Response:
+    """What a release by these terms would spend, and whether the owners' side allows it."""
+    from parley.workflows.release import review_release  # with libraries that take their time
+
+    studio, asked = studio_of(request), dict(request.query_params)
+    terms, where = load_terms(studio.inside(field(asked, "file"), "terms")), _where(asked)
+    books = refused = None
+    try:
+        books = _books(studio, asked)
+    except ParleyError as error:
+        refused = str(error)
+    found = review_release(terms, books, asked.get("ledgers", ""), refused)
+    stem = Path(field(asked, "file")).with_suffix("")
+    shown = {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}", "scales": found.statistics}
+    shown |= {"rows": found.rows, "refused": found.refused, "seen": found.seen, "notes": found.notes}
+    asked, shown["others"] = {**asked, "expect": terms.hash}, studio.named(found.other_books)
+    return page(request, "release.html", asked=asked, where=where, **shown)
+
+
+def foreseen(request: Request) -> Response:
+    """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
+    somebody releases anyway."""
+    from parley.workflows.release import foresee_release  # with libraries that take their time
+
+    studio, asked = studio_of(request), dict(request.query_params)
+    (_, terms), books = _read(studio, asked), _books(studio, asked)
+    found = foresee_release(terms, books)
+    return page(
+        request, "foreseen.html", said=found.said, refused=found.refused, anyway=ANYWAY, file=field(asked, "file")
+    )
+
+
+async def release(request: Request) -> Response:
+    """Release, once somebody agreed: `parley train --ledgers`, or `parley learner run` with owners elsewhere; before
+    that, `parley column-stats`."""
+    form, studio = await fields(request), studio_of(request)
+    command = release_command(studio, form)
+    where = "on this machine" if _where(form) == HERE else "with owners elsewhere"
+    what, tab = ("Scales", "jobs") if command[0] == "column-stats" else ("Release", "train")
+    job = studio.jobs.start(command, f"{what} by {field(form, 'file')} {where}")
+    return Response(status_code=204, headers={"HX-Redirect": f"/{tab}/{job.id}"})
+
+
+def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
+    """What somebody would type behind `parley`, once they agreed to what it spends."""
+    if form.get("agreed") != "on":
+        raise SettingError("release: read what it spends, and say that you agree")
+    if form.get("foreseen") == "refused" and form.get("anyway") != "on":
+        raise SettingError(f'release: it is forecast to be worth no budget; tick "{ANYWAY}" too, or change the terms')
+    from parley.workflows.release import asks_statistics, other_books, require_allowed
+
+    (file, terms), books = _read(studio, form), _books(studio, form)
+    require_allowed(terms, books)
+    scales, expect = asks_statistics(terms), ["--expect", terms.hash]
+    if books is None:
+        again = ["--resume"] if form.get("resume") == "on" else []
+        begun = ["column-stats", str(file)] if scales else ["learner", "run", str(file)]
+        return [*begun, *expect, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
+    made = [("--lifetime", books.lifetime), ("--lifetime-delta", books.lifetime_delta)]
+    given = [str(each) for pair in made if pair[1] is not None for each in pair]
+    begun = ["column-stats" if scales else "train", str(file), *expect, "--ledgers", str(books.folder)]
+    reason = form.get("other_books", "").strip()
+    if not reason and other_books(terms, books):
+        raise SettingError("release: tables have other books; say in the field below them why they may have these, too")
+    why = [f"--other-books={reason}"] if reason else []
+    return [*begun, *given, *why, *_written(studio, form, scales)]
+
+
+def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
+    """The file and the terms in it, which are those that the page showed."""
+    file = studio.inside(field(form, "file"), "terms")
+    terms = load_terms(file)
+    require_expected(terms, field(form, "expect"))
+    return file, terms
+
+
+def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:
+    """Where the terms to learn by go, or the model, and whether it is made whatever the forecast says."""
+    key, ending, what = ("ready", TERMS, "terms") if scales else ("model", MODEL, "model")
+    name = field(form, key)
+    file = str(studio.new(name if name.endswith(ending) else name + ending, what))
+    if scales:
+        return ["--write", file]
+    return [*(["--force"] if form.get("anyway") == "on" else []), "--save", file, "--json"]
+
+
+def _books(studio: Studio, form: Mapping[str, str]) -> "Books | None":
+    """The ledgers that a release debits; None: the owners elsewhere have their own."""
+    from parley.workflows.release import Books
+
+    if _where(form) == ELSEWHERE:
+        _addresses(studio, form)
+        return None
+    folder = studio.within(field(form, "ledgers"), "ledgers")
+    return Books(folder, _number(form, "lifetime"), _number(form, "lifetime_delta"))
+
+
+def _where(form: Mapping[str, str]) -> str:
+    if form.get("where") not in (HERE, ELSEWHERE):
+        raise SettingError("release: expected owners here or elsewhere")
+    return form["where"]
+
+
+def _addresses(studio: Studio, form: Mapping[str, str]) -> Path:
+    return studio.inside(field(form, "addresses"), "addresses")
+
+
+def _number(form: Mapping[str, str], key: str) -> float | None:
+    given = form.get(key, "").strip()
+    return decimal(given, key.replace("_", " ")) if given else None
+
+
 ROUTES = [
     Route("/train", show),
     Route("/train/first", first),
     Route("/train/start", start, methods=["POST"]),
+    Route("/train/release", review),
+    Route("/train/release/foreseen", foreseen),
+    Route("/train/release/start", release, methods=["POST"]),
     Route("/train/{name}", outcome),
     Route("/train/{name}/score", score, methods=["POST"]),
 ]

@@ -1,31 +1,48 @@
 """What the commands share that ask owners for something else than a model: options, and owners that are elsewhere."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.errors import SettingError
-from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.privacy.events import Adjacency
 from parley.report.extras import extras
+from parley.report.sheet import Line, lines
 from parley.report.terminal import console, errors_console, warn
 from parley.terms import Terms, write_terms
 from parley.validate import printable
 
 if TYPE_CHECKING:
-    from parley.learning.asking import Asked
-    from parley.learning.deployed import DeployedRun
+    from parley.learning.deployed import Asked, DeployedRun
     from parley.owner.owner import Owner
 
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
+    way."""
+
+    ledgers: Path | None = None
+    lifetime: float | None = None
+    lifetime_delta: float | None = None
+    addresses: Path | None = None  # of owners elsewhere
+    resume: bool = False
+    deadline: float = 60.0
+    seed: int | None = None
+    replicates: int = 1
+    checkpoint: Path = Path()
+    save: Path | None = None
+    save_own: Path | None = None
+    anyway: bool = False
+    other_books: str | None = None  # why tables may have another ledger
+
+
 Agreement = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Only write the agreement by which this is asked, for owners elsewhere to accept; ask nobody.",
-    ),
+    Path | None, typer.Option(metavar="FILE", help="Only write the agreement for owners elsewhere; ask nobody.")
 ]
 Ledgers = Annotated[
     Path | None,
@@ -35,20 +52,13 @@ Ledgers = Annotated[
 ]
 Lifetime = Annotated[
     float | None,
-    typer.Option(
-        metavar="EPS", help="With --ledgers: make the ledgers that are missing, with this lifetime budget, for ever."
-    ),
+    typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of ledgers that are made, for ever."),
 ]
 LifetimeDelta = Annotated[
     float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
 ]
 OtherBooks = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REASON",
-        help="With --ledgers: why a table may have another ledger than the one it has, or shares people with; kept in "
-        "the ledger. Without a reason that is refused.",
-    ),
+    str | None, typer.Option(metavar="REASON", help="With --ledgers: why a table may have another ledger; kept in it.")
 ]
 Addresses = Annotated[
     Path | None,
@@ -57,10 +67,7 @@ Addresses = Annotated[
     ),
 ]
 Expect = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HASH", help="Only if the terms' hash begins with these digits, 8 or more: those that were read."
-    ),
+    str | None, typer.Option(metavar="HASH", help="Only if the terms' hash begins with these digits, at least 8.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]
@@ -110,8 +117,7 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
     """What the owners at the addresses of these options answered, by a prepared run."""
-    from parley.learning.asking import ask_elsewhere
-    from parley.learning.deployed import open_federation
+    from parley.learning.deployed import ask_elsewhere, open_federation
     from parley.report.terminal import watched
 
     if options.addresses is None:
@@ -129,12 +135,10 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
         federation.close()
 
 
-def show_unheard(names: Sequence[str]) -> None:
-    """Say which owners elsewhere were not heard of at the end."""
-    for name in names:
-        console.print(
-            f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False
-        )
+def unheard_lines(names: Sequence[str]) -> list[Line]:
+    """Which owners elsewhere were not heard of at the end."""
+    said = (f"{name} was not heard of at the end: its ledger knows what it spent." for name in names)
+    return lines(said, "yellow", folded=True)
 
 
 def cost_sentence(asked: Terms, released: bool) -> str:

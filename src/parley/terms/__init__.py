@@ -1,10 +1,19 @@
 """The terms: the one file that people write, checked, with a hash that all parties compute alike."""
 
 from parley.terms.agreement import FORMAT, Terms, load_terms
-from parley.terms.checkable import held_out_records, training_records
 from parley.terms.file import write_terms
 from parley.terms.model import Model
-from parley.terms.sections import PARTY, Fingerprint, Host, Learning, OwnerTerms, Privacy, PrivacyCost
+from parley.terms.sections import (
+    PARTY,
+    Fingerprint,
+    Host,
+    Learning,
+    OwnerTerms,
+    Privacy,
+    PrivacyCost,
+    held_out_records,
+    training_records,
+)
 
 __all__ = [
     "FORMAT",

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
-from parley.terms.checkable import held_out_records, training_records
 from parley.terms.error_sentences import explained
 from parley.terms.keys import Section, listed, looked_up
-from parley.terms.model import Model, prepares_otherwise
+from parley.terms.model import Model, prepares_otherwise, read_model, section_of
 from parley.terms.participation import (
     check_aggregation,
     check_answers,
@@ -36,22 +35,32 @@ from parley.terms.privacy_checks import (
     check_differences,
     check_hosts,
     check_owner_unit,
+    check_question,
     check_scales,
     check_score,
 )
-from parley.terms.questions import check_question
 from parley.terms.rules import (
     following,
     following_owners,
     kinds_of,
-    named_rules,
     readers,
     require_own_algorithm,
     require_read,
-    rules_of,
 )
-from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
-from parley.terms.study_noise import UNRELEASED, check_study_noise
+from parley.terms.sections import (
+    EACH_OWNER,
+    RECORD,
+    UNRELEASED,
+    Aggregation,
+    Host,
+    Learning,
+    OwnerTerms,
+    Privacy,
+    check_study_noise,
+    held_out_records,
+    read_privacy,
+    training_records,
+)
 from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
@@ -79,9 +88,9 @@ class Terms(Section):
     """
 
     title: str = ""
-    model: Model
+    model: Annotated[SerializeAsAny[Model], BeforeValidator(read_model)]
     learning: Learning = Learning()
-    privacy: Privacy = Privacy()
+    privacy: Annotated[SerializeAsAny[Privacy], BeforeValidator(read_privacy)] = Privacy()
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
     hosts: tuple[Host, ...] = ()
     aggregation: Annotated[Aggregation | None, BeforeValidator(unless_plain)] = None  # None: the plain mean
@@ -112,7 +121,7 @@ class Terms(Section):
         require_own_algorithm(self.model.kind, self.task)
         check_study_noise(self)
         self._can_draw()
-        rules_of(self.task).check(self)
+        self.model.check_terms(self)
         check_answers(self)
         for owner in self.owners:
             require_read(learning.rules, "owners", owner)
@@ -165,10 +174,9 @@ class Terms(Section):
 
     def _can_draw(self) -> None:
         """Refuse noise that is made for another task."""
-        only = ALL_MECHANISMS[self.privacy.mechanism].task or (None if self.privacy.rating_scale is None else "ratings")
+        only = ALL_MECHANISMS[self.privacy.mechanism].task
         if only is not None and only != self.task:
-            also, kinds = ", and rating_scale," if only == "ratings" else "", listed(kinds_of(only))
-            raise ValueError(f"privacy.mechanism|expected noise on {only}{also} only with kind = {kinds}")
+            raise ValueError(f"privacy.mechanism|expected noise on {only} only with kind = {listed(kinds_of(only))}")
 
     @property
     def asked_a_round(self) -> int:
@@ -319,20 +327,18 @@ class Terms(Section):
     @property
     def score_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside for one score of the finished model; 0: none was agreed on."""
-        return Fraction(0) if self.privacy.score_epsilon is None else Fraction(str(self.privacy.score_epsilon))
+        return _as_written(self.privacy.score_epsilon or 0)
 
     @property
     def scale_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside for scales, to be asked before anything is learned; 0: none."""
-        return Fraction(0) if self.privacy.scale_epsilon is None else Fraction(str(self.privacy.scale_epsilon))
+        return _as_written(self.privacy.scale_epsilon or 0)
 
     @property
     def difference_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside to tell how much owners differ, before anything is learned; 0:
         none."""
-        return (
-            Fraction(0) if self.privacy.difference_epsilon is None else Fraction(str(self.privacy.difference_epsilon))
-        )
+        return _as_written(self.privacy.difference_epsilon or 0)
 
     def training_epsilon(self, name: str) -> Fraction:
         """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as
@@ -347,7 +353,7 @@ class Terms(Section):
     @cached_property
     def common_epsilon(self) -> Fraction:
         """The smallest epsilon of all owners."""
-        return min(Fraction(str(owner.epsilon)) for owner in self.owners)
+        return min(_as_written(owner.epsilon) for owner in self.owners)
 
     @property
     def rounds(self) -> int:
@@ -408,11 +414,13 @@ def load_terms(path: str | Path) -> Terms:
         raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
     here = path.resolve().parent
     content = with_edges(_parsed(text, path.name), here)
-    terms = Terms.from_dict(named_rules(content.get("model")).read(content, here), path.name)
+    model = content.get("model")
+    section = section_of(model.get("kind") if isinstance(model, dict) else None)
+    terms = Terms.from_dict(section.read(content, here), path.name)
 
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)
 
     data = {part.name: {"data": seen_from(here, part.data)} for part in terms.owners if part.data is not None}
-    model = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
-    return terms.changed(model=model, owners=data)
+    files = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
+    return terms.changed(model=files, owners=data)

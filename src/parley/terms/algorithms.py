@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from parley.terms.catalogue import MODELS
-from parley.terms.checkable import CheckableTerms
 from parley.terms.participation import check_asynchronous
 from parley.terms.rules import AlgorithmRules, OneRelease
-from parley.terms.sections import Learning
+from parley.terms.sections import CheckableTerms, Learning
 from parley.terms.topology import EXPECTED, Edges
 
 LOCAL_STEPS = 5  # where the terms do not say

@@ -19,15 +19,13 @@ PREDICTION = "prediction"
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """`home`: the package of the wing, whose `terms` says what terms must hold and whose `task` does the rest; both are
-    loaded when terms name it. `kind` (one of several, where `MODELS` has more for it) and `algorithm`: what terms call
-    it; `keys`: of `[model]`, read by it alone; `whole`: whether a record's own parts are held out, and no record as a
-    whole; `names`: whether it may release names, which needs a delta whatever the noise."""
+    """`home`: the module that registers it, loaded when terms name it. `kind` (one of several, where `MODELS`
+    has more for it) and `algorithm`: what terms call it; `whole`: whether a record's own parts are held out, and no
+    record as a whole; `names`: whether it may release names, which needs a delta whatever the noise."""
 
     home: str
     kind: str | None = None
     algorithm: str | None = None
-    keys: tuple[str, ...] = ()
     whole: bool = False
     names: bool = False
 
@@ -37,8 +35,8 @@ class ModelFacts:
     """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no
     jumps; `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether
     objective perturbation is proved private on it; `squared`: whether second moments say everything about its loss;
-    `task`: what it is for; `algorithm` and `mechanism`: those that need not be named beside it; `keys`: of `[model]`,
-    read by it alone."""
+    `task`: what it is for; `algorithm` and `mechanism`: those that need not be named beside it; `section`: the class
+    (module:class) of its `[model]`, where it has keys that other kinds have not; loaded when terms name it."""
 
     predicts: Predicts
     penalty: float = 0.0
@@ -48,8 +46,8 @@ class ModelFacts:
     squared: bool = False
     task: str = PREDICTION
     algorithm: str | None = None
-    keys: tuple[str, ...] = ()
     mechanism: str | None = None
+    section: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,14 @@ class MechanismFacts:
     """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`:
     whether it is another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for,
     if anything; `studied`: whether it has neither an exact sampler nor a variance, so that nothing is released with it
-    or forecast."""
+    or forecast; `section`: the class (module:class) of its `[privacy]`, where it has keys that others have not."""
 
     approximate: bool
     norm: Norm = "l1"
     grid: bool = False
     task: str | None = None
     studied: bool = False
+    section: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,32 +124,54 @@ AGGREGATION_RULES = {
 }
 
 TASKS = {
-    PREDICTION: TaskFacts("parley.learning"),
-    "column-statistics": TaskFacts("parley.tasks.column_statistics", algorithm="scales", names=True),
-    "dynamics": TaskFacts(
-        "parley.tasks.dynamics",
-        kind="delayed-dynamics",
-        algorithm="identification",
-        keys=("states", "inputs", "trajectory", "period", "max_delay", "samples"),
-    ),
-    "ratings": TaskFacts(
-        "parley.tasks.ratings",
-        kind="matrix-factorization",
-        algorithm="item-factors",
-        keys=("user", "item", "items", "factors", "seed"),
-        whole=True,
-    ),
-    "trees": TaskFacts("parley.tasks.trees", kind="boosted-classification", algorithm="boosted-trees", keys=("depth",)),
-    "networks": TaskFacts(
-        "parley.tasks.networks",
-        kind="network-classification",
-        algorithm="network-sgd",
-        keys=("architecture", "layers"),
-    ),
-    "counts": TaskFacts("parley.tasks.counts", kind="histogram", algorithm="counts"),
-    "reservoir": TaskFacts("parley.tasks.reservoir", kind="echo-state", algorithm="read-out", keys=("reservoir",)),
+    PREDICTION: TaskFacts("parley.tasks.prediction"),
+    "column-statistics": TaskFacts("parley.tasks.column_statistics.task", algorithm="scales", names=True),
+    "dynamics": TaskFacts("parley.tasks.dynamics.task", "delayed-dynamics", "identification"),
+    "ratings": TaskFacts("parley.tasks.ratings.task", "matrix-factorization", "item-factors", whole=True),
+    "trees": TaskFacts("parley.tasks.trees.task", "boosted-classification", "boosted-trees"),
+    "networks": TaskFacts("parley.tasks.networks.task", "network-classification", "network-sgd"),
+    "counts": TaskFacts("parley.tasks.counts.task", "histogram", "counts"),
+    "reservoir": TaskFacts("parley.tasks.reservoir.task", "echo-state", "read-out"),
 }
 
+_PLANT = ModelFacts("number", task="dynamics", section="parley.tasks.dynamics.terms:PlantModel", local_updates=False)
+_ITEMS = ModelFacts(
+    "number",
+    penalty=10.0,
+    task="ratings",
+    algorithm="item-factors",
+    section="parley.tasks.ratings.terms:RatingsModel",
+    local_updates=False,
+)
+_TREES = ModelFacts(
+    "number",
+    task="trees",
+    algorithm="boosted-trees",
+    section="parley.tasks.trees.terms:TreesModel",
+    local_updates=False,
+)
+_NETWORK = ModelFacts(
+    "number",
+    task="networks",
+    algorithm="network-sgd",
+    section="parley.tasks.networks.terms:NetworkModel",
+    local_updates=False,
+)
+_COUNTED = ModelFacts(
+    "number",
+    task="counts",
+    algorithm="counts",
+    mechanism="geometric",
+    section="parley.tasks.counts.terms:CellsModel",
+    local_updates=False,
+)
+_ECHO_STATE = ModelFacts(
+    "number",
+    task="reservoir",
+    algorithm="read-out",
+    section="parley.tasks.reservoir.terms:EchoStateModel",
+    local_updates=False,
+)
 MODELS = {
     "linear-regression": ModelFacts("number", squared=True),
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
@@ -158,19 +179,17 @@ MODELS = {
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", local_updates=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
-    "poisson-regression": ModelFacts("count", keys=("exposure",)),
-    "survival": ModelFacts("survival", local_updates=False, keys=("event", "periods")),
-    "delayed-dynamics": ModelFacts("number", local_updates=False, task="dynamics"),
-    "matrix-factorization": ModelFacts(
-        "number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"
-    ),
-    "boosted-classification": ModelFacts("two classes", local_updates=False, task="trees", algorithm="boosted-trees"),
-    "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
-    "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
-    "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
-    "count": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
-    "echo-state": ModelFacts("number", local_updates=False, task="reservoir", algorithm="read-out"),
-    "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
+    "poisson-regression": ModelFacts("count", section="parley.terms.outcomes:CountModel"),
+    "survival": ModelFacts("survival", section="parley.terms.outcomes:SurvivalModel", local_updates=False),
+    "delayed-dynamics": _PLANT,
+    "matrix-factorization": _ITEMS,
+    "boosted-classification": replace(_TREES, predicts="two classes"),
+    "boosted-regression": _TREES,
+    "network-classification": replace(_NETWORK, predicts="classes"),
+    "network-regression": _NETWORK,
+    "count": _COUNTED,
+    "echo-state": _ECHO_STATE,
+    "histogram": _COUNTED,
 }
 
 
@@ -209,11 +228,9 @@ MECHANISMS = {
     "geometric": MechanismFacts(approximate=False, grid=True),
 }
 
-RATING_MECHANISMS = {  # that change ratings themselves, before anything is learned from them
-    "bounded-ratings": MechanismFacts(approximate=False, task="ratings"),
-    "unbounded-ratings": MechanismFacts(approximate=False, task="ratings"),
-    "hide": MechanismFacts(approximate=False, task="ratings"),
-}
+_ON_RATINGS = MechanismFacts(approximate=False, task="ratings", section="parley.tasks.ratings.terms:RatingNoisePrivacy")
+# that change ratings themselves, before anything is learned from them
+RATING_MECHANISMS = dict.fromkeys(("bounded-ratings", "unbounded-ratings", "hide"), _ON_RATINGS)
 RESPONSE_MECHANISMS = {  # by which every record answers for itself
     "randomised-response": MechanismFacts(approximate=False, task="counts"),
 }

@@ -5,18 +5,25 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from parley.terms.catalogue import ALL_MECHANISMS, MODELS, TASKS
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS
 from parley.terms.keys import RANGE, Section, listed, looked_up
-from parley.terms.model import Model
-from parley.terms.rules import rules_of
-from parley.terms.sections import PARTY, Aggregation, Host, Learning, OwnerTerms, Privacy, PrivacyCost
-from parley.terms.study_noise import WHY
+from parley.terms.model import Model, kinds_with, section_of
+from parley.terms.sections import (
+    PARTY,
+    WHY,
+    Aggregation,
+    Host,
+    Learning,
+    OwnerTerms,
+    Privacy,
+    PrivacyCost,
+    privacy_section,
+)
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
 MOST = 20  # errors that are explained: nobody reads more at once, and each takes its time
 
 _SECTIONS: dict[str, type[Section]] = {
-    "model": Model,
     "learning": Learning,
     "privacy": Privacy,
     "owners": OwnerTerms,
@@ -63,10 +70,10 @@ def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) ->
     return f"{expected}; did you mean {near[0]!r}?" if near else expected
 
 
-def _of_a_task(key: tuple[Any, ...]) -> str | None:
-    """What is expected of a key of `[model]` that one task alone reads, where its rules have a sentence for it."""
-    found = (rules_of(name).expected.get(key[0]) for name, facts in TASKS.items() if key and key[0] in facts.keys)
-    return next(found, None)
+def _section(content: Any) -> type[Model]:
+    """The section `[model]` of the kind that was read."""
+    model = content.get("model") if isinstance(content, dict) else None
+    return section_of(model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
@@ -92,8 +99,12 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     if error["loc"][:2] == ("model", "missing"):
         return "model.missing: expected 'refuse' or 'fill', or a table of columns with one of the two each"
-    if error["loc"][:1] == ("model",) and (known := _of_a_task(error["loc"][1:2])) is not None:
-        return f"model.{error['loc'][1]}: expected {known}"
+    if error["loc"][:1] == ("model",) and error["type"] != "extra_forbidden":
+        model, own = _section(content), error["loc"][1:2]
+        known = model.expected.get(own[0]) if own else None
+        inner = None if known is None else model.model_fields[own[0]].annotation
+        if known is not None and not (error["loc"][2:] and isinstance(inner, type) and issubclass(inner, Section)):
+            return f"model.{error['loc'][1]}: {'missing; ' if error['type'] == 'missing' else ''}expected {known}"
     if error["loc"][:2] == ("learning", "topology"):
         return f"learning.topology: expected {TOPOLOGY}"
     place = list(error["loc"])
@@ -103,7 +114,12 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":
         named = [part for part in place[:-1] if isinstance(part, str)]
-        section = _SECTIONS.get(named[-1], root) if named else root
+        if named == ["model"] and (others := kinds_with(place[-1])):
+            return f"{key}: expected only with kind = {listed(others)}"
+        noises = ALL_MECHANISMS if named == ["privacy"] else ()
+        if own := [name for name in noises if place[-1] in privacy_section(name).model_fields]:
+            return f"{key}: expected only with mechanism = {listed(own)}"
+        section = _section(content) if named == ["model"] else _SECTIONS.get(named[-1], root) if named else root
         near = difflib.get_close_matches(str(place[-1]), section.model_fields, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(section.model_fields)}"
         return f"{key}: unknown key; {hint}"

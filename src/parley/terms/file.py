@@ -91,6 +91,11 @@ class TermsWarning:
     about: str
     sentence: str
 
+    @property
+    def line(self) -> str:
+        """Both, as a remark."""
+        return f"Look twice at {self.about}. {self.sentence}"
+
 
 DIGITS = 8  # of a hash, at least: fewer would fit other terms by chance
 SHOWN = {

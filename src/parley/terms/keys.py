@@ -1,10 +1,15 @@
 """What keys of the terms are made of: numbers in the range that arithmetic can bear, names from the catalogue,
-sections."""
+sections; and how columns are read: how names are coded, how dates are written, what a missing cell counts as, which
+numbers are transformed first.
+"""
 
+import re
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, NoReturn, TypeVar
+from functools import lru_cache
+from importlib import import_module
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from parley.validate import LARGEST, SMALLEST, in_range
@@ -58,9 +63,173 @@ def looked_up(known: Mapping[str, Facts], name: Any) -> Facts | None:
     return known.get(name) if isinstance(name, str) else None
 
 
+def loaded(name: str) -> Any:
+    """What the catalogue calls module:class."""
+    home, _, inside = name.partition(":")
+    return getattr(import_module(home), inside)
+
+
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
         """Refused: a copy would not be checked, and would keep the hash of what it was copied from."""
         raise TypeError("terms are changed with Terms.changed(...), which checks them")
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
+Coding = Literal["integer", "one-hot"]
+Policy = Literal["refuse", "fill"]  # of missing cells
+Transform = Literal["log", "log1p", "sqrt", "signed-log1p"]
+
+DOMAINS: dict[Transform, tuple[float, bool]] = {"log": (0.0, False), "log1p": (-1.0, False), "sqrt": (0.0, True)}
+"""(the least value that a transform takes, whether that value itself is one); every other one takes all numbers."""
+
+
+def _filled(value: Any) -> Any:
+    """Columns that are refused need not be said, so that what means the same has one form, and one hash."""
+    if not isinstance(value, Mapping):
+        return value
+    return {column: policy for column, policy in value.items() if policy != "refuse"} or "refuse"
+
+
+Missing = Annotated[Policy | dict[Name, Policy], BeforeValidator(_filled)]
+
+
+# What a date's format is made of. Months have English names whatever a machine's language is, so that every party reads
+# the same day.
+_DATE_PARTS = {
+    "Y": "[0-9]{4}",
+    "y": "[0-9]{2}",
+    "m": "[0-9]{1,2}",
+    "b": "[A-Za-z]{3,9}",  # in full, too
+    "B": "[A-Za-z]{3,9}",
+    "d": "[0-9]{1,2}",
+    "H": "[0-9]{1,2}",
+    "M": "[0-9]{2}",
+    "S": "[0-9]{2}",
+    "f": "[0-9]{1,9}",
+}
+DATE_FORMAT = (
+    "a date's format, such as %Y-%m-%d: a year (%Y, %y), a month (%m, %b, %B), a day (%d), a time (%H, %M, %S, %f), "
+    "at most once each"
+)
+
+
+@lru_cache(maxsize=256)
+def date_pattern(text: str) -> re.Pattern[str] | None:
+    """The pattern of dates in this format, a group for each part; None where it is no format.
+
+    >>> date_pattern("%d.%m.%Y").fullmatch("24.12.2019").groupdict()
+    {'d': '24', 'm': '12', 'Y': '2019'}
+    >>> date_pattern("%d.%m"), date_pattern("%Y-%m-%q")
+    (None, None)
+    """
+    words = re.split("%(.)", text)
+    parts = words[1::2]
+    years, months = sum(map(parts.count, "Yy")), sum(map(parts.count, "mbB"))
+    if years != 1 or months != 1 or len({*parts}) < len(parts) or not {*parts} <= _DATE_PARTS.keys():
+        return None
+    found = (f"(?P<{word}>{_DATE_PARTS[word]})" if place % 2 else re.escape(word) for place, word in enumerate(words))
+    return re.compile("".join(found))
+
+
+def _is_date_format(text: str) -> str:
+    if date_pattern(text) is None:
+        raise PydanticCustomError("date_format", "{expected}", {"expected": DATE_FORMAT})
+    return text
+
+
+DateFormat = Annotated[str, Field(max_length=40, strict=True), AfterValidator(_is_date_format)]
+
+
+def folded(name: str) -> str:
+    """A name whose capitals and spaces do not count.
+
+    >>> folded(" New  York"), folded("NEW YORK")
+    ('new york', 'new york')
+    """
+    return " ".join(name.split()).casefold()
+
+
+def is_defined(transform: Transform, low: float) -> bool:
+    """Whether a transform takes every number from `low` on.
+
+    >>> is_defined("log", 0.0), is_defined("sqrt", 0.0), is_defined("signed-log1p", -5.0)
+    (False, True, True)
+    """
+    least, included = DOMAINS.get(transform, (float("-inf"), True))
+    return low > least or (included and low == least)
+
+
+def domain(transform: Transform) -> str:
+    """The numbers that a transform takes, in words."""
+    least, included = DOMAINS[transform]
+    return f"{'of at least' if included else 'above'} {least:g}"
+
+
+class Basis(Section):
+    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled
+    columns. With kind "random-fourier" waves cos(w.x + b) whose products have that as their mean, w and b drawn by
+    the seed. With kind "polynomial" products of Chebyshev's polynomials of the columns, up to a degree together."""
+
+    # how many are drawn, or they themselves in the features' own units
+    points: Count | tuple[tuple[Bearable, ...], ...] | None = None
+    width: Positive | None = None
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
+    kind: Literal["random-fourier", "polynomial"] | None = None
+    degree: Annotated[int, Field(ge=2, le=10, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.kind == "polynomial":
+            if self.degree is None or self.points is not None or self.width is not None or self.seed:
+                raise ValueError("degree|expected beside kind = 'polynomial', and no points, width or seed")
+            return self
+        if self.degree is not None:
+            raise ValueError("degree|expected only beside kind = 'polynomial'")
+        if self.points is None or self.width is None:
+            raise ValueError(f"{'points' if self.points is None else 'width'}|expected one: points, and how wide")
+        if self.kind is not None and isinstance(self.points, tuple):
+            raise ValueError(f"points|expected a number beside kind = {self.kind!r}: how many waves are drawn")
+        if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
+            raise ValueError("points|expected a number, or points with a number for each feature")
+        return self
+
+
+MOST_NODES = 200_000  # of the trees in a file
+
+
+class Trees(Section):
+    """Boosted trees that are grown on the public sample: each leaf is a column of 0 and 1."""
+
+    count: Annotated[int, Field(ge=1, le=1000, strict=True)] = 100
+    leaves: Annotated[int, Field(ge=2, le=64, strict=True)] = 8  # of a tree, at most
+    smallest: Count = 10  # rows of the public sample in a leaf, at least
+    rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
+    rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
+    # trees, the first, whose leaves are columns; what the others say is a margin. 0: all do, beside straight lines
+    refitted: Annotated[int, Field(ge=0, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _some_refitted(self) -> Self:
+        if self.refitted is not None and not self.refitted < self.count:
+            raise ValueError("refitted|expected fewer trees than count; leave the key out for all of them")
+        return self
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """How many trees become columns, the constant as one, then how many are added up, if any are."""
+        return (self.count,) if self.refitted is None else (max(self.refitted, 1), self.count - self.refitted)
+
+    def too_many(self, outcomes: int) -> str | None:
+        """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
+        nodes = self.count * outcomes * (2 * self.leaves - 1)
+        if nodes <= MOST_NODES:
+            return None
+        each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
+        return (
+            f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
+            f"and no more than {MOST_NODES:,} are read from a file"
+        )

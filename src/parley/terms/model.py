@@ -1,123 +1,60 @@
-"""The section `[model]`: what is learned, from which columns, and how they are read."""
+"""The section `[model]`: what is learned, from which columns, and how they are read.
 
-from collections.abc import Mapping
-from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+`Model` has the keys that kinds share. A kind with keys of its own has a section of its own: a subclass of `Model`,
+which its line in the catalogue names.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
-from parley.terms.columns import Basis, Coding, DateFormat, Missing, Name, Reservoir, Transform, domain, is_defined
-from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
-from parley.terms.rules import named_rules, require_own_keys, rules_of
+from parley.terms.keys import (
+    RANGE,
+    Basis,
+    Bearable,
+    Coding,
+    Count,
+    DateFormat,
+    Interval,
+    Missing,
+    Name,
+    NonNegative,
+    Positive,
+    Section,
+    Transform,
+    Trees,
+    domain,
+    is_defined,
+    listed,
+    loaded,
+    looked_up,
+    one_of,
+)
 from parley.validate import SMALLEST, in_range
 
-
-def check_outcome(model: Any) -> None:
-    """Refuse (ValueError) keys that belong to another kind of model, and a target that its kind cannot learn."""
-    own = MODELS[model.kind].keys
-    for kind, facts in MODELS.items():
-        for key in facts.keys:
-            if key not in own and getattr(model, key) is not None:
-                raise ValueError(f"{key}|expected only with kind = {kind!r}")
-    columns = model.outcome_columns
-    if len({*columns}) < len(columns):
-        raise ValueError(f"{own[0]}|expected another column than the target {model.target!r}")
-    for column in columns[1:]:
-        for key in ("features", "categories", "centres", "scales", "transforms", "dates", "missing"):
-            about = getattr(model, key)
-            if not isinstance(about, str) and column in (about or ()):
-                raise ValueError(f"{key}.{column}|expected a feature: {column!r} belongs to the target")
-    if model.predicts == "count":
-        _check_count(model)
-    if model.predicts == "survival":
-        _check_survival(model)
-
-
-def _check_count(model: Any) -> None:
-    low = model.bounds.get(model.target, (-1.0, 0.0))[0]
-    if not low >= 0:
-        raise ValueError(
-            f"bounds.{model.target}|expected [low, high] from 0 on: counts are cut to it, so that no record counts for "
-            "more"
-        )
-    if model.exposure is not None and not model.bounds.get(model.exposure, (0.0, 0.0))[0] > 0:
-        raise ValueError(
-            f"bounds.{model.exposure}|expected [low, high] above 0: exposures are cut to it, and rates are counts over "
-            "them"
-        )
-    if model.target in model.categories:
-        raise ValueError(f"categories.{model.target}|expected none for a count")
-    if model.target in model.scales:
-        raise ValueError(f"scales.{model.target}|expected none for a count; centres.{model.target} is its usual rate")
-    if model.target in model.centres and not model.centres[model.target] > 0:
-        raise ValueError(f"centres.{model.target}|expected a rate above 0: what is usually counted a unit of exposure")
-
-
-def _check_survival(model: Any) -> None:
-    if model.event is None:
-        raise ValueError("event|expected the column that says whether it happened: 1, or 0 where it had not by then")
-    ends = model.periods
-    if ends is None or any(not before < after for before, after in pairwise(ends)):
-        raise ValueError("periods|expected the ends of the periods, each after the last, such as [30, 90, 365]")
-    if model.intercept:
-        raise ValueError("intercept|expected none with kind = 'survival': every period has a baseline of its own")
-    for key in ("bounds", "categories", "centres", "scales"):
-        for column in model.outcome_columns:
-            if column in getattr(model, key):
-                raise ValueError(f"{key}.{column}|expected none: the periods say all about times, an event is 1 or 0")
+if TYPE_CHECKING:
+    from parley.terms.sections import CheckableTerms
 
 
 CUT = ("bins", "hinges")  # columns that `bins` cuts
 # columns, the key that says more, what it usually is
 BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
-MOST_NODES = 200_000  # of the trees in a file
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
-
-class Trees(Section):
-    """Boosted trees that are grown on the public sample: each leaf is a column of 0 and 1."""
-
-    count: Annotated[int, Field(ge=1, le=1000, strict=True)] = 100
-    leaves: Annotated[int, Field(ge=2, le=64, strict=True)] = 8  # of a tree, at most
-    smallest: Count = 10  # rows of the public sample in a leaf, at least
-    rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
-    rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
-    # trees, the first, whose leaves are columns; what the others say is a margin. 0: all do, beside straight lines
-    refitted: Annotated[int, Field(ge=0, strict=True)] | None = None
-
-    @model_validator(mode="after")
-    def _some_refitted(self) -> Self:
-        if self.refitted is not None and not self.refitted < self.count:
-            raise ValueError("refitted|expected fewer trees than count; leave the key out for all of them")
-        return self
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """How many trees become columns, the constant as one, then how many are added up, if any are."""
-        return (self.count,) if self.refitted is None else (max(self.refitted, 1), self.count - self.refitted)
-
-    def too_many(self, outcomes: int) -> str | None:
-        """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
-        nodes = self.count * outcomes * (2 * self.leaves - 1)
-        if nodes <= MOST_NODES:
-            return None
-        each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
-        return (
-            f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
-            f"and no more than {MOST_NODES:,} are read from a file"
-        )
+UNSAID: Collection[Any] = (None, {}, (), "integer", "refuse")  # values of keys that say nothing
 
 
 class Model(Section):
-    """What is learned, from which columns."""
+    """What is learned, from which columns: the keys that kinds share. Refusals are ValueErrors "key|expected what"."""
+
+    expected: ClassVar[Mapping[str, str]] = {}  # what is said of an own key that is missing or of another type
+    cuts_columns: ClassVar[bool] = False  # whether `bins` cuts columns whatever they become
 
     kind: Annotated[str, Field(strict=True), one_of(MODELS)]
     target: Name
-    exposure: Name | None = None  # of a count: how much, or how long, was counted in
-    event: Name | None = None  # of a time: whether it happened then
-    periods: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)] | None = None  # by their ends
     features: tuple[Name, ...] | None = None
     regularisation: NonNegative | None = None
     class_weight: dict[Name, Positive] = Field(default_factory=dict)
@@ -151,30 +88,49 @@ class Model(Section):
     holdout_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
     holdout_by: Literal["person"] | None = None  # None: by place
     intercept: Annotated[bool, Field(strict=True)] | None = None
-    states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories
-    inputs: tuple[Name, ...] | None = None
-    trajectory: Name | None = None
-    period: Positive | None = None
-    max_delay: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
-    samples: Count | None = None
-    user: Name | None = None  # from here on: of items, learned from ratings
-    item: Name | None = None
-    items: Count | tuple[Name, ...] | None = None
-    factors: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
-    depth: Annotated[int, Field(ge=1, le=2, strict=True)] | None = None  # of trees that no public sample grew
-    architecture: Name | None = None  # from here on: of a network
-    layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
-    reservoir: Reservoir | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        usual = named_rules(content).usual_model(content)
+        usual = cls.usual(content)
         meant = BENT.get(usual.get("columns") if isinstance(usual.get("columns"), str) else None)
         return usual if meant is None or usual.get(meant[0]) is not None else {**usual, meant[0]: meant[1]}
+
+    @classmethod
+    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """The section with what need not be said."""
+        return content
+
+    @classmethod
+    def read(cls, content: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """The content of a terms file in this folder, with the files that the section names read."""
+        return content
+
+    @classmethod
+    def own_keys(cls) -> list[str]:
+        """The keys that other kinds do not have."""
+        return [key for key in cls.model_fields if key not in Model.model_fields]
+
+    @classmethod
+    def expect(cls, model: "Model") -> Self:
+        """The section of some terms, whose kind is known to be one of this class."""
+        if not isinstance(model, cls):
+            raise TypeError(f"kind = {model.kind!r}: expected a section {cls.__name__}, found {type(model).__name__}")
+        return model
+
+    def check(self) -> None:
+        """Refuse a section that does not make sense by itself."""
+
+    def check_terms(self, terms: "CheckableTerms") -> None:
+        """Refuse terms whose other sections do not fit this kind."""
+
+    def refuse(self, keys: Iterable[str], why: str, unsaid: Collection[Any] = UNSAID) -> None:
+        """Refuse keys that this kind has no use for, unless they say nothing."""
+        for key in keys:
+            if getattr(self, key) not in unsaid:
+                raise ValueError(f"{key}|expected none {why}")
 
     @property
     def predicts(self) -> Predicts:
@@ -188,7 +144,7 @@ class Model(Section):
     @property
     def outcome_columns(self) -> tuple[str, ...]:
         """The columns that say what is learned of a record: the target's, then those that belong to it."""
-        return tuple(column for column in (self.target, self.exposure, self.event) if column is not None)
+        return (self.target,)
 
     @property
     def smooth(self) -> bool:
@@ -221,9 +177,10 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        require_own_keys(self)
-        rules_of(MODELS[self.kind].task).check_model(self)
-        check_outcome(self)
+        if not isinstance(self, section_of(self.kind)):
+            raise ValueError(f"kind|expected to be read as a {section_of(self.kind).__name__} (read_model)")
+        self.check()
+        self._apart_from_target()
         if self.holdout_seed is not None and not self.holdout:
             raise ValueError("holdout_seed|expected only beside holdout, whose rows it decides")
         if self.holdout_by is not None and not self.holdout:
@@ -276,6 +233,17 @@ class Model(Section):
             )
         return self
 
+    def _apart_from_target(self) -> None:
+        """Refuse columns that belong to the target and are something else, too."""
+        columns = self.outcome_columns
+        if len({*columns}) < len(columns):
+            raise ValueError(f"{self.own_keys()[0]}|expected another column than the target {self.target!r}")
+        for column in columns[1:]:
+            for key in ("features", "categories", "centres", "scales", "transforms", "dates", "missing"):
+                about = getattr(self, key)
+                if not isinstance(about, str) and column in (about or ()):
+                    raise ValueError(f"{key}.{column}|expected a feature: {column!r} belongs to the target")
+
     @property
     def _one_hot(self) -> bool:
         return self.coding == "one-hot" and any(column != self.target for column in self.categories)
@@ -284,7 +252,7 @@ class Model(Section):
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|expected only beside columns = 'trees'")
-        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task not in ("trees", "counts"):
+        if self.bins is not None and self.columns not in CUT and not self.cuts_columns:
             raise ValueError(
                 "bins|expected only beside columns = 'bins' or 'hinges', with boosted trees or with a histogram"
             )
@@ -375,8 +343,26 @@ class Model(Section):
             )
 
 
-# Keys on which it does not hang how columns become features.
-APART = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "holdout_by", "seed"}
+def section_of(kind: Any) -> type[Model]:
+    """The section of a kind as it was read; the shared one where that is not the name of a kind."""
+    facts = looked_up(MODELS, kind)
+    return Model if facts is None or facts.section is None else loaded(facts.section)
+
+
+def read_model(content: Any) -> Any:
+    """A section `[model]` as its kind reads it; a key that is None is one that was left out."""
+    if not isinstance(content, dict):
+        return content
+    return section_of(content.get("kind")).model_validate({k: each for k, each in content.items() if each is not None})
+
+
+def kinds_with(key: str) -> list[str]:
+    """The kinds that alone have this key of `[model]`."""
+    return [kind for kind in MODELS if key in section_of(kind).own_keys()]
+
+
+# Keys that do not change how columns become features.
+APART = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "holdout_by"}
 APART |= {"public", "preparation", "preparation_sha256"}
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from parley.terms.catalogue import AGGREGATION_RULES, PREDICTION
-from parley.terms.checkable import CheckableTerms, training_records
 from parley.terms.keys import Section
+from parley.terms.sections import CheckableTerms, training_records
 
 MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 
@@ -45,7 +45,7 @@ def check_participation(terms: CheckableTerms) -> None:
         raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} beside participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "owners.stride|expected at least one owner without, or with 1: every round has to ask somebody"
+            "owners.stride|expected at least one owner without, or with 1: every round must ask at least one owner"
         )
     if any(stride > learning.horizon for stride in strides):
         raise ValueError(

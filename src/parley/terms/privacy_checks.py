@@ -1,10 +1,15 @@
-"""What terms must say of privacy beside training: releases before and after it, an owner as the unit, hosts."""
+"""What terms must say of privacy: releases before and after training, an owner as the unit, hosts, and what must hold
+by the kind of question that owners are asked, whichever algorithm asks it.
 
+Formal guarantee: an owner's sensitivity, and what its noise costs, are proved for a question under these conditions.
+So they are checked by the question, not by the algorithm: one that a program adds cannot leave them out.
+"""
+
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from parley.terms.catalogue import ALL_MECHANISMS, PREDICTION, TASKS
-from parley.terms.checkable import CheckableTerms, held_out_records
-from parley.terms.sections import OWNER
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS, PREDICTION, TASKS
+from parley.terms.sections import OWNER, CheckableTerms, held_out_records, training_records
 
 ASKED = ("gradient", "update", "corrected", "statistics")  # questions whose answers are clipped as a whole
 
@@ -54,7 +59,7 @@ def check_differences(terms: CheckableTerms) -> None:
             "mechanism's norm, such as gradient-descent"
         )
     if len(terms.owners) < 2:
-        raise ValueError("privacy.difference_epsilon|expected two owners or more: one does not differ from anybody")
+        raise ValueError("privacy.difference_epsilon|expected two owners or more: one owner alone has no heterogeneity")
     for owner in terms.owners:
         if not terms.difference_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
             raise ValueError(
@@ -137,3 +142,165 @@ def check_hosts(terms: CheckableTerms) -> None:
             "one noise together that none of them knows, of two each adds a whole one; owners may be hosts, and the "
             "learner"
         )
+
+
+# Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
+# held out adds 0.
+SUMS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
+SUMS |= {"update", "corrected"}
+
+
+def check_batches(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) batches without records, and draws whose amplification nobody proved."""
+    learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
+    if privacy.clip_norm is not None and privacy.clip is None:
+        raise ValueError("privacy.clip|expected a number beside clip_norm")
+    for owner in terms.owners:
+        if batches > training_records(owner.records, terms.model.holdout):
+            raise ValueError(
+                f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one"
+            )
+    if not learning.poisson:
+        return
+    if batches < 2:
+        raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
+    if privacy.records_per_person > 1:
+        raise ValueError(
+            "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's "
+            "several records hide less"
+        )
+    if terms.noise.summed and privacy.shared_records > 1:
+        raise ValueError(
+            "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw "
+            "a record independently"
+        )
+
+
+def check_secret_draws(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) batches that anybody can work out, where every round's noise counts on a draw of its own."""
+    if not terms.learning.poisson:
+        raise ValueError(
+            f"learning.sampling|expected 'poisson' beside {terms.learning.algorithm}: its noise is proved for secret "
+            "draws, not for fixed batches"
+        )
+    check_batches(terms)
+
+
+def check_mixed_batches(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) what answers that mix fixed batches, under one noise for all of them, are not proved for."""
+    learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
+    if learning.sampling != "partition":
+        raise ValueError(
+            f"learning.sampling|expected 'partition' beside {algorithm}: its noise is proved for fixed batches, not "
+            "for secret draws"
+        )
+    if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
+        raise ValueError(
+            f"learning.horizon|expected epochs x batches, the same rounds for all, beside {algorithm}: its noise is "
+            "made for as many answers"
+        )
+    if terms.noise.summed:
+        raise ValueError(
+            f"privacy.noise|expected 'each-owner' beside {algorithm}: hosts draw a noise for one round, which no other "
+            "takes back"
+        )
+    if privacy.mechanism != "gaussian":
+        raise ValueError(f"privacy.mechanism|expected 'gaussian' beside {algorithm}: no other noise is proved")
+    if privacy.records_per_person > 1:
+        raise ValueError(
+            f"privacy.records_per_person|expected 1 beside {algorithm}: an answer mixes several batches, and would be "
+            "about several records of a person"
+        )
+    check_batches(terms)
+
+
+def check_local_updates(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
+    model, algorithm = terms.model, terms.learning.algorithm
+    if not MODELS[model.kind].local_updates:
+        raise ValueError(
+            f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a "
+            "walk on it is not known"
+        )
+    if not model.smooth:
+        raise ValueError(
+            f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a "
+            "local step of any length may drive close points apart, so one record may move a walk further than "
+            "it moves a gradient"
+        )
+    if model.radius is None:
+        raise ValueError(
+            f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded "
+            f"within a box"
+        )
+    if terms.noise.summed and terms.learning.rules.asks == "corrected":
+        raise ValueError(
+            f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
+            "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
+            "itself would carry one record from round to round"
+        )
+    if terms.noise.summed and terms.uneven:
+        raise ValueError(
+            "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who "
+            "walked how far"
+        )
+
+
+def check_moments(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) a model that second moments do not fix."""
+    if not MODELS[terms.model.kind].squared:
+        able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
+        raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
+    if terms.model.class_weight:
+        raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
+
+
+CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
+    "minibatch": check_batches,
+    "network-gradient": check_secret_draws,
+    "mixed-network-gradient": check_mixed_batches,
+    "statistics": check_moments,
+    "update": check_local_updates,
+    "corrected": check_local_updates,
+}
+
+
+def check_trees(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) trees that no file may hold, and what does not begin at the public leaf values."""
+    model = terms.model
+    if model.columns != "trees" or model.trees is None:
+        return
+    listed = len(model.categories.get(model.target, ())) if model.predicts == "classes" else 1
+    if (why := model.trees.too_many(max(listed, 1))) is not None:
+        raise ValueError(f"model.trees|{why}")
+    if terms.learning.rules.asks not in ("gradient", "minibatch"):
+        raise ValueError(
+            "learning.algorithm|expected one that asks for gradients beside columns = 'trees', such as "
+            "'gradient-descent': training begins at the public leaf values and moves them"
+        )
+    if terms.learning.start is not None:
+        raise ValueError(
+            "learning.start|expected none beside columns = 'trees': training begins at the public leaf values"
+        )
+
+
+def check_held_out_people(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) people to be held out where nobody is told apart, or the sensitivity is not proved."""
+    if terms.model.holdout_by is None:
+        return
+    if terms.privacy.person is None:
+        raise ValueError("model.holdout_by|expected privacy.person beside it: the column that tells people apart")
+    if terms.learning.rules.asks not in SUMS:
+        raise ValueError(
+            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far its answer moves when somebody "
+            "who is learned from is replaced by somebody held out is not proved; leave the key out to hold out rows, "
+            "or take an algorithm such as 'gradient-descent'"
+        )
+
+
+def check_question(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) terms under which the question that they ask has no proof."""
+    check_trees(terms)
+    check_held_out_people(terms)
+    if (check := CHECKS.get(terms.learning.rules.asks)) is not None:
+        check(terms)

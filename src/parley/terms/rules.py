@@ -1,20 +1,15 @@
-"""What terms must say about an algorithm, and about a task other than prediction: rules that are loaded when terms
-name it.
-"""
+"""What terms must say about an algorithm: rules that are loaded when terms name it."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib import import_module
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parley.errors import SettingError
 from parley.terms.catalogue import ALGORITHMS, MODELS, PREDICTION, TASKS, AlgorithmFacts
 from parley.terms.keys import listed, looked_up
 
-# Types of who calls these rules, and is not imported here:
-Terms = Any  # terms.checkable.CheckableTerms
-Learning = Any  # terms.sections.Learning
+if TYPE_CHECKING:
+    from parley.terms.sections import CheckableTerms, Learning
 
 SOME_READ = {  # keys that mean something to some algorithms alone
     "learning": (
@@ -60,17 +55,17 @@ class AlgorithmRules:
         said = {key: value for key, value in content.items() if not isinstance(value, str) or meant.get(key) != value}
         return {"horizon": self.rounds, **said}
 
-    def check_learning(self, learning: Learning) -> None:
+    def check_learning(self, learning: "Learning") -> None:
         """Refuse a section `[learning]` that does not make sense by itself."""
 
-    def check(self, terms: Terms) -> None:
+    def check(self, terms: "CheckableTerms") -> None:
         """Refuse terms whose sections do not fit together."""
 
-    def rounds_a_step(self, learning: Learning) -> int:
+    def rounds_a_step(self, learning: "Learning") -> int:
         """The number of rounds that make one step of the algorithm."""
         return 1
 
-    def step_unit(self, learning: Learning, horizon: int) -> float:
+    def step_unit(self, learning: "Learning", horizon: int) -> float:
         """The `step` with which the first of so many rounds moves by one gradient."""
         return 1.0
 
@@ -96,7 +91,7 @@ class OneRelease(AlgorithmRules):
     clips_gradients: ClassVar[bool] = False
     repeatable: ClassVar[bool] = False  # whether several rounds may be asked all the same, to be averaged
 
-    def check_learning(self, learning: Learning) -> None:
+    def check_learning(self, learning: "Learning") -> None:
         if learning.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if not self.repeatable and learning.horizon != 1:
@@ -106,7 +101,7 @@ class OneRelease(AlgorithmRules):
         if learning.start is not None:
             raise ValueError("start|expected none: statistics are solved, not stepped towards")
 
-    def check(self, terms: Terms) -> None:
+    def check(self, terms: "CheckableTerms") -> None:
         if self.repeatable:
             return
         if terms.learning.straggler == "skip":
@@ -191,60 +186,9 @@ def _new_rules(update: Mapping[str, Any]) -> AlgorithmRules | None:
     return None if looked_up(ALGORITHMS, name) is None else algorithm_rules(str(name))
 
 
-# Types of who calls these rules, and is not imported here:
-Model = Any  # terms.model.Model
-
-
-class Rules:
-    """Of prediction: none beyond those that hold for all terms. A wing overrides what it needs; refusals are a
-    ValueError, "key|expected what"."""
-
-    expected: ClassVar[Mapping[str, str]] = {}  # of keys of `[model]`: what was expected where something else was found
-
-    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
-        """The section `[model]` with what need not be said."""
-        return content
-
-    def read(self, content: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """The content of a terms file in this folder, with the files that it names read."""
-        return content
-
-    def check_model(self, model: Model) -> None:
-        """Refuse a section `[model]` that does not make sense by itself."""
-
-    def check(self, terms: Terms) -> None:
-        """Refuse terms whose sections do not fit together."""
-
-
-@cache
-def rules_of(task: str) -> Rules:
-    """The rules of the task that has this name."""
-    if task == PREDICTION or not TASKS[task].home:  # none, or registered by a program
-        return Rules()
-    found = import_module(f"{TASKS[task].home}.terms").RULES
-    if not isinstance(found, Rules):
-        raise TypeError(f"{TASKS[task].home}.terms: expected RULES, an instance of Rules")
-    return found
-
-
-def named_rules(content: Any) -> Rules:
-    """The rules of the task that a section `[model]` as it was read is for; of prediction where that cannot be told."""
-    facts = looked_up(MODELS, content.get("kind")) if isinstance(content, dict) else None
-    return rules_of(PREDICTION if facts is None else facts.task)
-
-
 def kinds_of(task: str) -> list[str]:
     """What terms call the models of a task."""
     return [kind for kind, facts in MODELS.items() if facts.task == task]
-
-
-def require_own_keys(model: Model) -> None:
-    """Refuse (ValueError) keys that belong to another task."""
-    own = MODELS[model.kind].task
-    for name, facts in TASKS.items():
-        for key in facts.keys:
-            if name != own and getattr(model, key) is not None:
-                raise ValueError(f"{key}|expected only with kind = {listed(kinds_of(name))}")
 
 
 def require_own_algorithm(kind: str, task: str) -> None:

@@ -1,15 +1,17 @@
 """The sections of the terms beside `[model]`: every key, its type and range, and what the keys of one section say about
-each other."""
+each other; what checks of whole terms look at; and what holds where noise is for studies alone (stable noise, which has
+no exact sampler and no variance).
+"""
 
-from typing import Annotated, Any, Literal, Self
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS
-from parley.terms.columns import Name
-from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
+from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS, MECHANISMS, PREDICTION, NoiseFacts
+from parley.terms.keys import Count, Name, NonNegative, Positive, Section, Share, listed, loaded, looked_up, one_of
+from parley.terms.model import Model
 from parley.terms.rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
-from parley.terms.study_noise import check_alpha
 from parley.terms.topology import Edges, read_topology
 
 
@@ -120,7 +122,6 @@ class Privacy(Section):
     difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
     unit: Literal["record", "owner"] = RECORD
-    rating_scale: Literal["sound", "published"] | None = None  # of noise on ratings themselves; None: sound
 
     @model_validator(mode="before")
     @classmethod
@@ -146,6 +147,20 @@ class Privacy(Section):
         if self.records_per_person > 1 and self.person is None:
             raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
         return self
+
+
+def privacy_section(mechanism: Any) -> type[Privacy]:
+    """The section of a mechanism as it was read; the shared one where that is not the name of a mechanism."""
+    facts = looked_up(ALL_MECHANISMS, mechanism)
+    return Privacy if facts is None or facts.section is None else loaded(facts.section)
+
+
+def read_privacy(content: Any) -> Any:
+    """A section `[privacy]` as its mechanism reads it; a key that is None is one that was left out."""
+    if not isinstance(content, dict):
+        return content
+    section = privacy_section(content.get("mechanism"))
+    return section.model_validate({key: each for key, each in content.items() if each is not None})
 
 
 class Aggregation(Section):
@@ -190,3 +205,104 @@ class Host(Section):
 
     name: Annotated[str, Field(pattern=PARTY, strict=True)]
     key: Fingerprint | None = None
+
+
+def training_records(records: int, holdout: float) -> int:
+    """How many of `records` rows remain when a share `holdout` is kept for scoring."""
+    return records - held_out_records(records, holdout)
+
+
+def held_out_records(records: int, holdout: float) -> int:
+    """How many of `records` rows are kept for scoring."""
+    return int(records * holdout)
+
+
+class CheckableTerms(Protocol):
+    """Terms, as far as their checks need to know them (`terms.agreement.Terms`)."""
+
+    model: Model
+    learning: Learning
+    privacy: Privacy
+    owners: tuple[OwnerTerms, ...]
+    hosts: tuple[Host, ...]
+    aggregation: Aggregation | None
+
+    @property
+    def task(self) -> str:
+        """The name of what owners do together by these terms."""
+        ...
+
+    @property
+    def noise(self) -> NoiseFacts:
+        """Where noise is drawn, and what follows from it."""
+        ...
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some owners take local steps of their own."""
+        ...
+
+    @property
+    def asked_a_round(self) -> int:
+        """How many owners a round asks."""
+        ...
+
+    @property
+    def score_epsilon(self) -> Fraction:
+        """What of every owner's epsilon is set aside for a score."""
+        ...
+
+    @property
+    def scale_epsilon(self) -> Fraction:
+        """What is set aside for column statistics."""
+        ...
+
+    @property
+    def difference_epsilon(self) -> Fraction:
+        """What is set aside to tell how much owners differ."""
+        ...
+
+    def owner(self, name: str) -> OwnerTerms:
+        """The part of the owner called `name`."""
+        ...
+
+
+STABLE = "docs/stable_noise.md"  # what is known of it
+WHY = f"stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE})"
+UNRELEASED = (
+    "privacy.mechanism = 'stable': stable noise has no exact sampler, so it cannot be released; expected 'laplace' or "
+    "'gaussian', or a simulation (parley train without ledgers)"
+)
+UNFORECAST = (
+    "privacy.mechanism = 'stable': its noise has no variance, so nothing is expected of it on average; parley train "
+    "--replicates shows medians and quartiles"
+)
+
+
+def check_alpha(mechanism: str, alpha: float | None) -> None:
+    """Refuse (ValueError) stable noise without the index of its law, and such an index beside other noise."""
+    if alpha is None and mechanism == "stable":
+        raise ValueError(
+            f"alpha|expected a number from 1 (Cauchy) to 1.9999 beside mechanism = 'stable', or mechanism = "
+            f"{listed(MECHANISMS)}; {WHY}"
+        )
+    if alpha is not None and mechanism != "stable":
+        raise ValueError("alpha|expected only with mechanism = 'stable': the index of its law")
+
+
+def check_study_noise(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) noise for studies where nobody studies it: other tasks than prediction, hosts, and what is
+    released before anything is learned."""
+    privacy = terms.privacy
+    if not ALL_MECHANISMS[privacy.mechanism].studied:
+        return
+    if terms.task != PREDICTION:
+        raise ValueError(
+            f"privacy.mechanism|expected {listed(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}: by terms "
+            "stable noise is studied where models predict a column from others"
+        )
+    if terms.noise.summed:
+        raise ValueError("privacy.noise|expected 'each-owner' beside mechanism = 'stable': hosts draw no such noise")
+    for key in ("scale_epsilon", "difference_epsilon"):
+        if getattr(privacy, key) is not None:
+            raise ValueError(f"privacy.{key}|expected none beside mechanism = 'stable': it is released, and {WHY}")

@@ -110,7 +110,12 @@ def poisoned_run(
     begin = algorithm.start(starting_point(setup), shape)
     exchange = LyingExchange(InProcess(parties), lies)
     final = run_by_terms(
-        algorithm, exchange, setup.aggregation, Asker.of(setup), begin, lambda state, answers: watch.hear(answers)
+        algorithm,
+        exchange,
+        setup.aggregation,
+        Asker.from_setup(setup),
+        begin,
+        lambda state, answers: watch.hear(answers),
     )
     theta = algorithm.model(final)
     study = Study([agreement for agreement in agreements if agreement.part.name in honest])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data.design import UNIT, summation_slack
+from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.errors import SettingError
 from parley.losses import RecordBound
 from parley.losses.moments import moments_sensitivity
@@ -123,7 +123,7 @@ def private_sums(
 def sums_sensitivity(width: int, series: int, samples: int) -> float:
     """How far replacing one of so many series moves the mean of their moments of `width` numbers, in L2."""
     bound = RecordBound(width * (1 + 1e-12), "l2", clips=False)
-    off = 1 + 2 * width * (samples + 8) * UNIT
+    off = 1 + 2 * width * (samples + 8) * UNIT_ROUNDOFF
     return moments_sensitivity(bound, series, summation_slack(series, width * (width + 1) // 2)) * off
 
 

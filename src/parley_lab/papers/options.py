@@ -14,7 +14,7 @@ Jobs = Annotated[int, typer.Option(help="Parallel processes.")]
 
 def which(option: str, words: str) -> Any:
     """An option that names what to show; it may be repeated."""
-    return typer.Option(f"--{option}", metavar="N", help=f"Which {option}: {words}; may be repeated. Left out: all.")
+    return typer.Option(f"--{option}", metavar="N", help=f"Which {option}: {words}; repeatable. Default: all.")
 
 
 def data(files: str) -> Any:

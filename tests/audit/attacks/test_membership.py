@@ -14,14 +14,15 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import parley
-from parley.audit.attacks.membership import METHODS, Game, infer_members, judged, mean_ends
+from parley.audit.attacks.membership import ATTACKS, Game, infer_members, judged, mean_ends
 from parley.audit.attacks.shadow import (
     Evidence,
     TrainedByTerms,
+    joined,
     many_optima,
     model_evidence,
-    of_estimator,
     random_tables,
+    said_by,
     without_privacy,
 )
 from parley.audit.attacks.trained_model import audit_model
@@ -144,6 +145,21 @@ def test_intervals_of_a_mean_hold():
     assert [float(end[0]) for end in mean_ends(np.array([0.0]), 10, 0.1)] == pytest.approx([0, 1 - 0.1**0.1])
 
 
+def of_estimator(make, X, y, seed=0):
+    """Training of anything with `fit` and `predict_proba` or `predict`, one table after the other; X is an array or a
+    table, y [rows] classes or numbers."""
+
+    def fitted(tables):
+        models, rng = [], np.random.default_rng(seed)
+        for table in tables:
+            places = rng.permutation(np.flatnonzero(table))
+            part = X[places] if isinstance(X, np.ndarray) else X.iloc[places]
+            models.append(said_by(make().fit(part, y[places]), X, y))
+        return joined(models)
+
+    return fitted
+
+
 def test_anything_that_fits_and_predicts_can_be_attacked():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
@@ -195,14 +211,14 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     model, members, others, terms = trained
     audit = audit_model(model, members, others, terms, "a", 16, 0)
     assert (audit.members, audit.others, audit.owner) == (60, 60, "a")
-    assert set(audit.areas) == {*METHODS, "loss"}
+    assert set(audit.areas) == {*ATTACKS, "loss"}
     assert all(0.3 < area < 0.7 for area in audit.areas.values())
     assert audit.holds
     content = audit.to_json()
     assert content["membership"]["claimed_epsilon"] == 1
-    assert [each["method"] for each in content["membership"]["attacks"]] == list(METHODS)
+    assert [each["method"] for each in content["membership"]["attacks"]] == list(ATTACKS)
     page = membership_page(audit)
-    for part in ("<svg", "at most, as claimed", "signature", "own eyes", "LiRA", "as if a were alone"):
+    for part in ("<svg", "claimed maximum", "signature", "own machine", "LiRA", "as if a were alone"):
         assert part in page
     assert attack_rows(audit.membership)[-2][1:] == ["0.732", "0.00272", "1"]  # rounded to the side on which they hold
     broken = replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0))
@@ -234,7 +250,7 @@ def test_shadow_models_are_as_large_as_the_model(many):
     assert audit.areas["online"] > audit.other_models["online"].high
     assert audit.other_models["online"].mean == pytest.approx(0.5, abs=0.02)
     assert audit.blind_area == pytest.approx(0.5, abs=3 * 0.032)  # standard errors of 300 beside 300
-    assert "Models of 2,000 rows, fitted without noise, tell somebody who knows all but 300" in headline(audit)
+    assert "Models of 2,000 rows, fitted without noise, tell someone who knows all rows except 300" in headline(audit)
     assert f"to {max(audit.areas.values()):.2f}." in learned(audit)[2]
     assert "1,700 other rows of the table" in membership_page(audit)
 
@@ -243,10 +259,10 @@ def test_of_a_larger_table_nothing_is_said(many):
     model, members, others = many
     audit = audit_model(model, members, others, models=8, seed=0, largest=500)
     assert (audit.records, audit.shadow_records) == (2000, 500)
-    assert "yours has 2,000, and nothing is said of it" in headline(audit)
+    assert "Your model has 2,000 rows, and this says nothing about it" in headline(audit)
     assert audit.to_json()["shadow_records"] == 500
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
-    assert headline(promised).startswith("No attack on models of 500 rows was found")
+    assert headline(promised).startswith("No attack on models of 500 rows learned more")
     assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
 
 
@@ -267,9 +283,9 @@ def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
     assert model_rows(audit)[-1] == ["without any model", f"{audit.blind_area:.3f}", ""]
     page = membership_page(audit)
     for part in (
-        "where chance decides which of two rows is in the table",
-        "ε bounds none of these areas",
-        "no bound on how",
+        "if chance decides which of two rows is in the table",
+        "ε does not bound these areas",
+        "does not bound how",
     ):
         assert part in page
     content = audit.to_json()
@@ -290,7 +306,7 @@ def test_without_terms_nothing_is_claimed(trained):
     audit = audit_model(model, members, others, models=16, seed=0)
     assert audit.membership.claimed_epsilon is None
     assert audit.holds
-    assert "nothing was claimed" in learned(audit)[0]
+    assert "Nothing was claimed" in learned(audit)[0]
 
 
 def test_mistakes_are_refused(trained):

@@ -97,7 +97,7 @@ def test_labels_are_turned_around():
 
 @pytest.mark.parametrize("law", [{}, GAUSSIAN])
 def test_the_damage_of_a_round_is_bounded(law, monkeypatch):
-    monkeypatch.setattr("parley.audit.attacks.damage.MOST", 300)
+    monkeypatch.setattr("parley.audit.attacks.damage.MAX_DRAWS", 300)
     found = damage(terms(**law))
     assert found.liars == ("a",)
     assert found.undetectable == pytest.approx(2 * 0.2 * 3.0)
@@ -125,7 +125,7 @@ FEWER = {
 def test_the_bound_is_that_of_the_round_that_hears_fewest(fewer, monkeypatch):
     """An honest answer at one end of the bound, turned around, moves the mean of the lightest round by the bound
     itself, and what noise hides is within the other."""
-    monkeypatch.setattr("parley.audit.attacks.damage.MOST", 300)
+    monkeypatch.setattr("parley.audit.attacks.damage.MAX_DRAWS", 300)
     overrides, heard = FEWER[fewer]
     agreed = make_terms(200, 100, 100, 100, 100, epsilon=0.1, **overrides)
     found = damage(agreed)
@@ -139,7 +139,7 @@ def test_the_bound_is_that_of_the_round_that_hears_fewest(fewer, monkeypatch):
 
 def test_where_rows_are_drawn_in_secret_the_bound_is_that_of_a_likely_draw(monkeypatch):
     """20 batches of 2,000 rows: all of them may be drawn, and never are."""
-    monkeypatch.setattr("parley.audit.attacks.damage.MOST", 200)
+    monkeypatch.setattr("parley.audit.attacks.damage.MAX_DRAWS", 200)
     drawn = {"algorithm": "private-sgd", "batches": 20, "horizon": 40, "sampling": "poisson", "decay": None}
     agreed = terms(2000, **{f"learning__{key}": value for key, value in drawn.items()})
     found, question = damage(agreed), resolve(agreed).part("a").training.question

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
+from climbs import hill_climbs
 from every_kind import EVERY_KIND, HELD_OUT_PEOPLE, NAMED, OTHERWISE, SECRET, registered_kinds
 from mutants import (
     HOLES,
@@ -18,9 +19,9 @@ from mutants import (
 )
 from samples import make_terms
 
+from parley.audit.agreement import plain_loops, search_elsewhere
 from parley.audit.exact.cell_pool import FORMS
-from parley.audit.exact.other_instructions import plain_loops, search_elsewhere
-from parley.audit.exact.pair_search import PairSearch, Searched, aimed_at, climbing, hill_climbs, search_owner
+from parley.audit.exact.pair_search import PairSearch, Searched, aimed_at, climbing, search_owner
 from parley.data import Design
 from parley.data.sources import SOURCES, open_table
 from parley.losses.objective_perturbation import PerturbedCost

@@ -82,7 +82,7 @@ def test_what_is_left_of_a_sum_is_modulo_two_to_the_64():
 
 
 def test_terms_without_hosts_are_refused_and_those_with_some_say_what_each_sees(tmp_path, monkeypatch):
-    with pytest.raises(TermsError, match="no host sees anything"):
+    with pytest.raises(TermsError, match="no host to audit"):
         audit_hosts(make_terms(100))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("parley.audit.agreement.HOST_DRAWS", 2**13)
@@ -91,4 +91,4 @@ def test_terms_without_hosts_are_refused_and_those_with_some_say_what_each_sees(
     hosts = json.loads(run.out)["hosts"]
     assert [each["host"] for each in hosts] == ["a", "b", "h"]
     assert all(each["holds"] for each in hosts)
-    assert "one host and the learner" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "host, with the learner" in (tmp_path / "a.html").read_text(encoding="utf-8")

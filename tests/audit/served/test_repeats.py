@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parley.audit.served.noise_law import FALSE_ALARM, WAYS, find_repeats
+from parley.audit.served.noise_law import FALSE_ALARM, TEST_COUNT, find_repeats
 from parley.privacy.mechanisms import Bounded, FastNoise, Gaussian, GridGeometric, Laplace, SafeNoise
 
 MECHANISMS = {
@@ -55,7 +55,7 @@ def test_independent_noise_is_blamed_as_seldom_as_is_said():
     assert most / 6 < numbers.mean() < most  # the bound is no more than a few times too high
     for level in (0.01, 0.1, 0.3):
         assert np.mean(p <= level) <= level + 3 * np.sqrt(level * (1 - level) / 400)
-    assert all(each.holds == (each.p_value >= FALSE_ALARM / WAYS) for each in found)
+    assert all(each.holds == (each.p_value >= FALSE_ALARM / TEST_COUNT) for each in found)
 
 
 def test_a_repeat_is_seen_among_many():

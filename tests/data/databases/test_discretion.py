@@ -124,7 +124,7 @@ def test_the_command_says_one_sentence(lite, tmp_path, monkeypatch):
     with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "declared as INTEGER, holds a cell that is not" in out.getvalue()
+    assert "declared as INTEGER, holds a cell of another type" in out.getvalue()
     require_discreet(out.getvalue())
 
 

@@ -69,17 +69,17 @@ def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ("id, huge", "is declared as HUGEINT"),
-        ("id, list", "is declared as INTEGER[]"),
-        ("id, NULL AS gap", "is declared as"),
-        ("id, id", "two columns one name"),
-        ("id, money AS ID", "two columns one name, capitals aside"),
-        ("id, ever", "in no calendar"),
-        ("id, TIMETZ '10:00:00+02' AS there", "is declared as TIME WITH TIME ZONE"),
-        ("id, '101'::BIT AS bits", "is declared as BIT"),
-        ("id, TIME '24:00:00' AS midnight", "in no calendar"),
-        ("id // 3 AS id, name", "a place of its own"),
-        ("name AS id", "is missing in some row"),
+        ("id, huge", "has the type HUGEINT"),
+        ("id, list", "has the type INTEGER[]"),
+        ("id, NULL AS gap", "has the type"),
+        ("id, id", "have the same name"),
+        ("id, money AS ID", "the same name, ignoring case"),
+        ("id, ever", "outside the years 1 to 9999"),
+        ("id, TIMETZ '10:00:00+02' AS there", "has the type TIME WITH TIME ZONE"),
+        ("id, '101'::BIT AS bits", "has the type BIT"),
+        ("id, TIME '24:00:00' AS midnight", "past 23:59:59"),
+        ("id // 3 AS id, name", "several rows have the same"),
+        ("name AS id", "is missing in some rows"),
         ("id, CAST(word AS INTEGER) AS number", "not all rows"),
     ],
 )
@@ -117,7 +117,7 @@ def test_several_statements_are_refused_in_one_sentence(people, tmp_path):
 
 def test_other_files_are_no_part_of_it(people, tmp_path):
     (tmp_path / "other.csv").write_text("id\n1\n")
-    with pytest.raises(ParleyError, match="cannot be answered"):
+    with pytest.raises(ParleyError, match="the query failed"):
         take(people, f"SELECT id FROM read_csv('{tmp_path / 'other.csv'}')", tmp_path / "table")
 
 
@@ -125,7 +125,7 @@ MANY = "CREATE TABLE t AS SELECT (i * 7919) % 400009 AS id, repeat(md5(i::VARCHA
 
 
 def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_with_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(duckdb_file, "MEMORY", (48,))
+    monkeypatch.setattr(duckdb_file, "MEMORY_LIMITS_MB", (48,))
     uri = write_duckdb(tmp_path / "t.duckdb", MANY)
     (tmp_path / "t.duckdb").chmod(0o600)
     request = Request("SELECT * FROM t", ("id",))
@@ -152,13 +152,13 @@ def test_rows_that_are_too_long_for_little_memory_get_more_and_at_last_a_sentenc
     uri = write_duckdb(tmp_path / "t.duckdb", f"CREATE TABLE t AS {long}")
     (tmp_path / "taken").mkdir()
     for limits in ((16,), (16, 512)):
-        monkeypatch.setattr(duckdb_file, "MEMORY", limits)
+        monkeypatch.setattr(duckdb_file, "MEMORY_LIMITS_MB", limits)
         with open_database(uri, beside=tmp_path / "taken" / "table") as database:
             assert all(each.name.endswith(".parley-unfinished") for each in (tmp_path / "taken").iterdir())
             if limits[-1] == 512:
                 assert take_snapshot(database, Request("FROM t", ("id",)), tmp_path / "taken" / "table").rows == 40000
             else:
-                with pytest.raises(ParleyError, match=f"too long to be sorted in {limits[-1]} MB"):
+                with pytest.raises(ParleyError, match=f"do not fit into {limits[-1]} MB for sorting"):
                     take_snapshot(database, Request("FROM t", ("id",)), tmp_path / "taken" / "table")
     assert [each.name for each in (tmp_path / "taken").iterdir()] == ["table"]
 

@@ -13,8 +13,8 @@ from databases import write_sqlite
 from loans_database import ALL, LOANS, take
 
 from parley.data.databases import Request, open_database, take_snapshot
-from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources import find_source
+from parley.durable import unfinished_folder
 from parley.errors import DataError, ParleyError, SettingError
 
 

@@ -47,13 +47,13 @@ def test_the_origin_of_a_query_is_the_same_whatever_stands_behind_it(loans, tmp_
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("SELECT id FROM loans; DELETE FROM loans", "cannot be answered"),
-        ("SELECT id FROM loans WHERE name = :1", "leaves a value open"),
-        ("SELECT id FROM loans WHERE name = ?", "leaves a value open"),
-        ("SELECT id, name, name FROM loans", "gives two columns one name"),
+        ("SELECT id FROM loans; DELETE FROM loans", "the query failed"),
+        ("SELECT id FROM loans WHERE name = :1", "has a placeholder"),
+        ("SELECT id FROM loans WHERE name = ?", "has a placeholder"),
+        ("SELECT id, name, name FROM loans", "have the same name"),
         (
             "SELECT id, amount AS name, opened AS 'name:1' FROM loans",
-            "the name 'name:1', which SQLite gives the second",
+            "one is called 'name:1', as SQLite calls a second one",
         ),
     ],
 )

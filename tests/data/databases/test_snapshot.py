@@ -72,8 +72,8 @@ def test_the_manifest_says_what_was_asked_where_and_when(loans, tmp_path):
 def test_an_order_that_is_not_total_is_refused(loans, tmp_path):
     folder = tmp_path / "table"
     halves = "SELECT id, CAST(id / 2 AS INTEGER) AS half FROM loans"
-    assert "does not give every row a place of its own" in refused(loans, halves, folder, "half")
-    assert "is missing in some row" in refused(loans, "SELECT id, name FROM loans", folder, "name")
+    assert "several rows have the same" in refused(loans, halves, folder, "half")
+    assert "is missing in some rows" in refused(loans, "SELECT id, name FROM loans", folder, "name")
     assert "no such column" in refused(loans, "SELECT id FROM loans", folder, "key")
     assert "each once" in refused(loans, "SELECT id FROM loans", folder, "id", "id")
     both = take(loans, halves, folder, "half", "id")
@@ -81,10 +81,10 @@ def test_an_order_that_is_not_total_is_refused(loans, tmp_path):
 
 
 def test_ties_between_batches_are_found_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 2)
+    monkeypatch.setattr("parley.data.databases.sqlite_file.BATCH_ROWS", 2)
     rows = ", ".join(f"({k})" for k in (1, 2, 2, 3))
     uri = write_sqlite(tmp_path / "t.db", f"CREATE TABLE t (id INT); INSERT INTO t VALUES {rows}")
-    assert "a place of its own" in refused(uri, "SELECT id FROM t", tmp_path / "table")
+    assert "several rows have the same" in refused(uri, "SELECT id FROM t", tmp_path / "table")
 
 
 def test_text_is_sorted_by_its_bytes_whatever_its_collation(tmp_path):
@@ -100,8 +100,8 @@ def test_text_is_sorted_by_its_bytes_whatever_its_collation(tmp_path):
         ("loose", "has no declared type"),
         ("amount * 2 AS twice", "has no declared type"),
         ("NULL AS gap", "has no declared type"),
-        ("id", "two columns one name"),
-        ("name AS ''", "one none"),
+        ("id", "have the same name"),
+        ("name AS ''", "one has none"),
     ],
 )
 def test_columns_without_a_declared_type_or_name_are_refused(loans, tmp_path, column, why):
@@ -124,7 +124,7 @@ def test_columns_without_a_declared_type_or_name_are_refused(loans, tmp_path, co
 )
 def test_a_cell_that_is_not_what_its_column_is_declared_as_is_refused_however_late(tmp_path, monkeypatch, kind, cell):
     """SQLite lets any cell into any column; types are what was declared, so no row decides how others are read."""
-    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 16)
+    monkeypatch.setattr("parley.data.databases.sqlite_file.BATCH_ROWS", 16)
     rows = ", ".join(f"({k}, NULL)" for k in range(100))
     script = f"CREATE TABLE t (id INTEGER PRIMARY KEY, c {kind}); INSERT INTO t VALUES {rows}, (100, {cell})"
     uri = write_sqlite(tmp_path / "t.db", script)
@@ -134,7 +134,7 @@ def test_a_cell_that_is_not_what_its_column_is_declared_as_is_refused_however_la
 
 
 def test_no_rows_and_a_folder_that_exists_are_refused(loans, tmp_path):
-    assert "gives no rows" in refused(loans, "SELECT id FROM loans WHERE 0", tmp_path / "table")
+    assert "returns no rows" in refused(loans, "SELECT id FROM loans WHERE 0", tmp_path / "table")
     take(loans, ALL, tmp_path / "table")
     before = (tmp_path / "table" / "parley-snapshot.json").read_bytes()
     with pytest.raises(SettingError, match="never replaced"):
@@ -169,15 +169,19 @@ def test_one_person_replaced_changes_one_row_and_nothing_else(tmp_path, monkeypa
 
 def test_rows_in_a_row_group_hang_on_the_declared_columns_alone():
     few = [Column("a", "int", pa.int64())]
-    assert snapshot.group_rows(few) == snapshot.MOST_ROWS
+    assert snapshot.group_rows(few) == snapshot.MAX_GROUP_ROWS
     assert snapshot.group_rows([Column(str(k), "text", pa.string()) for k in range(100)]) == 10485
     assert snapshot.group_rows(few * 10**5) == 1024
-    assert snapshot.group_rows([*few, Column("document", "text", pa.string())]) == snapshot.MOST_WITH_TEXT < 20_000
+    assert (
+        snapshot.group_rows([*few, Column("document", "text", pa.string())])
+        == snapshot.MAX_GROUP_ROWS_WITH_TEXT
+        < 20_000
+    )
 
 
 def test_a_row_group_is_held_while_it_is_written_and_no_longer(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)  # row groups of 1024
-    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 512)
+    monkeypatch.setattr("parley.data.databases.sqlite_file.BATCH_ROWS", 512)
     numbers = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 6000)"
     script = f"CREATE TABLE t (id INTEGER, s TEXT); {numbers} INSERT INTO t SELECT i, hex(zeroblob(2000)) FROM c"
     uri, before, held = write_sqlite(tmp_path / "t.db", script), pa.total_allocated_bytes(), []
@@ -190,7 +194,7 @@ def test_a_row_group_is_held_while_it_is_written_and_no_longer(tmp_path, monkeyp
 
 def test_many_files_hold_every_row_once(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)
-    monkeypatch.setattr(snapshot, "GROUPS", 2)
+    monkeypatch.setattr(snapshot, "GROUPS_PER_FILE", 2)
     rows = ", ".join(f"({k})" for k in range(5000))
     uri = write_sqlite(tmp_path / "t.db", f"CREATE TABLE t (id INTEGER); INSERT INTO t VALUES {rows}")
     seen = []
@@ -206,24 +210,24 @@ def test_a_folder_is_refused_that_holds_other_files_than_its_manifest_lists(loan
     take(loans, ALL, tmp_path / "table")
     part = tmp_path / "table" / "part-000000.parquet"
     (tmp_path / "table" / "part-000001.parquet").write_bytes(part.read_bytes())
-    with pytest.raises(DataError, match="its files are not those that"):
+    with pytest.raises(DataError, match="its files are not those listed"):
         len(find_source(tmp_path / "table"))
     (tmp_path / "table" / "part-000001.parquet").unlink()
     pq.write_table(pq.read_table(part).slice(1), part)
-    with pytest.raises(DataError, match="its files are not those that"):
+    with pytest.raises(DataError, match="its files are not those listed"):
         find_source(tmp_path / "table").digest()
-    with pytest.raises(DataError, match="its files are not those that"):
+    with pytest.raises(DataError, match="its files are not those listed"):
         find_source(tmp_path / "table").frame()
     take(loans, ALL, tmp_path / "columns")
     part = tmp_path / "columns" / "part-000000.parquet"
     pq.write_table(pq.read_table(part).drop_columns("paid"), part)
-    with pytest.raises(DataError, match="its files are not those that"):
+    with pytest.raises(DataError, match="its files are not those listed"):
         len(find_source(tmp_path / "columns"))
     part.write_bytes(b"PAR1")
     with pytest.raises(DataError, match="cannot be read as parquet"):
         len(find_source(tmp_path / "columns"))
     (tmp_path / "table" / "parley-snapshot.json").write_text("{}")
-    with pytest.raises(DataError, match="take a new one"):
+    with pytest.raises(DataError, match="take a new snapshot"):
         len(find_source(tmp_path / "table"))
 
 
@@ -236,7 +240,7 @@ def test_a_manifest_whose_entries_are_of_another_kind_is_refused(loans, tmp_path
     manifest = tmp_path / "table" / "parley-snapshot.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
     for look in (lambda table: table.origin, lambda table: table.remarks, len):
-        with pytest.raises(DataError, match="take a new one"):
+        with pytest.raises(DataError, match="take a new snapshot"):
             look(find_source(tmp_path / "table"))
 
 
@@ -262,7 +266,7 @@ def test_all_rows_are_of_one_moment(loans, tmp_path):
         ("SELECT count(*) AS id FROM loans", ["an aggregate or a window"]),
         ("SELECT sum(amount) AS id FROM loans", ["an aggregate or a window"]),
         ("SELECT id, sum(amount) OVER (ORDER BY id) AS s FROM loans", ["an aggregate or a window"]),
-        ("SELECT DISTINCT name AS id FROM loans", ["rows made one (DISTINCT or GROUP BY)"]),
+        ("SELECT DISTINCT name AS id FROM loans", ["rows merged into one (DISTINCT or GROUP BY)"]),
         ("SELECT id FROM loans LIMIT 2", ["a limit"]),
         ("SELECT id, amount FROM loans ORDER BY amount DESC LIMIT 2", ["a limit"]),
         ("SELECT id, amount FROM loans ORDER BY amount LIMIT 2 OFFSET 1", ["a limit"]),

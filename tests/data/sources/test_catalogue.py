@@ -8,7 +8,7 @@ import parley
 from parley.data import read_table
 from parley.data.sources import SOURCES, open_table
 from parley.data.sources.csv_file import CsvFile
-from parley.data.sources.data_frame import FrameTable
+from parley.data.sources.held import FrameTable
 from parley.data.sources.parquet import ParquetFolder
 from parley.data.table import numbers
 from parley.errors import DataError
@@ -24,7 +24,7 @@ def test_csv_and_parquet_are_read_alike(tmp_path):
         assert numbers(read_table(tmp_path / name), "a", "t").tolist() == [1.5, 2.5]
 
 
-@pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "expected a .csv or .parquet")])
+@pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "give a .csv or .parquet")])
 def test_unreadable_files_are_named(tmp_path, name, message):
     with pytest.raises(DataError, match=message):
         read_table(tmp_path / name)
@@ -70,11 +70,11 @@ def test_a_kind_of_data_frame_is_one(tmp_path):
         pass
 
     assert open_table(Marked({"x": [1.0, 2.0]})).frame()["x"].tolist() == [1.0, 2.0]
-    with pytest.raises(DataError, match=r"a table of type list: expected a data frame"):
+    with pytest.raises(DataError, match=r"a table of type list: give a data frame"):
         open_table([1.0])
 
 
 def test_a_folder_is_not_read_where_all_rows_are_wanted(tmp_path):
     pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"expected a \.csv or \.parquet file"):
+    with pytest.raises(DataError, match=r"give a \.csv or \.parquet file"):
         read_table(tmp_path)

@@ -20,7 +20,7 @@ from parley.data.sources import csv_rows, open_table
 from parley.data.sources.csv_file import CsvFile, LongCsvFile
 from parley.data.sources.csv_rows import CsvRows
 from parley.data.sources.files import LocalFile
-from parley.data.sources.source import AT_ONCE
+from parley.data.sources.source import BATCH_ROWS
 from parley.data.table import numbers
 from parley.errors import DataError
 from parley.network.identity.settings import load_owner
@@ -74,7 +74,7 @@ def test_files_are_read_to_the_cell_as_they_always_were(tmp_path):
         path.write_bytes(content)
         before = as_pandas_reads(content)
         if before is None or short:
-            with pytest.raises(DataError, match=r"cells than the line of names|ends inside of a quoted cell"):
+            with pytest.raises(DataError, match=r"cells than the header|ends inside a quoted cell"):
                 CsvFile(path).frame()
             continue
         pd.testing.assert_frame_equal((CsvFile(path) if number % 2 else long_file(path)).frame(), before)
@@ -85,7 +85,7 @@ def test_files_are_read_to_the_cell_as_they_always_were(tmp_path):
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
     """A file of several batches and blocks: numbers as text, quotes, embedded newlines."""
-    rows = AT_ONCE + 700
+    rows = BATCH_ROWS + 700
     table = pd.DataFrame({"x": np.arange(rows) / 7, "name": [f'n{row}, "of"\n{row % 5}' for row in range(rows)]})
     path = tmp_path_factory.mktemp("wide") / "t.csv"
     table.to_csv(path, index=False)
@@ -119,7 +119,7 @@ def test_a_long_file_is_the_same_table_and_is_watched(wide, tmp_path):
     assert held.schema == long.schema
     assert len(held) == len(long) == len(table)
     np.testing.assert_array_equal(numbers(long.frame(["x"]), "x", "t"), table["x"])
-    assert [len(batch) for batch in long.batches([])] == [AT_ONCE, 700]
+    assert [len(batch) for batch in long.batches([])] == [BATCH_ROWS, 700]
     changing = tmp_path / "t.csv"
     changing.write_bytes(path.read_bytes())
     watched = long_file(changing)
@@ -136,7 +136,7 @@ def test_large_files_are_not_held_and_train_the_same_model(tmp_path, monkeypatch
         table.to_csv(tmp_path / name, index=False, sep="\t" if name == "t.tsv" else ",")
     assert isinstance(open_table(tmp_path / "t.csv"), CsvFile)
     small = parley.train(terms, [parley.Owner("a", tmp_path / "t.csv")], seed=1).theta.tolist()
-    monkeypatch.setattr("parley.data.sources.csv_file.HELD", 0)
+    monkeypatch.setattr("parley.data.sources.csv_file.MAX_HELD_BYTES", 0)
     for name in ("t.csv", "t.csv.gz", "t.tsv"):
         source = open_table(tmp_path / name)
         assert isinstance(source, LongCsvFile)
@@ -157,7 +157,7 @@ def test_separators_and_encodings_are_seen_in_the_line_of_names_or_asked_for(tmp
     pd.testing.assert_frame_equal(asked.frame(), table, check_dtype=False)
     assert read.digest() != asked.digest()  # what is asked for changes what bytes mean
     if not shown:
-        with pytest.raises(DataError, match="its line of names is not UTF-8; say by name which encoding it has"):
+        with pytest.raises(DataError, match="its header is not UTF-8; state its encoding"):
             open_table(path)
 
 
@@ -175,21 +175,21 @@ def test_an_owner_s_settings_ask_by_name(tmp_path):
 def test_what_cannot_be_asked_for_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
-    for asked, said in (({"separator": "::"}, "one character"), ({"encoding": "klingon"}, "nobody knows 'klingon'")):
+    for asked, said in (({"separator": "::"}, "one character"), ({"encoding": "klingon"}, "'klingon' is not known")):
         with pytest.raises(DataError, match=said):
             open_table(tmp_path / "t.csv", **asked)
-    with pytest.raises(DataError, match="for CSV files alone"):
+    with pytest.raises(DataError, match="to CSV files only"):
         open_table(tmp_path / "t.parquet", encoding="latin-1")
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (f"1,2\n3,4\n\n5,6,{SECRET}\n", "some row has more cells than the line of names, the first of them row 3;"),
-        (f"1,2\n{SECRET}\n", "some row has fewer cells than the line of names, the first of them row 2;"),
-        (f'1,2\n3,"{SECRET}\n', "it ends inside of a quoted cell"),
+        (f"1,2\n3,4\n\n5,6,{SECRET}\n", "a row has more cells than the header (first: row 3);"),
+        (f"1,2\n{SECRET}\n", "a row has fewer cells than the header (first: row 2);"),
+        (f'1,2\n3,"{SECRET}\n', "it ends inside a quoted cell"),
         (f"1,2\n{SECRET},\udcff\n", "cannot be read as csv"),
-        (f"1,2,\n3,4,{SECRET}\n", "some row has more cells than the line of names"),
+        (f"1,2,\n3,4,{SECRET}\n", "a row has more cells than the header"),
     ],
 )
 def test_ragged_and_broken_rows_are_refused_in_one_sentence_with_their_place_and_no_cell(tmp_path, rows, said):

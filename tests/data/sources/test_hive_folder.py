@@ -11,7 +11,7 @@ from parley.data.sketch import digested_table
 from parley.data.sources import open_table
 from parley.data.table import codes, numbers
 from parley.errors import DataError
-from parley.owner.custody import place_warnings
+from parley.owner.disclosure import place_warnings
 from parley.owner.ledger import Ledger
 from parley.owner.warnings import find_warnings
 from parley.protocol.queries import GradientQuery
@@ -93,7 +93,7 @@ def test_a_release_from_a_hive_folder_is_that_of_a_flat_one(tmp_path):
     owner = parley.Owner("a", tmp_path / "hive", ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     said = [warning.sentence for warning in find_warnings(owner, owner.prepare(terms))]
     assert place_warnings(["x2"])[0].sentence in said
-    assert "in the order of x2" in place_warnings(["x2"])[0].sentence
+    assert "ordered by x2" in place_warnings(["x2"])[0].sentence
     owner.ledger.close()
 
 
@@ -111,8 +111,8 @@ def test_the_digest_knows_what_folders_are_called(hive):
         (["year=2023/0.parquet", "area=s/0.parquet"], "its columns or their types differ"),
         (["year=2023/0.parquet", "0/0.parquet"], "its columns or their types differ"),
         (["year=2023/area=s/0.parquet", "area=s/year=2023/0.parquet"], "its columns or their types differ"),
-        (["x=1/0.parquet"], "column 'x' is named more than once"),
-        (["year=1/year=2/0.parquet"], "column 'year' is named more than once"),
+        (["x=1/0.parquet"], "column 'x' appears more than once"),
+        (["year=1/year=2/0.parquet"], "column 'year' appears more than once"),
     ],
 )
 def test_folders_that_mix_schemas_are_refused_in_one_sentence(tmp_path, paths, said):
@@ -128,5 +128,5 @@ def test_a_folder_with_a_log_of_which_files_count_is_refused(tmp_path, log):
     put(tmp_path, "0.parquet", x=[1.0])
     (tmp_path / log).parent.mkdir()
     (tmp_path / log).touch()
-    with pytest.raises(DataError, match="rows of others would count twice"):
+    with pytest.raises(DataError, match="which files count"):
         len(open_table(tmp_path))

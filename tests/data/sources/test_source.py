@@ -7,8 +7,8 @@ from samples import make_terms, regression_table
 import parley
 from parley.data.holdout import parts_of
 from parley.data.sources import Chunk, open_table, same_table
-from parley.data.sources.data_frame import FrameTable
-from parley.data.sources.source import AT_ONCE, column_names
+from parley.data.sources.held import FrameTable
+from parley.data.sources.source import BATCH_ROWS, column_names
 from parley.data.streamed import StreamedDesign
 from parley.data.table import numbers
 from parley.errors import DataError
@@ -38,7 +38,7 @@ def given(folder, kind, rows=40):
     return table if kind == "frame" else folder / kind
 
 
-@pytest.mark.parametrize("rows", [40, AT_ONCE + 9])
+@pytest.mark.parametrize("rows", [40, BATCH_ROWS + 9])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_hands_out_the_same_rows_in_the_same_order(tmp_path, kind, rows):
     source = open_table(given(tmp_path, kind, rows))
@@ -93,12 +93,12 @@ def test_rows_that_do_not_come_or_come_twice_are_noticed(monkeypatch):
     """The sensitivity counts on every row being there once, whoever wrote the source."""
     table = regression_table(3000)
     monkeypatch.setattr(Streamed, "short", 1)
-    with pytest.raises(DataError, match="table: it holds fewer rows"):
+    with pytest.raises(DataError, match="table: it has fewer rows"):
         gradient(Streamed(table), len(table))
-    with pytest.raises(DataError, match="another number of rows"):
+    with pytest.raises(DataError, match="its number of rows changed"):
         list(parts_of(Streamed(table), ["y"]))
     monkeypatch.setattr(Streamed, "short", 0)
     monkeypatch.setattr(Streamed, "chunks", (Chunk(1500), Chunk(1500)))
     monkeypatch.setattr(Streamed, "chunk_batches", lambda self, chunks, columns, at_once: iter([self.held, self.held]))
-    with pytest.raises(DataError, match="table: it holds more rows"):
+    with pytest.raises(DataError, match="table: it has more rows"):
         gradient(Streamed(table), len(table))

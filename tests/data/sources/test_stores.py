@@ -117,10 +117,10 @@ def test_a_copy_in_a_store_is_found_and_so_is_a_public_sample_of_it(store, table
     ],
 )
 def test_an_address_with_a_key_is_refused_and_not_repeated(address, tmp_path):
-    with pytest.raises(DataError, match="credentials come from the environment") as caught:
+    with pytest.raises(DataError, match="pass credentials by environment") as caught:
         open_table(address)
     assert not any(word in str(caught.value) for word in ("KEY", "SECRET", "SEC/", "RET"))
-    with pytest.raises(DataError, match="credentials come from the environment"):
+    with pytest.raises(DataError, match="pass credentials by environment"):
         open_ledger(tmp_path / "a", "a", Path(address), 1.0, 0.0, "127.0.0.1:0")
     assert not (tmp_path / "a").exists()
 
@@ -152,7 +152,7 @@ def test_settings_and_terms_keep_an_address_as_it_is(store, tables, tmp_path):
     terms = make_terms(400).changed(owners={"a": {"data": address}})
     write_terms(terms, tmp_path / "terms.toml")
     assert load_terms(tmp_path / "terms.toml").owners[0].data == address
-    with pytest.raises(SettingError, match="opened the books"):
+    with pytest.raises(SettingError, match="already has a ledger"):
         open_ledger(tmp_path / "again", "a", Path(address), 1.0, 0.0, "127.0.0.1:0")
 
 
@@ -169,9 +169,9 @@ def test_of_a_store_that_nobody_has_tried_messages_say_so(address, monkeypatch):
         raise OSError("no answer")
 
     monkeypatch.setattr("parley.data.sources.files._store", store)
-    with pytest.raises(DataError, match=r"cannot be read \(OSError\); of object stores only S3 has been tried here"):
+    with pytest.raises(DataError, match=r"cannot be read \(OSError\); Parley is tested with S3 only"):
         open_table(address)
     monkeypatch.setattr("parley.data.sources.files.StoredFile.is_folder", lambda file: False)
     (remark,) = find_source(address).remarks
-    assert remark.startswith(f"The table lies at {address}; of object stores only S3 has been tried")
+    assert remark.startswith(f"The table is at {address}; Parley is tested with S3 only")
     assert find_source("s3://bucket/t.parquet").remarks == ()

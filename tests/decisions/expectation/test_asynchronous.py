@@ -12,7 +12,7 @@ from parley.decisions.games.stakes import noise_law
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
+from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.outlook.worth import require_worth
 from parley.decisions.planning.planner import plan
 from parley.errors import BelowBaselineError, SettingError
@@ -40,7 +40,7 @@ def test_the_forecast_is_a_run_on_the_pilot_and_meets_many_runs():
     expected = forecast(terms, pilot=table, resamples=2)
     assert expected.method == "pilot-run"
     assert len(expected.path) == 18
-    assert any("all owners give their last at the same time" in warning for warning in expected.warnings)
+    assert any("all owners finish at the same time" in warning for warning in expected.warnings)
     runs = parley.train(terms, [parley.Owner(name, table) for name in "ab"], replicates=500, seed=1).path[-1]
     error = runs.std(ddof=1) * (1 / 500 + 1 / 96) ** 0.5
     assert abs(runs.mean() - expected.path[-1]) < 4 * error
@@ -59,7 +59,7 @@ def test_an_owner_with_fewer_answers_is_not_taken_for_a_quieter_one():
 def test_plans_and_negotiations_say_that_they_are_for_rounds_that_wait():
     with pytest.raises(SettingError, match="plan without the key"):
         plan(slow_terms(), pilot=regression_table(200, 1))
-    with pytest.raises(SettingError, match="negotiate without the key"):
+    with pytest.raises(SettingError, match="remove it to negotiate"):
         noise_law(slow_terms(), (0.1, 10.0))
 
 
@@ -116,9 +116,9 @@ def test_one_forecast_has_one_test_cost(tmp_path):
     assert compare_noise(found).kinds["each_owner"].together == pytest.approx(found.worth.together, rel=1e-12)
     drawn = found.outlook.together[0].reshape(5, -1).mean(axis=0)  # five worlds share their chance
     assert abs(found.owners[0].together - found.worth.together) < 3 * drawn.std() / len(drawn) ** 0.5
-    assert "by what owners differ" not in said.assumption(found)
+    assert "Heterogeneity" not in said.assumption(found)
     apart = forecast(terms, resamples=2, differences=Heterogeneity.stated(5.0))
     assert apart.owners[0].together > found.owners[0].together
     more = any(owner.together > apart.worth.together for owner in apart.owners)
-    words = f"more than the {number(apart.worth.together, 5)} above, by what owners differ"
+    words = f"cost more on own rows than the average {number(apart.worth.together, 5)}"
     assert (words in said.assumption(apart)) == more

@@ -8,7 +8,10 @@ from samples import BOUNDS, GAUSSIAN, class_table, make_terms, regression_table
 import parley
 from parley.decisions.expectation.error_moments import error_moments
 from parley.decisions.games import negotiate
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.outlook.forecast import forecast
+from parley.decisions.planning.search import Search
+from parley.errors import TermsError
 from parley.learning.algorithms.federated_averaging import FederatedAveraging
 from parley.losses import LinearRegression
 
@@ -80,6 +83,20 @@ def test_a_pilot_run_forecasts_local_steps_that_are_clipped(kind):
     error = runs.std(ddof=1) * np.sqrt(1 / 600 + 1 / 1000)  # both are means over runs, the forecast's over a thousand
     assert abs(runs.mean() - expected.relative_fitness.mean) < 4 * error
     assert abs(runs.mean() - 2 * expected.relative_fitness.mean) > 4 * error
+
+
+def test_no_plan_looks_at_a_local_step_beyond_the_bound_on_which_its_sensitivity_rests():
+    """Steps may be at most 2/L long, L the largest curvature that records within the bounds can have: a climb that is
+    always told to go on ends below that, and not far below."""
+    known = open_pilot(averaging_terms(1000, epsilon=1.0, model__bounds=BOUNDS), regression_table(300, 9))
+    longest = 2 / known.objective.walked_curvature(known.setup.preparation, known.setup.limits)
+    assert known.algorithm.step_length == pytest.approx(longest / 2, rel=1e-4)  # "auto", as in earlier terms
+    search, at = Search(0), known
+    while (longer := search.neighbour(at, "step", 1)) is not None:
+        at = longer
+    assert 0.7 * longest < at.terms.learning.step <= longest
+    with pytest.raises(TermsError, match="expected at most"):
+        known.under(known.terms.changed(learning={"step": 1.01 * longest}))
 
 
 def test_plans_and_games_take_it_like_any_other(tmp_path):

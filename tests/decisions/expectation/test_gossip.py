@@ -8,7 +8,7 @@ from owners_moments import Moments, expected_path
 from samples import class_table, regression_table
 
 import parley
-from parley.decisions.expectation.error_moments import SingleVoices, error_moments
+from parley.decisions.expectation.error_moments import SeparateAnswers, error_moments
 from parley.decisions.outlook.forecast import forecast
 from parley.learning.algorithms.gossip import Gossip
 from parley.losses import LinearRegression
@@ -87,14 +87,14 @@ def test_the_point_moments_are_those_of_the_owner_whose_point_wanders_most():
     """Against 4,000 runs of the recursion itself; the mean of the points wanders less."""
     rule = Gossip(LinearRegression(), 9, None, 0.4, tuple(NAMES), (10, 30, 20, 40), edges("star", NAMES))
     loud = dict(zip(NAMES, (1.0, 0.5, 3.0, 0.2), strict=True))
-    voices = SingleVoices([tuple(NAMES)] * 9, dict(zip(NAMES, rule.records, strict=True)), loud)
-    found = error_moments(rule, np.array([0.7]), np.array([1.0]), voices=voices)
+    separate = SeparateAnswers([tuple(NAMES)] * 9, dict(zip(NAMES, rule.records, strict=True)), loud)
+    found = error_moments(rule, np.array([0.7]), np.array([1.0]), separate=separate)
     rng, state = np.random.default_rng(5), rule.start(np.zeros(1), (4000,))
     for _ in range(9):
         points = rule.points(state)
         noisy = {name: 0.7 * points[name] + loud[name] * rng.standard_normal((4000, 1)) for name in NAMES}
         answers = [
-            parley.protocol.queries.Answer("", name, voices.records[name], value) for name, value in noisy.items()
+            parley.protocol.queries.Answer("", name, separate.records[name], value) for name, value in noisy.items()
         ]
         state = rule.update(state, np.zeros(1), answers)
     widest = max(point.var() for point in rule.points(state).values())

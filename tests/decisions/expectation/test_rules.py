@@ -93,7 +93,7 @@ def test_owners_of_one_law_deviate_by_chance_and_their_mean_does_not(pilot):
 
 def test_what_cannot_be_forecast_is_refused(pilot):
     agreed = terms("median")
-    with pytest.raises(TermsError, match="expected 'mean' where budgets are negotiated"):
+    with pytest.raises(TermsError, match="expected 'mean' to negotiate budgets"):
         parley.negotiate(agreed, pilot)
     setup = resolve(agreed)
     tables = {name: Moments(np.eye(3), np.ones(3), 1.0) for name in "abcde"}

@@ -6,10 +6,13 @@ import pandas as pd
 import pytest
 from samples import patients
 
+import parley
 from parley.data.fitting import fit_preparation
+from parley.decisions.from_files.column_choice import heard_per_column
 from parley.decisions.from_files.known_columns import Wishes
-from parley.decisions.from_files.terms_from_files import draft, owner_names
+from parley.decisions.from_files.terms_from_files import draft, owner_names, planned
 from parley.errors import DataError, SettingError, TermsError
+from parley.protocol.setup import resolve
 
 
 @pytest.fixture
@@ -67,6 +70,49 @@ def test_without_a_public_sample_declared_columns_are_not_looked_at(folder):
     assert "nothing else" in before.said[0]
     assert before.terms.model.centres == {"age": 59.0, "income": 5e4}
     assert before.terms.privacy.scale_epsilon is None
+
+
+DECLARED = {
+    "bounds": {"age": (18.0, 100.0), "income": (0.0, 1e5)},
+    "categories": {"smoker": ("yes", "no")},
+    "features": ("age", "smoker"),
+}
+
+
+@pytest.mark.parametrize(("epsilon", "kind"), [(1.0, "linear-regression"), (100.0, "boosted-regression")])
+def test_without_a_public_sample_the_usual_kind_hangs_on_what_is_heard_of_each_column(folder, epsilon, kind):
+    """Lines where noise leaves little, boosted trees from there on; it is said what nobody can judge, what the other
+    kind is called, and what would settle it. Both train."""
+    made = planned(draft(files(folder), Wishes("income", epsilon=epsilon, **DECLARED)))
+    assert made.terms.model.kind == kind
+    other = "--columns lines" if kind == "boosted-regression" else "--kind boosted-regression"
+    assert other in made.said[-1]
+    assert "Only a release of both kinds, each debited, settles it" in made.said[-1]
+    assert (made.proposal is None) is (kind == "boosted-regression")
+    owners = [parley.Owner(part.name, file) for part, file in zip(made.terms.owners, files(folder), strict=True)]
+    assert parley.train(made.terms, owners, seed=1, measure=False).model is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"kind": "linear-regression"}, {"columns": "lines"}, {"score_epsilon": 1.0}, {"bounds": {"income": (0.0, 1e5)}}],
+)
+def test_boosted_trees_are_no_default_where_people_said_otherwise_or_nobody_said_ranges(folder, said):
+    made = draft(files(folder), Wishes("income", **{"epsilon": 100.0, **DECLARED, **said}))
+    assert made.boosted is None
+    assert made.terms.model.kind == "linear-regression"
+
+
+def test_what_is_heard_of_a_column_is_what_noise_leaves(folder):
+    """In proportion to rows and epsilon; one noise for two equal owners is heard like two owners' rows of one."""
+    terms = draft(files(folder), Wishes("income", epsilon=2.0, holdout=0.0, **DECLARED)).terms
+    heard, width = heard_per_column(terms), resolve(terms).preparation.width
+    assert heard == pytest.approx(110 * 2.0 / 2**0.5 / width)
+    assert heard_per_column(terms.changed(everyone={"epsilon": 4.0})) == pytest.approx(2 * heard)
+    hosted = draft(files(folder), Wishes("income", epsilon=2.0, holdout=0.0, hosts=("a", "b", "c"), **DECLARED)).terms
+    assert heard_per_column(hosted) == pytest.approx(2**0.5 * heard)
+    two = terms.changed(privacy={"person": "patient_id", "records_per_person": 2})
+    assert heard_per_column(two) == pytest.approx(heard / 2)
 
 
 def test_where_kinds_are_read_from_private_rows_that_is_said(folder):

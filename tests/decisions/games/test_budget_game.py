@@ -122,7 +122,7 @@ def test_the_price_of_privacy_is_the_share_of_gains_lost():
 
 
 def test_the_posterior_cost_is_that_of_the_accounting():
-    costs = PrivacyCosts.of([PrivacyCost(kind="posterior", weight=7.0)])
+    costs = PrivacyCosts.from_curves([PrivacyCost(kind="posterior", weight=7.0)])
     for epsilon in (0.1, 1.0, 5.0):
         assert costs(np.array([epsilon]))[0] == pytest.approx(7 * (2 * posterior_bounds(epsilon, 0.5)[1] - 1))
 
@@ -210,7 +210,7 @@ def test_a_balanced_deal_costs_the_learner_nothing_and_still_holds():
     assert (shared.payoff >= 0).all()
     assert largest_gain(c, shared) < 1e-6
     lossy = budget_game([800, 1000], [10, 10], [("linear", 10.0)] * 2)
-    with pytest.raises(NoEquilibriumError, match="the learner must bring"):
+    with pytest.raises(NoEquilibriumError, match="the learner must add"):
         balanced(cheapest_contracts(lossy, 2 * lossy.fitness(np.full(2, 10.0), np.ones(2, dtype=bool))))
 
 
@@ -235,7 +235,7 @@ def test_all_coalitions_and_the_searches_agree(monkeypatch):
         c = random_game(seed)
         best = stable_coalition(c)
         with monkeypatch.context() as patch:
-            patch.setattr("parley.decisions.games.budget_game.EXACT_UP_TO", 0)
+            patch.setattr("parley.decisions.games.budget_game.MAX_EXACT_OWNERS", 0)
             found = stable_coalition(c)
         assert found.payoff.sum() <= best.payoff.sum() + 1e-9
         ended += np.array_equal(found.members, best.members)
@@ -246,7 +246,7 @@ def test_all_coalitions_and_the_searches_agree(monkeypatch):
 def test_owners_that_join_and_leave_for_ever_end_at_nobody(monkeypatch, seed):
     """Searches on which coalitions repeat; what is returned is an equilibrium all the same."""
     c = random_game(seed)
-    monkeypatch.setattr("parley.decisions.games.budget_game.EXACT_UP_TO", 0)
+    monkeypatch.setattr("parley.decisions.games.budget_game.MAX_EXACT_OWNERS", 0)
     assert largest_gain(c, free_deal(c)) < 1e-9
 
 

@@ -188,7 +188,7 @@ def test_a_search_without_a_polish_or_without_a_grid_would_be_noticed(monkeypatc
     game = quadratic_game(np.array([1.0, 1.0]), np.zeros((2, 2)), np.array([0.3, 0.3001]))
     exact = best_responses(game, 1, np.array([[0.0, 0.0]]))[0]
     assert exact == pytest.approx(0.3001, abs=1e-7)
-    monkeypatch.setattr("parley.decisions.games.best_response._golden", lambda value, a, b: a)
+    monkeypatch.setattr("parley.decisions.games.game._golden", lambda value, a, b: a)
     assert best_responses(game, 1, np.array([[0.0, 0.0]]))[0] != pytest.approx(0.3001, abs=1e-7)
 
 

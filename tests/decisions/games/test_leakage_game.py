@@ -14,7 +14,7 @@ KINDS = ("min-entropy", "mutual-information")
 
 
 def test_costs_are_the_bits_of_the_accounting():
-    costs = PrivacyCosts.of([PrivacyCost(kind=kind, weight=7.0) for kind in KINDS])
+    costs = PrivacyCosts.from_curves([PrivacyCost(kind=kind, weight=7.0) for kind in KINDS])
     for epsilon in (0.01, 1.0, 5.0):
         guess, known = costs(np.full(2, epsilon))
         assert guess == pytest.approx(7 * min_entropy_leakage(epsilon, individuals=1, values=2))

@@ -6,8 +6,7 @@ import pytest
 from samples import GAUSSIAN, class_table, make_terms, regression_table
 
 import parley
-from parley.decisions.games.break_even import break_even
-from parley.decisions.games.equal_owners import equal_owners
+from parley.decisions.games.break_even import break_even, equal_owners
 from parley.decisions.games.negotiate import common_game, negotiate
 from parley.decisions.games.stakes import common_stakes
 from parley.errors import DataError, SettingError, TermsError
@@ -80,7 +79,7 @@ def test_missing_stakes_are_named():
         negotiate(make_terms(300, 400), PILOT)
     with pytest.raises(DataError, match="public knowledge"):
         negotiate(priced_terms(300, 400))
-    with pytest.raises(SettingError, match="takes two"):
+    with pytest.raises(SettingError, match="needs two"):
         negotiate(priced_terms(300), PILOT, target=1.0)
     with pytest.raises(SettingError, match="target = nan"):
         negotiate(priced_terms(300, 400), PILOT, target=float("nan"))
@@ -188,7 +187,7 @@ def test_a_target_that_more_rounds_would_reach_is_not_blamed_on_records(shared):
     noise = GAUSSIAN if shared else {}
     few = priced_terms(40_000, 30_000, learning__horizon=2, learning__step=0.05, **noise)
     pilot = regression_table(1500, seed=9)
-    with pytest.raises(SettingError, match="longer horizon"):
+    with pytest.raises(SettingError, match="Change the horizon"):
         negotiate(hosted(few) if shared else few, pilot, target=1e-3)
     many = priced_terms(300, 200, learning__horizon=100, learning__step=0.3, **noise)
     with pytest.raises(SettingError, match="more records"):

@@ -133,7 +133,7 @@ def test_searches_agree_with_looking_at_everything(monkeypatch):
     for seed in range(8):
         game = random_game(seed, owners=5, kinds=("linear", "exponential"))
         exact = stable_play(game)
-        monkeypatch.setattr("parley.decisions.games.weakest_link.EXACT_UP_TO", 1)
+        monkeypatch.setattr("parley.decisions.games.weakest_link.MAX_EXACT_OWNERS", 1)
         found = stable_play(game)
         monkeypatch.undo()
         if found is not None:
@@ -203,7 +203,7 @@ def test_impossible_targets_are_sentences():
     game = random_game(0, owners=3)
     with pytest.raises(SettingError, match="at best"):
         cheapest_lift(game, 1e-12)
-    with pytest.raises(SettingError, match="takes two"):
+    with pytest.raises(SettingError, match="needs two"):
         cheapest_lift(random_game(0, owners=1), 1.0)
 
 

@@ -74,7 +74,7 @@ def test_the_interval_covers_rows_in_a_corner_of_their_declared_range(monkeypatc
     owners = [parley.Owner(name, each) for name, each in zip("pq", tables, strict=True)]
     measured = parley.train(agreed, owners, replicates=40, seed=3, whole_path=False).relative_fitness["mean"]
     assert said.relative_fitness.low < measured < said.relative_fitness.high
-    assert any("a, b, y the declared range alone is known" in warning for warning in said.warnings)
+    assert any("only the declared range of a, b, y is known" in warning for warning in said.warnings)
     monkeypatch.setattr("parley.decisions.knowledge.assumed.SPREADS", (1.0, 1.0))
     assert (
         not measured < forecast(agreed, seed=1, resamples=10).relative_fitness.high
@@ -109,9 +109,9 @@ def test_few_laws_lean_to_no_end():
 
 def test_it_says_what_rows_are_drawn_from():
     scales, ranges = (" ".join(forecast(each, resamples=5).warnings) for each in (terms(), declared(clip=6.0)))
-    assert "drawn from the scales that the terms give, and nobody knows" in scales
+    assert "drawn from the scales that the terms give, and their relation" in scales
     assert "declared" not in scales
-    assert "drawn from the declared ranges, and nobody knows" in ranges
+    assert "drawn from the declared ranges, and their relation" in ranges
     assert "scales that the terms give" not in ranges
     known = declared(clip=6.0).changed(model={"scales": {"a": 1.0, "b": 250.0, "y": 20.0}})
     assert "drawn from the scales that the terms give and the declared ranges" in " ".join(
@@ -122,7 +122,7 @@ def test_it_says_what_rows_are_drawn_from():
 def test_it_says_what_it_assumes_and_forecasts_no_metric():
     said = forecast(terms(), resamples=5)
     assert said.coverage == "any relation to the target"
-    assert any("nobody knows how they go together" in warning for warning in said.warnings)
+    assert any("their relation to the target is invented" in warning for warning in said.warnings)
     assert said.metrics == {}
 
 

@@ -123,8 +123,8 @@ def invoke(*arguments):
 @pytest.mark.parametrize(("law", "taken"), [("steps", "trees"), ("lines", None)])
 def test_init_takes_what_public_rows_speak_for(folder, tmp_path, monkeypatch, law, taken):
     """Trees grow at one rate: here it is asked which columns are taken, not how fast they grow."""
-    monkeypatch.setattr(growing, "GROWTHS", growing.GROWTHS[1:2])
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "GROWTH_SETTINGS", growing.GROWTH_SETTINGS[1:2])
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     files = (folder / f"{law}.csv", "--public", folder / f"{law}-public.csv")
     words = ("--target", "y", "--features", "a,b,d", "--delta", 0, "--yes", "--write", tmp_path / "terms.toml")
     run = invoke("init", *files, *words, "--json")

@@ -8,7 +8,7 @@ import parley
 from parley.decisions.expectation.expectation import expect
 from parley.decisions.knowledge import pilot as pilots
 from parley.decisions.knowledge.pilot import open_pilot
-from parley.decisions.outlook.noise_kinds import compare_noise
+from parley.decisions.outlook.remedies import compare_noise
 
 KINDS = ("linear-regression", "logistic-regression")
 VERSIONS = 5

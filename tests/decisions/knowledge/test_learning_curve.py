@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parley.decisions.knowledge.learning_curve import REACH, SIDES, LearningCurve
+from parley.decisions.knowledge.baselines import INTERVAL_ERRORS, MAX_EXTRAPOLATION, LearningCurve
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.learning.outcome.boosting import LEAST_ROWS
 
@@ -21,7 +21,7 @@ def curve_of(power, error=1e-4, floor=1.0, fall=20.0):
 @pytest.mark.parametrize("power", [0.5, 1.0])
 def test_a_power_law_is_continued(power):
     curve, cost = curve_of(power)
-    sizes = np.array([100.0, 800.0, 3000.0, 800.0 * REACH])
+    sizes = np.array([100.0, 800.0, 3000.0, 800.0 * MAX_EXTRAPOLATION])
     mean, error = curve.at(sizes)
     np.testing.assert_allclose(mean, cost(sizes), rtol=1e-2)
     assert np.all(np.abs(mean - cost(sizes)) < 3 * error + 1e-12)
@@ -30,7 +30,7 @@ def test_a_power_law_is_continued(power):
 
 def test_nothing_is_said_of_far_more_rows_or_of_too_few():
     curve, _ = curve_of(0.5)
-    far = curve.at(np.array([800.0 * REACH, 1e9]))[0]
+    far = curve.at(np.array([800.0 * MAX_EXTRAPOLATION, 1e9]))[0]
     assert far[0] == far[1]
     assert np.isinf(curve.at(np.array([LEAST_ROWS - 1.0]))[0][0])
 
@@ -47,8 +47,8 @@ def test_trees_are_chosen_where_they_are_a_standard_error_ahead():
     linear = np.array([1.05, 1.2])
     assert curve.ahead(records, linear).tolist() == [False, True]
     np.testing.assert_allclose(curve.best(records, linear), [1.05, 1.0])
-    np.testing.assert_allclose(curve.best(records, linear, -1), [1.05, 1 - SIDES * 0.1], rtol=1e-6)
-    np.testing.assert_allclose(curve.best(records, linear, 1), [1.05, 1 + SIDES * 0.1], rtol=1e-6)
+    np.testing.assert_allclose(curve.best(records, linear, -1), [1.05, 1 - INTERVAL_ERRORS * 0.1], rtol=1e-6)
+    np.testing.assert_allclose(curve.best(records, linear, 1), [1.05, 1 + INTERVAL_ERRORS * 0.1], rtol=1e-6)
 
 
 def test_games_count_from_the_better_model_alone_in_any_units():

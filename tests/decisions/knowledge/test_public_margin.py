@@ -10,7 +10,7 @@ import pytest
 
 import parley
 from parley.decisions.knowledge import cross_fit as growing
-from parley.decisions.knowledge.cross_fit import LARGE, with_best_growth
+from parley.decisions.knowledge.cross_fit import LARGE_TREES, with_best_growth
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.errors import DataError
 from parley.protocol.setup import pin, resolve
@@ -40,23 +40,23 @@ def terms(folder, epsilon=4.0, noise=0.02, public=PUBLIC, **trees):
     return parley.Terms.from_dict({"model": model, "learning": learning, "privacy": privacy, "owners": owners})
 
 
-@pytest.mark.parametrize(("noise", "taken"), [(0.02, LARGE["refitted"]), (2.0, None)])
+@pytest.mark.parametrize(("noise", "taken"), [(0.02, LARGE_TREES["refitted"]), (2.0, None)])
 def test_a_margin_is_taken_where_public_rows_speak_for_it(tmp_path, monkeypatch, noise, taken):
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     found = with_best_growth(terms(tmp_path, noise=noise, public=1200)).model.trees
     assert found.refitted == taken
-    assert (found.count, found.leaves) == ((LARGE["count"], LARGE["leaves"]) if taken else (100, 8))
+    assert (found.count, found.leaves) == ((LARGE_TREES["count"], LARGE_TREES["leaves"]) if taken else (100, 8))
 
 
 def test_trees_of_a_size_that_somebody_chose_are_not_made_larger(tmp_path, monkeypatch):
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     assert with_best_growth(terms(tmp_path, count=20)).model.trees.count == 20
     usual = with_best_growth(terms(tmp_path, public=1200, count=100, leaves=8)).model.trees
     assert (usual.count, usual.refitted) == (100, None)
 
 
 def test_beside_a_box_there_is_no_margin(tmp_path, monkeypatch):
-    monkeypatch.setattr(growing, "CHOOSING", 2)
+    monkeypatch.setattr(growing, "CHOOSING_FOLDS", 2)
     boxed = terms(tmp_path, public=1200).changed(model={"radius": 10.0})
     assert with_best_growth(boxed).model.trees.refitted is None
 
@@ -91,7 +91,7 @@ def test_of_pinned_trees_that_nobody_grows_here_the_forecast_warns(pinned):
         values[0, 0] += 0.1
         return values
 
-    said = "the pinned file holds others"
+    said = "this machine grows other trees on the public sample than the pinned file holds"
     assert any(said in each for each in parley.forecast(changed_file(pinned, one_leaf)).warnings)
     assert not any(said in each for each in parley.forecast(pinned).warnings)
 

@@ -13,7 +13,7 @@ import parley
 from parley.cli.app import app
 from parley.data.blocks import Remembered
 from parley.decisions.games.stakes import stakes
-from parley.decisions.knowledge.baselines import FEW_FOLDS, PARTS, _losses, public_trees, trees_alone
+from parley.decisions.knowledge.baselines import PART_FOLDS, SAMPLE_PARTS, _losses, public_trees, trees_alone
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.outlook.inside_view import inside_view
 from parley.decisions.outlook.worth import worth
@@ -64,7 +64,7 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
 
 def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkeypatch):
     grown = []
-    monkeypatch.setattr("parley.decisions.knowledge.baselines._known", Remembered(most=128))
+    monkeypatch.setattr("parley.decisions.knowledge.baselines._known", Remembered(max_entries=128))
     monkeypatch.setattr(
         "parley.decisions.knowledge.baselines.tree_losses",
         lambda *asked: grown.append(asked) or tree_losses(*asked),
@@ -75,7 +75,7 @@ def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkey
 
     first, times = found(steps(60)), len(grown)
     # the first fold twice: it says that more iterations pay; a mutant that mixes up leaves or folds has fewer
-    assert times == 2 * (FOLDS + 1) + len(PARTS) * FEW_FOLDS
+    assert times == 2 * (FOLDS + 1) + len(SAMPLE_PARTS) * PART_FOLDS
     assert found(steps(60)).gain == first.gain
     assert len(grown) == times
     moved = steps(60).assign(x2=lambda table: -table["x2"])
@@ -100,7 +100,7 @@ def test_costs_of_the_sample_and_of_owners_are_what_fresh_rows_show(tmp_path, tu
 
         def rows_of(table, pilot=pilot, preparation=preparation, plain=plain):
             design = preparation.design(table, "fresh")
-            return TreeRows.of(pilot.objective, preparation, design, plain.matrix(table, "fresh"))
+            return TreeRows.from_design(pilot.objective, preparation, design, plain.matrix(table, "fresh"))
 
         judged = rows_of(fresh)
         for size in (100, 400, 1500):
@@ -147,8 +147,8 @@ def test_inside_own_rows_decide_whether_trees_are_the_model_alone(tmp_path):
     assert abs(told.gain.mean) < 0.1 * (told.together - told.alone)  # as a linear model it would be most of it
     assert "trees" not in line.alone_model
     words = " ".join(inside.inside_sentences(step))
-    assert "rees of own rows" in words
-    assert "tells something about them" in words
+    assert "rees on own rows" in words
+    assert "reveals something about them" in words
     assert f"alone ({step.alone_model})" in {row[0] for row in inside.inside_rows(step)}
 
 
@@ -183,7 +183,7 @@ def test_classes_that_no_line_parts_have_trees_inside_whatever_the_kind(tmp_path
 def test_trees_of_any_size_are_remembered_by_what_they_were_asked_for(monkeypatch):
     home = "parley.decisions.knowledge.baselines"
     first, second = SimpleNamespace(digest=b"a"), SimpleNamespace(digest=b"b")
-    monkeypatch.setattr(f"{home}._known", Remembered(most=8))
+    monkeypatch.setattr(f"{home}._known", Remembered(max_entries=8))
     monkeypatch.setattr(f"{home}.tree_losses", lambda rows, new, leaves, iterations: (leaves, *iterations))
     assert _losses(first, second, 300, (1, 1000)) == (300, 1, 1000)
     assert _losses(first, second, 300, (1, 1001)) == (300, 1, 1001)

@@ -109,7 +109,7 @@ def test_shapley_values_are_the_average_over_all_orders_and_share_everything():
 def test_sampled_shapley_values_agree_within_their_error_bars(monkeypatch):
     noise = owners(9, seed=3)
     exact, _ = COST.shapley(noise)
-    monkeypatch.setattr("parley.decisions.outlook.coalition.EXACT_UP_TO", 3)
+    monkeypatch.setattr("parley.decisions.outlook.coalition.MAX_EXACT_OWNERS", 3)
     sampled, error = COST.shapley(noise, seed=1)
     assert (np.abs(sampled - exact) < 4.5 * error).all()
     assert sampled.sum() == pytest.approx(exact.sum())

@@ -222,7 +222,7 @@ def test_a_hopeless_budget_is_called_so():
     hopeless = forecast(
         make_terms(300, epsilon=1e-3, model__radius=None, privacy__clip=12.0), pilot=regression_table(3000), resamples=1
     )
-    assert any("asks nobody" in warning for warning in hopeless.warnings)
+    assert any("uses no owner's data" in warning for warning in hopeless.warnings)
 
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])

@@ -17,9 +17,9 @@ from parley.cli.app import app
 from parley.data import Design
 from parley.decisions.knowledge.privacy_cost import price_note
 from parley.decisions.knowledge.sources import Stated
-from parley.decisions.outlook.inside_view import LEVEL, inside_view, law_test
+from parley.decisions.outlook.inside_view import TEST_LEVEL, inside_view, law_test
 from parley.errors import DataError, SettingError, UnknownTerms
-from parley.learning.outcome.correction import said
+from parley.learning.outcome.correction import rows_with_trees
 from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.losses import LinearRegression, LogisticRegression
@@ -44,10 +44,10 @@ def test_owners_of_the_same_law_are_said_to_differ_as_often_as_the_level_says():
         optimum = LinearRegression().optimum([public])
         test = law_test(LinearRegression(), public, optimum, own)
         differs.append(test.differs)
-        naive.append(f_law.sf(test.statistic * (1 + 200 / 300), 3, 297) < LEVEL)
-    error = 3.5 * np.sqrt(LEVEL * (1 - LEVEL) / 1500)
-    assert abs(np.mean(differs) - LEVEL) < error
-    assert np.mean(naive) - LEVEL > error
+        naive.append(f_law.sf(test.statistic * (1 + 200 / 300), 3, 297) < TEST_LEVEL)
+    error = 3.5 * np.sqrt(TEST_LEVEL * (1 - TEST_LEVEL) / 1500)
+    assert abs(np.mean(differs) - TEST_LEVEL) < error
+    assert np.mean(naive) - TEST_LEVEL > error
 
 
 def test_owners_of_the_same_law_are_not_said_to_differ_for_a_name_that_few_public_rows_have():
@@ -64,10 +64,10 @@ def test_owners_of_the_same_law_are_not_said_to_differ_for_a_name_that_few_publi
         gradients = objective.record_gradients(public, optimum)
         apart = objective.mean_gradient(own, optimum) - gradients.mean(axis=0)
         statistic = apart @ np.linalg.solve(np.cov(gradients.T) + 1e-12 * np.eye(4), apart) * 150 / 4
-        naive.append(f_law.sf(statistic, 4, 296) < LEVEL)
-    error = np.sqrt(LEVEL * (1 - LEVEL) / 300)
-    assert np.mean(differs) < LEVEL + 3 * error
-    assert np.mean(naive) > LEVEL + 6 * error
+        naive.append(f_law.sf(statistic, 4, 296) < TEST_LEVEL)
+    error = np.sqrt(TEST_LEVEL * (1 - TEST_LEVEL) / 300)
+    assert np.mean(differs) < TEST_LEVEL + 3 * error
+    assert np.mean(naive) > TEST_LEVEL + 6 * error
 
 
 def test_columns_that_say_nothing_change_no_view(tmp_path):
@@ -119,7 +119,9 @@ def test_twelve_branches_hear_what_training_comes_to(tmp_path):
             alone, (personal,) = compared(agreement, theta, columns)
             held_out = agreement.tables.held_out.in_memory()
             costs = [
-                setup.risk.record_losses(*said(setup.risk, held_out, each.theta, each.trees, new_columns)).mean()
+                setup.risk.record_losses(
+                    *rows_with_trees(setup.risk, held_out, each.theta, each.trees, new_columns)
+                ).mean()
                 for each in (alone, personal)
             ]
             gains.append(costs[0] - costs[1])
@@ -188,12 +190,12 @@ def test_advice_is_about_what_joining_is_worth(tmp_path):
 
 
 def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
-    with pytest.raises(DataError, match="too few for a view"):
+    with pytest.raises(DataError, match="too few for an inside view"):
         inside_view(terms_for(4000, 5, tmp_path=tmp_path), parley.Owner("b", regression_table(5)))
     with pytest.raises((DataError, SettingError)):
         inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))
     terms, stated = terms_for(4000, 100, tmp_path=tmp_path), Stated(np.array([0.7, 0.7, 0.6]), 0.02, distance=1.0)
-    with pytest.raises(DataError, match="beside public ones"):  # moments and assumptions have no rows
+    with pytest.raises(DataError, match="compares own rows with public ones"):  # moments and assumptions have no rows
         inside_view(terms, parley.Owner("b", regression_table(100)), stated)
 
 
@@ -212,7 +214,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
         json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["owners"][0]["verdict"]
         == "stay"
     )
-    assert "less than the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
+    assert "of draws fall below the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
     assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
 
 
@@ -243,7 +245,7 @@ def test_the_terms_own_price_decides(tmp_path):
     assert dear["price"] == pytest.approx(20.0 * 50 / 10)
     assert dear["least"] == pytest.approx(100 + LEAST_GAIN * told["alone"])
     assert told["verdict"] == "stay"
-    assert "less than the 100 that make it worth it, 100 of it for its privacy cost (privacy_cost / value)" in page
+    assert "fall below the 100 needed to be worth it, of which 100 pays for privacy (privacy_cost / value)" in page
     cheap, _ = asked("c", 1e-6)
     assert cheap["owners"][0]["verdict"] != "stay"
     terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})

@@ -12,7 +12,7 @@ from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
+from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.protocol.aggregation import DistributedNoise, OneNoise
 from parley.protocol.setup import resolve
@@ -129,7 +129,7 @@ def test_two_hosts_are_forecast_alike_from_whichever_terms():
         fitness = {kind: noise[kind]["relative_fitness"] for kind in ("shared", "two_hosts", "each_owner")}
         assert fitness["two_hosts"] == pytest.approx(direct.relative_fitness.mean, rel=1e-9)
         assert fitness["shared"] < fitness["two_hosts"] < fitness["each_owner"]
-    assert "no smaller" in plan_beside({"owner_count": 2, "hosts": 2, "shared": None})[0]
+    assert "would not reduce the noise" in plan_beside({"owner_count": 2, "hosts": 2, "shared": None})[0]
     assert "1.5 times less" in plan_beside({"owner_count": 3, "hosts": 2, "shared": None})[0]
     assert plan_beside({"owner_count": 3, "hosts": 3, "shared": None}) == []
 

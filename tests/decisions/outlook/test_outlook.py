@@ -36,7 +36,7 @@ class Table:
     asked: list
     draws: int = 1  # each by a law of its own
 
-    def of(self, members):
+    def for_members(self, members):
         return replace(self, members=members)
 
     @property
@@ -60,7 +60,7 @@ class Table:
 def ruled(names, gaining, sizes=None):
     terms = make_terms(*(sizes or (100 * 4**place for place in range(len(names)))))
     law = Table(gaining, names, np.ones(len(names), bool), [])
-    return Outlook.of(terms, [law]), law.asked
+    return Outlook.from_laws(terms, [law]), law.asked
 
 
 @pytest.mark.parametrize(("gaining", "verdict"), [(90, "join"), (89, "unsure"), (11, "unsure"), (10, "stay")])
@@ -208,8 +208,8 @@ def owners(**more):
 
 def test_what_was_seen_moves_draws_to_where_a_normal_posterior_lies(monkeypatch):
     """Best parameters b of variance d, whose estimate minus the public fit is seen: b + chance - error - elsewhere."""
-    monkeypatch.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 4000)
-    monkeypatch.setattr("parley.decisions.outlook.owners.NUMBERS", 2**20)
+    monkeypatch.setattr("parley.decisions.outlook.owners.MAX_DRAWS", 4000)
+    monkeypatch.setattr("parley.decisions.outlook.owners.MAX_NUMBERS", 2**20)
     d, step = np.full(P, 0.03), np.array([0.5, -0.2, 0.0])
     apart = 2 * d + 1 / 100 + 0.2**2
     mean, variance = d / apart * step, d - d**2 / apart
@@ -287,17 +287,17 @@ def test_what_is_not_known_is_drawn_between_what_may_be(expected):
 def test_the_sentence_says_who_and_what_is_assumed(expected):
     terms, known = stated(40.0, *[60] * 12)
     joined = known(terms).outlook
-    assert verdict_sentence(joined).startswith("Join: it is worth it for all 12 members, ")
+    assert verdict_sentence(joined).startswith("Join: all 12 members gain for sure. Expected average gain ")
     without = known(stated(40.0, *[60] * 12, 40_000)[0]).outlook
-    assert verdict_sentence(without).startswith("Join without o12: it is worth it for all 12 members, ")
+    assert verdict_sentence(without).startswith("Join without o12: all 12 members gain for sure. ")
     few = known(stated(20.0, 60, 60, 60, 40_000)[0]).outlook
     assert few.verdicts == ["join"] * 3 + ["stay"]  # but without the large one it is not sure any more
-    assert verdict_sentence(few).startswith("Unsure without o3: joining is expected to save members ")
+    assert verdict_sentence(few).startswith("Unsure without o3: no owner gains for sure. Expected average gain ")
     assert verdict_sentence(known(stated(0.02, *[4000] * 3)[0]).outlook).startswith("Stay: ")
     mutant = replace(joined)  # with the other sign
     vars(mutant).update(alone=joined.personal, personal=joined.alone)
     assert set(mutant.verdicts) == {"stay"}
-    assert said.assumption(expected[0.0]).startswith("Owners are taken to follow one law")
+    assert said.assumption(expected[0.0]).startswith("All owners are assumed to follow one law")
     assert "120 rows" in said.assumption(expected[None])
 
 
@@ -333,7 +333,7 @@ def test_a_classifier_is_taken_as_quadratic_and_scaled_to_its_own_forecast(tmp_p
     assert result.method == "pilot-run"
     law = result.outlook.laws[0].owners
     assert 0.5 * law.curvature @ (law.bias + law.noise) == pytest.approx(result.excess_cost.mean, rel=1e-6)
-    assert "by the cost's curvature" in said.assumption(result)
+    assert "from the cost's curvature" in said.assumption(result)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])

@@ -22,8 +22,8 @@ PREPARATION = parley.Owner("a", regression_table(10)).prepare(make_terms(10)).se
 @pytest.fixture(autouse=True)
 def many_draws(monkeypatch):
     """So many that an expectation is what it is."""
-    monkeypatch.setattr("parley.decisions.outlook.owners.MOST_DRAWS", DRAWN)
-    monkeypatch.setattr("parley.decisions.outlook.owners.NUMBERS", 2**15 * 16)
+    monkeypatch.setattr("parley.decisions.outlook.owners.MAX_DRAWS", DRAWN)
+    monkeypatch.setattr("parley.decisions.outlook.owners.MAX_NUMBERS", 2**15 * 16)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,7 @@ import parley
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.noise_kinds import compare_noise
-from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy, remedies
+from parley.decisions.outlook.remedies import LARGEST_EPSILON, Remedies, Remedy, compare_noise, remedies
 from parley.decisions.planning.noise_terms import shared_terms
 from parley.report.words.forecast import remedy_line
 
@@ -47,7 +46,7 @@ def test_it_is_worth_it_from_the_budgets_that_are_said_and_not_below(refused):
     assert not found.already
     assert {each.way for each in found.ways} >= {"each_owner", "shared"}
     own, one = (next(each for each in found.ways if each.way == way) for way in ("each_owner", "shared"))
-    assert 0.5 < one.first < own.first == own.everybody < LARGEST
+    assert 0.5 < one.first < own.first == own.everybody < LARGEST_EPSILON
     for side, joins in ((0.97, False), (1.03, True)):
         there = terms.changed(everyone={"epsilon": side * own.first})
         assert (said_of(there).verdict.verdict == "join") == joins
@@ -80,7 +79,9 @@ def test_what_no_budget_mends_is_said_to_be_so():
     hopeless = said_of(consortium(1.0, 10**7, 10**7), Heterogeneity.stated(50.0))
     found = remedies(hopeless, compare_noise(hopeless))
     assert found.never == ("o0", "o1")
-    assert remedy_line(found, False, 2).startswith("No ε up to 10 and no number of owners like these would make")
+    assert remedy_line(found, False, 2).startswith(
+        "Joining would not be worth it at any ε up to 10, nor with any number of owners"
+    )
     mixed = said_of(consortium(20.0, *[60] * 12, 40_000))
     found = remedies(mixed, compare_noise(mixed))
     assert found.already
@@ -91,6 +92,7 @@ def test_remedies_are_one_sentence():
     ways = (Remedy("each_owner", 4.0, ("a",), 4.0), Remedy("shared", 0.6, ("a",), 2.0))
     found = Remedies(True, ways, 7, 7, ("d",), already=False)
     assert remedy_line(found, False, 2) == (
-        "It would be worth it, surely, with noise of each owner's own from ε 4; or with one noise for all (three "
-        "hosts) from ε 0.6 for a, for all that can gain from ε 2; or from 7 owners like these. Never for d."
+        "What would change that: joining would be worth it for sure with each owner's own noise from ε = 4; or with "
+        "one noise for all (three hosts) from ε = 0.6 for a (from ε = 2 for all that can gain); or with 7 owners like "
+        "these. No budget makes d gain for sure."
     )

@@ -8,7 +8,7 @@ from parley.learning.algorithms.algorithm import Asker
 from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient
 from parley.learning.algorithms.gradient_descent import GradientDescent
 from parley.losses import LinearRegression, LinearSVM
-from parley.protocol.schedule import Schedule
+from parley.protocol.stages import Schedule
 
 
 def answers(rounds, width, seed=0):

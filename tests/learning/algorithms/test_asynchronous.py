@@ -35,7 +35,7 @@ def quiet_run(terms, tables, speeds, make=lambda algorithm: algorithm):
     algorithm, asked = make(make_algorithm(setup)), Quiet(agreements)
     begin = algorithm.start(starting_point(setup))
     return (
-        run_asynchronously(algorithm, clocked(asked, setup.schedule, speeds), Asker.of(setup), begin),
+        run_asynchronously(algorithm, clocked(asked, setup.schedule, speeds), Asker.from_setup(setup), begin),
         algorithm,
         asked,
     )
@@ -44,7 +44,7 @@ def quiet_run(terms, tables, speeds, make=lambda algorithm: algorithm):
 class NaiveDescent(AsynchronousDescent):
     """A mutant: a step along every answer, so that whoever answers often counts often."""
 
-    def heard(self, state, answer):
+    def step_from(self, state, answer):
         return {f"{STEP} of {name}": state.theta - self.step * answer.value for name in self.names}
 
 
@@ -66,7 +66,7 @@ def test_it_ends_at_the_joint_optimum_however_fast_owners_are(speeds):
 class Leaning(AsynchronousDescent):
     """A mutant: follows the model without taking off where it stood when the owner was asked."""
 
-    def heard(self, state, answer):
+    def step_from(self, state, answer):
         point = state.memory[f"{POINT} of {answer.owner}"]
         return {f"{STEP} of {answer.owner}": point - self.step * answer.value}
 
@@ -139,7 +139,7 @@ def test_equal_speeds_with_everybody_heard_are_gradient_descent():
     agreements = {owner.name: owner.prepare(waited) for owner in owners}
     algorithm, exchange = make_algorithm(agreements["a"].setup), Quiet(agreements)
     start = algorithm.start(np.zeros(3))
-    answers = exchange.ask(algorithm.questions(start, Asker.of(agreements["a"].setup)))
+    answers = exchange.ask(algorithm.questions(start, Asker.from_setup(agreements["a"].setup)))
     step = sum(answer.records * answer.value for answer in answers) / sum(answer.records for answer in answers)
     np.testing.assert_allclose(final.theta, algorithm.update(start, step).theta, rtol=1e-14)
 
@@ -225,7 +225,7 @@ def test_an_answer_that_comes_twice_is_used_once(tmp_path):
         setup = owners[0].agreement(terms.hash).setup
         algorithm, clock = make_algorithm(setup), kind(parley.network.exchange.InProcess(owners), speeds)
         begin = algorithm.start(np.zeros(3), (2,))
-        ends.append(run_asynchronously(algorithm, clock, Asker.of(setup), begin))
+        ends.append(run_asynchronously(algorithm, clock, Asker.from_setup(setup), begin))
         debits.append([owner.ledger.account(terms.hash) for owner in owners])
     assert clock.repeated >= 14
     np.testing.assert_array_equal(ends[0].theta, ends[1].theta)
@@ -253,11 +253,11 @@ def test_no_order_of_arrivals_asks_an_owner_more_often_or_out_of_turn():
         setup = agreements["a"].setup
         asked, algorithm = Quiet(agreements), make_algorithm(setup)
         clock = AnyOrder(asked, dict.fromkeys("abc", Fraction(1)))
-        run_asynchronously(algorithm, clock, Asker.of(setup), algorithm.start(np.zeros(3)))
+        run_asynchronously(algorithm, clock, Asker.from_setup(setup), algorithm.start(np.zeros(3)))
         rounds = {name: [q.round for each in asked.asked for n, q in each.items() if n == name] for name in "abc"}
         assert rounds == {name: list(range(1, count + 1)) for name, count in answers.items()}
     part = setup.part("c")
-    query = algorithm.question(algorithm.start(np.zeros(3)), Asker.of(setup), "c")
+    query = algorithm.question(algorithm.start(np.zeros(3)), Asker.from_setup(setup), "c")
     with pytest.raises(parley.errors.OutOfOrder, match="up to round 2"):
         part.check(replace(query, round=3), ())
 
@@ -272,7 +272,7 @@ def test_averages_count_versions():
     final = run_asynchronously(
         algorithm,
         clocked(Quiet(agreements), setup.schedule),
-        Asker.of(setup),
+        Asker.from_setup(setup),
         algorithm.start(np.zeros(3)),
         lambda state, answers: seen.append(state.theta),
     )
@@ -313,7 +313,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
     assert terms.changed(learning={"staleness": None}).owner("a").answers is None
     assert "answers" not in make_terms(40, 40).canonical
     assert "staleness" not in make_terms(40, 40).canonical
-    with pytest.raises(SettingError, match="speeds: expected only beside"):
+    with pytest.raises(SettingError, match=r"speeds: expected only with learning\.staleness"):
         parley.train(waits, [], speeds={"a": 1})
 
 

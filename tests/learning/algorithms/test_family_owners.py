@@ -14,8 +14,8 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.protocol.queries import CorrectedQuery, GradientQuery, UpdateQuery
-from parley.protocol.schedule import make_schedule
 from parley.protocol.setup import resolve
+from parley.protocol.stages import make_schedule
 
 TABLES = different_tables()
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import TermsError
-from parley.protocol.schedule import make_schedule
 from parley.protocol.setup import resolve
+from parley.protocol.stages import make_schedule
 
 TABLES = different_tables()
 

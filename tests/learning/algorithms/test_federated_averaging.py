@@ -152,7 +152,7 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
     plan = prepare_run(terms, tmp_path / "checkpoint")
     state = plan.start
     for _ in range(3):
-        query = plan.algorithm.query(state, Asker.of(plan.setup))
+        query = plan.algorithm.query(state, Asker.from_setup(plan.setup))
         reply = service.ask(messages.write_query(query), Caller(("learner",)))
         told = messages.read_answer(reply, query, "a", 200, plan.setup.parameters)
         state = plan.algorithm.update(state, told.answer.value)

@@ -39,7 +39,7 @@ def quiet_run(terms, owners):
     """The model of the terms' algorithm where nobody adds noise."""
     setup = owners[0].simulate(0, 1).resolve(terms)
     algorithm = make_algorithm(setup).without_noise()
-    state, asker = algorithm.start(np.zeros(setup.parameters), (1,)), Asker.of(setup)
+    state, asker = algorithm.start(np.zeros(setup.parameters), (1,)), Asker.from_setup(setup)
     for _ in range(algorithm.horizon):
         answers = []
         for name, query in algorithm.questions(state, asker).items():
@@ -172,7 +172,7 @@ def test_the_moments_are_unbiased_and_as_noisy_as_stated(rounds):
     setup = parties[0].resolve(terms)
     for party in parties:
         party.accept(setup)
-    algorithm, asker = make_algorithm(setup), Asker.of(setup)
+    algorithm, asker = make_algorithm(setup), Asker.from_setup(setup)
     state = algorithm.start(np.zeros(3), (4000,))
     for _ in range(terms.learning.horizon):
         asked = algorithm.questions(state, asker)
@@ -359,7 +359,7 @@ def test_plans_are_made_of_terms_without_a_clip(tmp_path):
 
 def test_the_page_and_predictions_say_how_sure_they_are():
     result = parley.train(terms_of(900, epsilon=5.0, **GAUSSIAN), [parley.Owner("a", regression_table(900))], seed=0)
-    assert "How sure are the coefficients?" in run_page(result)
+    assert "How certain are the coefficients?" in run_page(result)
     frame = predictions(result.model, regression_table(4, 2))
     np.testing.assert_array_equal(frame["std_y"], result.model.predict(regression_table(4, 2), return_std=True)[1])
     content = result.to_json()

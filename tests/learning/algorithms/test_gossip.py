@@ -119,7 +119,7 @@ def test_a_complete_graph_is_gradient_descent_with_equal_steps_noise_included():
     assert consensus_line(other) is None
     ring = parley.train(terms.changed(learning={"topology": "ring"}), owners, replicates=5, seed=4)
     assert ring.consensus_error > 0.01
-    assert f"own points lie up to {ring.consensus_error:.3g} from the model" in consensus_line(ring)
+    assert f"own points lie up to {ring.consensus_error:.3g} from their mean, the model" in consensus_line(ring)
     assert np.abs(ring.theta - other.theta).max() > 1e-3
 
 
@@ -210,18 +210,18 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
         Checkpoint(terms.hash, state, {}, {}).save(file)
 
     with pytest.raises(KeyboardInterrupt):
-        run(rule, Halfway(agreements), aggregation_of(terms), Asker.of(setup), start, keep)
+        run(rule, Halfway(agreements), aggregation_of(terms), Asker.from_setup(setup), start, keep)
     kept = load_checkpoint(file, terms, start).state
     assert kept.round == 4
     assert kept.memory.keys() == {f"{what} of {name}" for what in ("point", "tracker", "gradient") for name in TABLES}
-    resumed = run(rule, Quiet(agreements), aggregation_of(terms), Asker.of(setup), kept)
+    resumed = run(rule, Quiet(agreements), aggregation_of(terms), Asker.from_setup(setup), kept)
     whole, _ = quiet_run(terms, TABLES)
     np.testing.assert_array_equal(resumed.theta, whole)
     forgetful = replace(kept, memory={**kept.memory, "tracker of c": np.zeros(3)})
     assert not np.array_equal(
-        run(rule, Quiet(agreements), aggregation_of(terms), Asker.of(setup), forgetful).theta, whole
+        run(rule, Quiet(agreements), aggregation_of(terms), Asker.from_setup(setup), forgetful).theta, whole
     )
-    with pytest.raises(SettingError, match="not a checkpoint"):
+    with pytest.raises(SettingError, match="not a Parley checkpoint"):
         load_checkpoint(file, terms, State(1, np.zeros(3)))
 
 

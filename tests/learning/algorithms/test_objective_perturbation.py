@@ -12,7 +12,7 @@ from parley.decisions.planning.coordinate_search import _kinds
 from parley.errors import BudgetExhausted, GuaranteeError, Malformed, SettingError
 from parley.losses.objective_perturbation import PerturbedCost
 from parley.owner.ledger import Ledger
-from parley.privacy.mechanisms.linear_term import SHARE, Perturbed
+from parley.privacy.mechanisms.linear_term import ROUNDING_SHARE, Perturbed
 from parley.protocol.queries import GradientQuery, MinimumQuery
 from parley.protocol.setup import resolve
 
@@ -167,7 +167,7 @@ def test_noise_outside_covers_the_way_there_and_back_on_its_own_grid(numbers):
     noise = Perturbed.calibrate(Fraction(1, 10), away, numbers, 1.0)
     grid = noise.rounding(numbers)
     widened = noise.outside.scale * (noise.sensitivity + grid) / noise.sensitivity
-    assert Fraction(2 * (away + grid)) / Fraction(widened) <= SHARE / 10 * (1 + Fraction(1, 10**12))
+    assert Fraction(2 * (away + grid)) / Fraction(widened) <= ROUNDING_SHARE / 10 * (1 + Fraction(1, 10**12))
     with pytest.raises(SettingError, match="too small"):
         Perturbed.calibrate(Fraction(1, 10**9), away, 600, 1.0)
 

@@ -27,7 +27,7 @@ from parley.owner.warnings import noise_choice
 from parley.privacy.accounting.sampled import base_epsilon, sampled_ratio
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, MinibatchQuery
-from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.queries.gradient import MinibatchQuestion
 from parley.protocol.setup import resolve
 
 
@@ -180,7 +180,7 @@ def test_rounds_that_are_aborted_are_no_steps_of_adam():
                 raise AbortedRound("void")
             return [Answer("q", "a", 50, np.full(15, float(number)))]
 
-    final = run(algorithm, Flaky(), EachOwner(), Asker.of(setup), algorithm.start(np.zeros(15)))
+    final = run(algorithm, Flaky(), EachOwner(), Asker.from_setup(setup), algorithm.start(np.zeros(15)))
     assert final.theta[0] == pytest.approx(reference_adam([float(k) for k in range(1, 16, 2)], 0.01), rel=1e-12)
 
 
@@ -264,10 +264,10 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     owner = releasing(flowers, terms, tmp_path)[0]
     words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     step = owner.prepare(terms).part.step_epsilon
-    assert f"one answer alone costs ε = {number(step, side='above')} at δ = 1e-05; a record is in" in words
-    assert "at most 3 of 15 answers, one an epoch" in words
+    assert f"one answer alone costs ε = {number(step, side='above')} at δ = 1e-05. A record is in" in words
+    assert "at most 3 of 15 answers, one per epoch" in words
     assert "The total over all epochs, ε = 2 at δ = 1e-05, is what" in words
-    assert "Clipped in LINF" in words
+    assert "records clipped in LINF" in words
     assert "these terms use the cheaper one" in words
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
     (tmp_path / "drawn").mkdir()
@@ -285,8 +285,8 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     step = owner.prepare(terms).part.step_epsilon
     assert step == Fraction(1, 2)
     assert (
-        "one answer alone costs ε = 0.5; a record is in at most 3 of 15 answers, one an epoch, a person with 2 of "
-        "them in up to 6." in words
+        "one answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch; a person with 2 "
+        "records is in up to 6." in words
     )
     assert "The total over all epochs and the score, ε = 2, is what" in words
 
@@ -297,8 +297,8 @@ def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_ta
         "a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp")
     )
     words = acceptance_summary(owner, owner.prepare(terms))[-1]
-    assert "is reserved already. What these terms cost in zCDP is not known, so this ledger cannot take them." in words
-    assert "would be now" not in words
+    assert "What it costs: not known in zCDP, so this ledger cannot accept these terms." in words
+    assert "What it costs: ρ" not in words
     with pytest.raises(LedgerError, match="sampling = 'partition'"):
         owner.accept(terms)
     owner.accept(sgd_terms(rows=(50,)))

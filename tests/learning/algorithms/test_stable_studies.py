@@ -113,7 +113,7 @@ def test_what_it_costs_is_said_in_one_coordinate_and_in_all_with_the_adjacency(s
     stored = json.loads(json.dumps(study.to_json()))["stable"]["b"]
     assert (stored["high"], stored["adjacency"]) == (study.stable_bounds["b"].high, "replace-one")
     head, first, _ = stable_rows(study)
-    assert "to (the bound)" in head
+    assert "ε overall, at most" in head
     assert (first[0], first[-1]) == ("a", "replace-one")
     assert "medians and quartiles" in stable_line(study)
     assert "There is no release by these terms" in guarantee(study)

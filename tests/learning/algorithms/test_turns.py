@@ -10,7 +10,7 @@ from parley.learning.deployed import learn, prepare_run
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger
-from parley.protocol.schedule import make_schedule
+from parley.protocol.stages import make_schedule
 
 SIZES = (300, 200, 150, 100)
 STRIDES = {"a": 1, "b": 2, "c": 5, "d": 10}

@@ -168,4 +168,4 @@ def test_what_is_named_is_said_in_the_result(owners):
     assert result.to_json()["notices"] == []
     named = replace(result, notices=(notices.Notice("d", "an answer", 2),))
     assert named.to_json()["notices"][0]["owner"] == "d"
-    assert "larger than the agreed bound" in named.to_json()["notices"][0]["sentence"]
+    assert "larger than bound plus noise" in named.to_json()["notices"][0]["sentence"]

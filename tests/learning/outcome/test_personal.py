@@ -12,10 +12,8 @@ from parley.learning.outcome.ridge import Centre, Ridge, _shares
 from parley.learning.outcome.shrinkage import pulled
 from parley.learning.outcome.verdict import Estimate
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression
-from parley.losses.objectives.classes import ClassesObjective
+from parley.losses.objectives.classes import ClassesObjective, OneVsAll, SoftmaxRegression
 from parley.losses.objectives.newton import projected_newton
-from parley.losses.objectives.one_vs_all import OneVsAll
-from parley.losses.objectives.softmax_regression import SoftmaxRegression
 
 TRUE = np.linspace(0.8, -0.6, 3)  # of `regression_table`
 
@@ -46,7 +44,7 @@ def test_the_pulled_model_is_where_loss_and_pull_balance(kind):
     rows, setup = made.tables.train, made.setup
     ridge = Ridge(setup.objective, setup.preparation, rows)
     centre = Centre("c", np.random.default_rng(1).normal(size=setup.parameters), free=False)
-    theta, objective = ridge.fit(rows, centre, 40.0), ridge._smoothed
+    theta, objective = ridge._pulled(rows, [centre], (40.0,))[0, 0], ridge._smoothed
     curvature = objective.loss.largest_curvature * np.trace(rows.statistics[0]) / rows.width
     gradient, pull = objective.mean_gradient(rows, theta), 40.0 * curvature / len(rows) * (theta - centre.theta)
     np.testing.assert_allclose(gradient + pull, 0, atol=2e-6)
@@ -60,9 +58,9 @@ def test_a_weight_counts_as_so_many_records():
     X = np.linalg.qr(rng.normal(size=(400, 3)))[0] * 20.0
     rows = Design(X, X @ TRUE, np.ones(400))
     made = agreement(100)
-    theta = Ridge(LinearRegression(), made.setup.preparation, rows).fit(
-        rows, Centre("0", np.zeros(3), free=False), 100.0
-    )
+    theta = Ridge(LinearRegression(), made.setup.preparation, rows)._pulled(
+        rows, [Centre("0", np.zeros(3), free=False)], (100.0,)
+    )[0, 0]
     np.testing.assert_allclose(theta, TRUE * 400 / 500, rtol=1e-9)
 
 
@@ -95,7 +93,9 @@ def simulated_gains(count: int) -> np.ndarray:
 def test_what_cross_validation_says_of_the_gain_has_the_cost_of_choosing_in_it(monkeypatch):
     """On average it is the true gain; a mutant that judges rows by shares which they helped to choose promises too
     much."""
-    monkeypatch.setattr(parley.learning.outcome.ridge, "FAR", 0.01)  # the sharper the choice, the more it costs
+    monkeypatch.setattr(
+        parley.learning.outcome.ridge, "TAIL_SQUARE_SCALE", 0.01
+    )  # the sharper the choice, the more it costs
     honest = np.diff(simulated_gains(150), axis=1)
     assert abs(honest.mean()) < 3.5 * honest.std() / np.sqrt(150)
     seen = {}
@@ -117,7 +117,7 @@ def test_averages_of_several_sets_are_those_of_each():
         Centre(JOINT, -TRUE, free=False),
     )
     sets = [[none], [near, none], [none, far]]
-    for together, each in zip(ridge.averages(sets), map(ridge.average, sets), strict=True):
+    for together, each in zip(ridge.averages(sets), (ridge.averages([each])[0] for each in sets), strict=True):
         np.testing.assert_allclose(together.theta, each.theta, rtol=1e-12)
         np.testing.assert_allclose(together.losses, each.losses, rtol=1e-9)
 
@@ -185,7 +185,7 @@ def test_averaging_hurts_fewer_owners_than_picking_the_best(monkeypatch):
     """Owners of 40 rows beside a joint model nearby: what personal models gain on average, against the mutant that
     picks one way."""
     averaged = simulated_gains(120)[:, 1]
-    monkeypatch.setattr(parley.learning.outcome.ridge, "FAR", 1e-6)
+    monkeypatch.setattr(parley.learning.outcome.ridge, "TAIL_SQUARE_SCALE", 1e-6)
     picked = simulated_gains(120)[:, 1]
     better = averaged - picked
     assert better.mean() > 3 * better.std() / np.sqrt(120)
@@ -194,9 +194,9 @@ def test_averaging_hurts_fewer_owners_than_picking_the_best(monkeypatch):
 
 def test_ninety_per_cent_intervals_cover_the_mean_as_often():
     rng = np.random.default_rng(5)
-    covered = [(e := Estimate.of(rng.exponential(1.0, 200))).low <= 1 <= e.high for _ in range(2000)]
+    covered = [(e := Estimate.from_values(rng.exponential(1.0, 200))).low <= 1 <= e.high for _ in range(2000)]
     narrow = [
-        (e := Estimate.of(rng.exponential(1.0, 200))).mean - 0.5 * (e.mean - e.low) <= 1 <= 2 * e.mean - e.low
+        (e := Estimate.from_values(rng.exponential(1.0, 200))).mean - 0.5 * (e.mean - e.low) <= 1 <= 2 * e.mean - e.low
         for _ in range(2000)
     ]
     error = 4 * np.sqrt(0.09 / 2000)

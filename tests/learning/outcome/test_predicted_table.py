@@ -76,7 +76,7 @@ def test_what_would_be_overwritten_is_refused(tmp_path):
     with pytest.raises(DataError, match="predicted_y"):
         predictions(model, table.assign(predicted_y=0.0))
     table.to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.raises(SettingError, match="read here too"):
+    with pytest.raises(SettingError, match="this file is an input"):
         require_table_name(tmp_path / "rows.csv", tmp_path / "rows.csv")
     with pytest.raises(SettingError, match=r"\.csv, \.parquet"):
         require_table_name(tmp_path / "rows.txt")

@@ -15,7 +15,7 @@ import parley
 from parley.cli.app import app
 from parley.errors import ModelError, SettingError
 from parley.learning.outcome.model import make_model
-from parley.learning.outcome.shapes import ALIKE, OVER_PUBLIC
+from parley.learning.outcome.shapes import OVER_BINS, OVER_PUBLIC
 from parley.protocol.setup import resolve
 from parley.report.figures.shape_functions import shape_functions
 from parley.terms import write_terms
@@ -106,7 +106,7 @@ def test_the_level_and_what_columns_add_are_the_models_scores(tmp_path, changed)
     scores = model.predict(rows) if changed.get("kind") == "linear-regression" else model._scores(rows)
     told = shapes.level[..., None] + (total if total.ndim > 1 or not shapes.level.ndim else total[None])
     np.testing.assert_allclose(told.T, scores, atol=1e-12)
-    assert shapes.centred == (ALIKE if changed.get("public") is False else OVER_PUBLIC)
+    assert shapes.centred == (OVER_BINS if changed.get("public") is False else OVER_PUBLIC)
     for shape in shapes:
         assert shape.shares.sum() == pytest.approx(1.0)
         np.testing.assert_allclose(shape.values @ shape.shares, 0.0, atol=1e-12)
@@ -207,7 +207,7 @@ def test_a_saved_model_knows_them_and_other_shares_are_refused(tmp_path):
             parley.load_model(tmp_path / "wrong.json")
     del content["shares"]  # as earlier versions wrote it
     (tmp_path / "earlier.json").write_text(json.dumps(content))
-    assert parley.load_model(tmp_path / "earlier.json").shapes().centred == ALIKE
+    assert parley.load_model(tmp_path / "earlier.json").shapes().centred == OVER_BINS
 
 
 def test_commands_draw_them(tmp_path):

@@ -8,7 +8,7 @@ from samples import class_table, make_terms, regression_table
 import parley
 from parley.errors import ModelError
 from parley.learning.outcome import tree_study
-from parley.learning.outcome.correction import said
+from parley.learning.outcome.correction import rows_with_trees
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import compared, personal_model, refine
 from parley.learning.outcome.verdict import Estimate, score
@@ -101,8 +101,8 @@ def crossed(rows: int, seed: int, kind: str = "linear-regression", columns: int 
     """Customers whom no line parts: what one column says, the sign of another one turns; and a line beside it."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (rows, columns))
-    said = 3 * np.sign(X[:, 0]) * X[:, 1] + X @ LINE[:columns]
-    y = said + noise * rng.normal(size=rows) if kind == "linear-regression" else np.sign(said)
+    rows_with_trees = 3 * np.sign(X[:, 0]) * X[:, 1] + X @ LINE[:columns]
+    y = rows_with_trees + noise * rng.normal(size=rows) if kind == "linear-regression" else np.sign(rows_with_trees)
     return pd.DataFrame(X, columns=[f"x{i}" for i in range(columns)]).assign(y=y)
 
 
@@ -147,7 +147,7 @@ def test_an_owner_with_trees_gains_by_a_joint_model_that_knows_the_line_and_lose
         alone, personal = compared(agreement, joints, train.X)
 
         def cost(model, rows, risk=risk):
-            return risk.record_losses(*said(risk, rows.in_memory(), model.theta, model.trees, rows.X)).mean()
+            return risk.record_losses(*rows_with_trees(risk, rows.in_memory(), model.theta, model.trees, rows.X)).mean()
 
         useful, useless = (cost(each, held_out) for each in personal)
         own = cost(alone, held_out)
@@ -167,7 +167,7 @@ def test_who_joins_nobody_gains_exactly_nothing(rows, one_size):
     assert verdict.personal_gain == Estimate(0.0, 0.0, 0.0)
     assert verdict.alone_model == verdict.personal_model
     assert ("trees" in verdict.alone_model) == (rows == 400)
-    assert words.headline(verdict).startswith("Joining changes nothing for a's own rows")
+    assert words.headline(verdict).startswith("Joining changes nothing on a's own rows")
 
 
 def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use():
@@ -179,10 +179,10 @@ def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use()
     tables = owners[1].prepare(terms).tables
     mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
     assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
-    assert "Worse than always predicting the mean, so of no use here: together" in " ".join(words.explained(verdict))
+    assert "Worse than always predicting the mean, so useless here: together" in " ".join(words.explained(verdict))
     assert words.SAME_PEOPLE not in words.explained(verdict)
     several = replace(verdict, rows_per_person=3)
     assert words.SAME_PEOPLE in words.explained(several)
     assert words.SAME_PEOPLE in words.owners_sentence([verdict, several])
     worse = replace(verdict, personal_gain=Estimate(-0.2, -0.3, -0.1))
-    assert "costs it 0.2 a row with the personal model (90 %: 0.1 to 0.3)." in words.headline(worse)
+    assert "With its personal model, joining costs it 0.2 per row (90% interval: 0.1 to 0.3)." in words.headline(worse)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from samples import BOUNDS, class_table, gradient_answer, make_terms, regression_table
 
 from parley.data import Design
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression, RecordBound
 from parley.losses.loss import Hinge
 from parley.protocol.setup import resolve
@@ -75,7 +75,7 @@ def test_the_hinge_gradient_is_a_subgradient():
 
 @pytest.mark.parametrize("objective", KINDS)
 def test_a_batch_of_parameters_gives_what_each_gives_alone(objective):
-    design = random_design(n=3 * BLOCK + 17)
+    design = random_design(n=3 * BLOCK_ROWS + 17)
     theta = np.random.default_rng(3).normal(size=(2, 3, 4))
     bound = RecordBound(3.0, "l1", clips=True)
     batch, cost = objective.mean_gradient(design, theta, bound), objective.cost(design, theta)
@@ -90,7 +90,7 @@ def test_a_batch_of_parameters_gives_what_each_gives_alone(objective):
 
 
 def test_statistics_give_the_same_gradient_as_the_records():
-    design = random_design(n=2 * BLOCK + 5, classes=False)
+    design = random_design(n=2 * BLOCK_ROWS + 5, classes=False)
     theta = np.random.default_rng(4).normal(size=(7, 4))
     never = RecordBound(1e12, "l1", clips=True)
     by_records = LinearRegression().mean_gradient(design, theta, never)
@@ -185,7 +185,7 @@ def test_one_record_of_any_size_moves_the_answer_by_at_most_the_sensitivity(seed
 def test_clipped_least_squares_of_many_parameters_is_that_of_each(seed, clip, norm, spread):
     """With replicates, records that cannot clip are taken by their statistics: the same numbers, whatever share may
     clip."""
-    design = random_design(n=3 * BLOCK + 17, p=3, seed=seed, classes=False)
+    design = random_design(n=3 * BLOCK_ROWS + 17, p=3, seed=seed, classes=False)
     bound = RecordBound(clip, norm, clips=True)
     theta = np.random.default_rng(seed).normal(0, spread, (6, 3)) * np.linspace(0, 1, 6)[:, None]
     together = LinearRegression().mean_gradient(design, theta, bound)

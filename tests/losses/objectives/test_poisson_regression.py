@@ -6,17 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from climbs import hill_climbs
 from samples import make_terms, row_batch
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 
-from parley.audit.exact.pair_search import hill_climbs
 from parley.data import Design, preparation
 from parley.learning.outcome.metrics import task_metrics
 from parley.losses.local_update import mean_direction
-from parley.losses.loss import Poisson
-from parley.losses.objectives.poisson_regression import PoissonRegression
-from parley.losses.record_bound import Limits
+from parley.losses.loss import Limits, Poisson
+from parley.losses.objectives.margin import PoissonRegression
 from parley.protocol.queries import GradientQuery, ScoreQuery, Tables, UpdateQuery
 from parley.protocol.setup import resolve
 

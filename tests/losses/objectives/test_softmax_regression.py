@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from softmax import ORDER, softmax_terms
 
 from parley.data import Design
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.errors import SettingError
 from parley.losses import LogisticRegression, RecordBound, SoftmaxRegression
 from parley.protocol.setup import resolve
@@ -74,7 +74,7 @@ def test_clipping_equals_the_per_record_definition(norm):
 
 
 def test_a_batch_of_parameters_gives_what_each_gives_alone_over_many_blocks():
-    design, objective = random_design(n=2 * BLOCK + 17), SoftmaxRegression(0.2)
+    design, objective = random_design(n=2 * BLOCK_ROWS + 17), SoftmaxRegression(0.2)
     theta, bound = np.random.default_rng(3).normal(size=(2, 3, 12)), RecordBound(1.0, "l2", clips=True)
     gradients, local, costs = (
         objective.mean_gradient(design, theta, bound),

@@ -11,8 +11,8 @@ from parley.data.design import summation_slack
 from parley.losses import RecordBound, SoftmaxRegression
 from parley.losses.class_loss import FARTHEST
 from parley.losses.local_update import mean_direction
+from parley.losses.loss import derivative_limit
 from parley.losses.objectives import classes
-from parley.losses.record_bound import derivative_limit
 from parley.protocol.queries import GradientQuery, Tables, UpdateQuery
 from parley.protocol.setup import resolve
 

@@ -4,13 +4,13 @@ exceeds, searched for by hill climbing over raw cells."""
 import numpy as np
 import pandas as pd
 import pytest
+from climbs import hill_climbs
 from samples import make_terms, row_batch
 from sklearn.linear_model import LogisticRegression
 
 import parley
-from parley.audit.exact.pair_search import hill_climbs
 from parley.data import Design
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.errors import DataError, TermsError
 from parley.losses import RecordBound, Survival
 from parley.losses.class_loss import Hazards, periods
@@ -88,7 +88,7 @@ def test_the_optimum_equals_scikit_learns_on_the_expanded_table(penalty):
 
 
 def test_a_table_in_blocks_has_the_gradient_and_the_curvature_of_its_cost():
-    setup, design = prepared(patients(BLOCK + 50), model__regularisation=0.1)
+    setup, design = prepared(patients(BLOCK_ROWS + 50), model__regularisation=0.1)
     theta, h = np.random.default_rng(1).normal(size=(2, 6)), 1e-6
     for t in theta:
         gradient = setup.risk.mean_gradient(design, t) + setup.risk.penalty_gradient(t)
@@ -168,7 +168,7 @@ def test_labels_follow_the_ends_of_the_periods():
     assert design.weight.tolist() == [1] * 10 + [0]
     _, design = prepared(patients(3).assign(event=[1.0, np.nan, 0.0]))
     assert (design.untargeted, design.weight.tolist()) == (1, [1, 0, 1])
-    with pytest.raises(DataError, match=r"'event', row 2: expected 1 \(it happened\) or 0"):
+    with pytest.raises(DataError, match=r"'event', row 2: not an event; expected 1 \(it happened\) or 0"):
         prepared(patients(3).assign(event=[1.0, 2.0, 0.0]))
 
 
@@ -269,8 +269,8 @@ def test_several_records_of_a_person_count_as_several():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model__event": None}, r"model.event: expected the column that says whether it happened"),
-        ({"model__periods": None}, r"model.periods: expected the ends of the periods"),
+        ({"model__event": None}, r"model.event: missing; expected the column that says whether it happened"),
+        ({"model__periods": None}, r"model.periods: missing; expected the ends of the periods"),
         ({"model__periods": [3.0, 3.0]}, r"model.periods: expected the ends of the periods, each after the last"),
         ({"model__intercept": True}, r"model.intercept: expected none with kind = 'survival'"),
         ({"model__bounds": {"y": [0, 3]}}, r"model.bounds.y: expected none: the periods say all"),

@@ -42,7 +42,7 @@ def test_the_model_is_that_of_a_learner_in_process_that_replays_the_ledgers(bank
     assert parley.load_model(banks.folder / "model.json").theta_.tolist() == result["theta"]
     again = banks.learn("--resume")  # a finished run costs nothing more, and knows what it cost
     assert (again["theta"], again["owners"]) == (result["theta"], result["owners"])
-    assert "--resume goes on with it" in banks.fail()
+    assert "--resume continues it" in banks.fail()
     (banks.folder / "terms.checkpoint").unlink()
     assert banks.learn()["theta"] == result["theta"]  # nor does one from the start: the answers are stored
     assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
@@ -131,7 +131,7 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
             there = [name for name, query in questions.items() if name != "c" or query.round not in late]
             return [stored_answer(banks, name, terms, questions[name].round) for name in there]
 
-    final = run(plan.algorithm, Replay(), aggregation_of(terms), Asker.of(plan.setup), plan.start)
+    final = run(plan.algorithm, Replay(), aggregation_of(terms), Asker.from_setup(plan.setup), plan.start)
     np.testing.assert_array_equal(final.theta, kept.state.theta)
 
 
@@ -162,7 +162,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     again = runner.invoke(
         app, ["owner", "init", str(home), "--name", "a", "--table", str(tmp_path / "a.csv"), "--lifetime", "9"]
     )
-    assert "exists already" in str(again.exception)
+    assert "already exists" in str(again.exception)
     arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(home / "owner.toml")]
     arguments += ["--certificate", str(tmp_path / "learner.crt")]
     assert "ca.crt: no such file; expected a certificate" in str(runner.invoke(app, arguments, input="y\n").exception)
@@ -174,13 +174,16 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         "8 answers, each a mean over 60 records as vectors of 3 numbers",
         "ε = 1",
         "between 26.8% and 73.2%",
-        "0 is reserved already",
+        "ε = 0 is already reserved",
     ):
         assert words in refused.output
     assert parley.Ledger(home / "a.ledger").reserved == (0, 0)
     accepted = runner.invoke(app, arguments, input="y\n")
     assert f"Accepted: terms {terms.hash[:16]}" in accepted.output
-    assert "1 is reserved already and nothing more would be now" in runner.invoke(app, arguments, input="y\n").output
+    assert (
+        "nothing more, because these terms are already accepted. Of the lifetime budget"
+        in runner.invoke(app, arguments, input="y\n").output
+    )
     wrong = runner.invoke(app, [*arguments[:-1], str(tmp_path / "b.crt"), "--yes"])
     assert "the terms name 'learner'" in str(wrong.exception)
     code = "from parley.cli import main; main()"
@@ -194,7 +197,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         "Test",
         "learner",
         "0 of 8",
-        "reserved for terms that were accepted, 0 of it",
+        "is reserved for accepted terms, of which 0 is spent",
         "chain unbroken",
     ):
         assert words in " ".join(shown.stdout.split())
@@ -285,15 +288,15 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
 
     made = init("home")
     assert made.exit_code == 0
-    assert "while it is unused, and init anew" in made.stderr  # it has no delta
+    assert "while it is unused, and run init again" in made.stderr  # it has no delta
     refused = str(init("neighbour").exception)
-    assert "opened the books of" in refused
-    assert f"move {tmp_path / 'home'} out of {tmp_path} and init anew" in refused
-    assert "opened the books of" in str(init("neighbour", table="link.csv").exception)
-    assert "opened the books of" in str(init("home/inside").exception)
+    assert "already has a ledger there" in refused
+    assert f"move {tmp_path / 'home'} out of {tmp_path} and run init again" in refused
+    assert "already has a ledger there" in str(init("neighbour", table="link.csv").exception)
+    assert "already has a ledger there" in str(init("home/inside").exception)
     assert not (tmp_path / "neighbour").exists()
     (tmp_path / "home" / "owner.toml").unlink()
-    assert "the folder holds other books already" in str(init("home", name="b").exception)
+    assert "the folder already holds another ledger" in str(init("home", name="b").exception)
     assert "exists" not in init("home").output  # the same books with new settings
     shutil.copy(tmp_path / "a.csv", tmp_path / "b.csv")
     assert init("second", name="b", table="b.csv").exit_code == 0  # a copy cannot be told from another table

@@ -26,7 +26,7 @@ from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 
 RULES = {"wait": "", "skip": 'quorum = 1\nstraggler = "skip"'}
-HUGE = "its answer to round {} is larger than the agreed bound and noise can make it"
+HUGE = "its answer to round {} is larger than the agreed bound plus noise can explain"
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ LIES = {
         lambda reply: account(reply, answered=8, spent="1"),
         "the last round it answered is 8, after round 1",
     ),
-    "another budget": (lambda reply: account(reply, epsilon="2"), "speaks of epsilon 2 and 8 rounds"),
-    "no ledger": (lambda reply: account(reply, entries=0, head=""), "says it no longer"),
+    "another budget": (lambda reply: account(reply, epsilon="2"), "its account has epsilon 2 and 8 rounds"),
+    "no ledger": (lambda reply: account(reply, entries=0, head=""), "no longer does"),
     "shorter ledger": (shrunk, "its ledger was rolled back"),
 }
 
@@ -113,7 +113,7 @@ def test_a_liar_that_the_terms_reckon_with_does_not_end_the_run_and_is_named(tmp
     for host in hosts:
         host.close()
     banks.close()
-    assert said.count("b: an answer of it is larger than the agreed bound and noise can make it") == 1
+    assert said.count("b: one of its answers is larger than the agreed bound plus noise can explain") == 1
     assert {notice["owner"] for notice in result["notices"]} == {"b"}
     assert (tmp_path / "model.json").exists()
     assert (again["theta"], again["notices"]) == (result["theta"], result["notices"])
@@ -147,7 +147,7 @@ def test_a_report_claims_no_more_than_the_learner_saw(banks):
     process.join(60)
     report = " ".join(out.read_text().split())
     assert process.exitcode == 0, report
-    assert "by each owner's own word every answer was debited" in report
+    assert "each owner states that every answer was debited" in report
     assert "What the terms promise, and each owner's own software keeps" in report
     assert "Guarantee:" not in report
     told = banks.learn("--resume")
@@ -208,7 +208,7 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
     assert "a: its ledger was rolled back: it had" in said
-    assert "parley owner restore, which with --assume-spent counts them as spent; these terms are over" in said
+    assert "parley owner restore, which counts them as spent (--assume-spent); these terms are over" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
 

@@ -24,7 +24,7 @@ from hosted_consortium import HOSTS, HostedConsortium
 from kernels import balanced_sample, balanced_terms, several_kernels
 
 import parley
-from parley.audit.exact.other_instructions import kernel_setting, kernels
+from parley.audit.agreement import kernel_setting, kernels
 from parley.data.public_numbers import PublicNumbers
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -168,7 +168,7 @@ class Machines(HostedConsortium):
                 str(self.folder / file),
                 "--owner",
                 str(self.folder / f"{name}.toml"),
-                "--anyway",
+                "--force",
                 "--json",
             ]
             running[name] = self.process(command, self.folder / f"peer-{name}.out", self.folder / f"peer-{name}.log")
@@ -217,7 +217,7 @@ def test_one_run_on_many_machines(machines):
     machines.start()
     assert len({process.kernel for process in machines.daemons.values()}) == min(len(kernels()), 4)
 
-    told = machines.learn("--anyway", file="shared.toml")
+    told = machines.learn("--force", file="shared.toml")
     assert [owner["answers"] for owner in told["owners"]] == [2, 2]
     assert np.isfinite(told["theta"]).all()
     peers = machines.gossip("ring.toml")
@@ -226,7 +226,7 @@ def test_one_run_on_many_machines(machines):
         assert set(machines.spent(terms).values()) == {Fraction(1)}
 
     before = {name: entries(machines.folder / f"{name}.ledger") for name in OWNERS}
-    learner = machines.learner("--anyway", file="loose.toml")
+    learner = machines.learner("--force", file="loose.toml")
     learner.join(120)
     said = " ".join(machines.said().split())
     if learner.exitcode == 0:  # processors whose kernels happen to agree on this sample

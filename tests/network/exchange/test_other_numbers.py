@@ -109,7 +109,7 @@ def test_an_owner_of_an_older_version_is_told_and_goes_on(made, monkeypatch):
     federation.fetch_statements()
     federation.close()
     assert len(made.warnings) == 1
-    assert made.warnings[0].startswith("b: does not say which public numbers it resolved")
+    assert made.warnings[0].startswith("b: an older version, which does not report its public numbers")
 
 
 def test_numbers_travel_in_pieces(made, monkeypatch):

@@ -14,7 +14,7 @@ from parley.learning.outcome.guarantee import kind_of_run
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger
-from parley.privacy.mechanisms.mechanism import UNLIKELY
+from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 
 
 class LyingOwner(LocalOwner):
@@ -71,7 +71,7 @@ def lying(run, owners, share, until=np.inf):
     """These owners as peers, the last of whom says one number of this share of what an honest one can be, until some
     round."""
     training = run.setup.part("e").training
-    reach = training.question.extent.noisy(training.series.mechanism, training.question.size, UNLIKELY)
+    reach = training.question.extent.noisy(training.series.mechanism, training.question.size, FALSE_ALARM_PROBABILITY)
     liar = LyingOwner(owners[-1])
     liar.allowed, liar.share, liar.until = float(np.max(reach.high)), share, until
     return [*(LocalOwner(owner) for owner in owners[:-1]), liar]
@@ -83,14 +83,16 @@ def test_a_liar_is_named_and_does_not_end_the_run(tmp_path, share, warnings):
     run, said = prepare_run(terms, tmp_path / "kept"), []
     result = learned(run, lying(run, owners, share), said.append)
     assert {notice.owner for notice in result.notices} == {"e"}
-    assert [sentence[:35] for sentence in said] == ["e: an answer of it is larger than t"] * warnings
-    assert "larger than the agreed bound and noise can make them were brought within" in kind_of_run(result)
+    assert [sentence[:35] for sentence in said] == ["e: one of its answers is larger tha"] * warnings
+    assert "larger than bound plus noise can explain were cut to that size" in kind_of_run(result)
 
 
 def test_where_nobody_may_lie_such_an_answer_ends_the_run(tmp_path):
     terms, owners = agreed(tmp_path, {})
     run = prepare_run(terms, tmp_path / "kept")
-    with pytest.raises(ContradictionError, match="e: its answer to round 1 is larger than the agreed bound and noise"):
+    with pytest.raises(
+        ContradictionError, match="e: its answer to round 1 is larger than the agreed bound plus noise can explain"
+    ):
         learned(run, lying(run, owners, 1.01))
 
 
@@ -136,7 +138,7 @@ def test_a_checkpoint_without_what_was_heard_is_read_and_one_with_junk_refused(t
     replace(begin, watched={}).save(run.checkpoint)
     assert run.begin(resume=True).watched == {}
     replace(begin, watched={"owners": np.zeros((4, 3))}).save(run.checkpoint)
-    with pytest.raises(SettingError, match="not a checkpoint that Parley wrote"):
+    with pytest.raises(SettingError, match="not a Parley checkpoint"):
         run.begin(resume=True)
     replace(begin, watched={}).save(run.checkpoint)
     assert learned(run, peers).notices == ()

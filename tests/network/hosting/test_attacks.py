@@ -10,7 +10,7 @@ import pytest
 from bundles_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, bundles, total
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable
-from parley.network.exchange import host_messages as messages
+from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.share_bundle import Shape
 from parley.network.hosting.host import Host

@@ -97,7 +97,7 @@ def test_only_who_the_terms_name_gets_an_answer(consortium):
     consortium.start_hosts()
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = parley.protocol.setup.resolve(terms).part("a").training.series.mechanism
-    bundles = pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))
+    bundles = pack(query, "a", noise, Shares.from_words(np.zeros(3, dtype=np.uint64), bytes(32), query.content))
     lines = {
         name: RemoteHost("h0", f"127.0.0.1:{consortium.host_ports['h0']}", consortium.identity(name))
         for name in ("learner", "a", "b", "h1")

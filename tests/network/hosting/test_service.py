@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, Unavailable, UnknownTerms
-from parley.network.exchange import host_messages as messages
+from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, RemoteHost
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
@@ -110,7 +110,7 @@ def test_a_share_bundle_comes_from_its_owner_alone(made):
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = resolve(terms).part("a").training.series.mechanism
     content = messages.write_share_bundle(
-        pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1]
+        pack(query, "a", noise, Shares.from_words(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1]
     )
     assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
     messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")

@@ -59,7 +59,7 @@ def test_journals_that_are_gone_are_not_begun_anew(tmp_path):
     parley.train(terms, make_owners(tmp_path, terms))
     for journal in (tmp_path / "bank-a.ledger.hosts").iterdir():
         journal.unlink()
-    with pytest.raises(LedgerError, match="not here"):
+    with pytest.raises(LedgerError, match="journals for these terms are missing"):
         parley.train(terms, make_owners(tmp_path, terms))
 
 

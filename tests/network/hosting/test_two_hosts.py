@@ -16,10 +16,10 @@ from parley.errors import AbortedRound, ContradictionError, ParleyError
 from parley.learning.outcome.guarantee import guarantee
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import acceptance_summary
 from parley.network.hosting.proposal import HostAssignment, Turn
-from parley.network.hosting.share_layouts import AdditiveShares
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.privacy.mechanisms.shared_noise import Law, draw_secretly, make_recipe
@@ -34,8 +34,8 @@ VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 
 def bundles(owner, value, number=1, content=CONTENT, shape=SHAPE):
     words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
-    shares = Shares.of(words, bytes(32), content, hosts=2)
-    pairs = [tuple(p if isinstance(p, bytes) else to_bytes(p) for p in shares.of_host(i)) for i in range(2)]
+    shares = Shares.from_words(words, bytes(32), content, hosts=2)
+    pairs = [tuple(p if isinstance(p, bytes) else to_bytes(p) for p in shares.for_host(i)) for i in range(2)]
     return [ShareBundle(TERMS, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 
 
@@ -154,12 +154,12 @@ def test_what_a_host_holds_before_opening_is_even_whatever_the_answer_is(place):
     """Bytes of a host's share and tag, of answers at both ends of the ring; a seed used twice shows the difference."""
     for value in (0, 2**63 - 1, -(2**63)):
         words = np.full(4096, value, dtype=np.int64).view(np.uint64)
-        share, tag = Shares.of(words, bytes(32), CONTENT, hosts=2).of_host(place)
+        share, tag = Shares.from_words(words, bytes(32), CONTENT, hosts=2).for_host(place)
         held = share if isinstance(share, np.ndarray) else expand(share, words.size)
         counts = np.bincount(np.frombuffer(to_bytes(held) + tag, dtype=np.uint8), minlength=256)
         assert chisquare(counts).pvalue > 1e-6
     one, other = (np.full(8, value, dtype=np.uint64) for value in (3, 10))
-    reused = [Shares._split(words, bytes(32), CONTENT, bytes(32), 2).of_host(1)[0] for words in (one, other)]
+    reused = [Shares._split(words, bytes(32), CONTENT, bytes(32), 2).for_host(1)[0] for words in (one, other)]
     assert (reused[1] - reused[0] == 7).all()
 
 
@@ -172,7 +172,7 @@ def test_either_host_with_the_learner_faces_one_whole_noise_and_noise_it_knows_i
         assert 0.7 < verdict.lower_bound <= verdict.claimed_epsilon == 1
         assert dict(verdict.takes_off) == {"own noise": 1}
     drawn = iter([draw_secretly, lambda recipe, size, words: np.zeros(size, dtype=np.int64)] * 4)
-    monkeypatch.setattr("parley.network.hosting.share_layouts.draw_secretly", lambda *what: next(drawn)(*what))
+    monkeypatch.setattr("parley.network.hosting.host.draw_secretly", lambda *what: next(drawn)(*what))
     first, second = audit_hosts(terms, 2**13, seed=1)
     assert not first.holds  # the other adds nothing
     assert second.holds
@@ -202,7 +202,7 @@ def test_two_owners_that_differ_lose_by_two_hosts_and_the_words_say_so():
         two = apart.changed(privacy={"noise": "shared", "delta": 1e-6}, hosts=("h0", "h1"))
         own, hosts = (setup.aggregation.noise(setup).all_together for setup in map(resolve, (apart, two)))
         assert hosts > 1.5 * own
-    assert "no smaller, and larger where their ε" in two_hosts(2)
+    assert "even larger where the owners' ε" in two_hosts(2)
 
 
 def test_studies_carry_the_noise_that_hosts_would_add():
@@ -240,11 +240,11 @@ def test_a_release_with_two_hosts_in_process_repeats_its_openings(tmp_path):
 
 def owners_words(terms, owner):
     said = owners_summary(owner, owner.agreement(terms.hash))
-    assert any("the two together can read your exact sum" in sentence for sentence in said)
-    assert any("leaves in two shares, one to each host" in sentence for sentence in said)
+    assert any("The two together can read your exact sum" in sentence for sentence in said)
+    assert any("leaves in two shares, one for each host" in sentence for sentence in said)
     holds = "as long as the two hosts do not act together and neither's journal is put back to an earlier time"
     assert any(holds in sentence for sentence in said)
-    assert "one of two shares of every answer, which tells nothing" in " ".join(acceptance_summary(terms, "h0"))
+    assert "one of two shares of every answer, which tells you nothing" in " ".join(acceptance_summary(terms, "h0"))
 
 
 def test_a_restart_before_the_record_aborts_and_after_it_goes_on(pair, tmp_path):
@@ -301,7 +301,7 @@ def test_openings_of_two_records_are_not_added(pair):
     for hosts in (pair(), pair()):
         deliver(hosts)
         openings.append(hosts.open(1, CONTENT))
-    with pytest.raises(ContradictionError, match="recorded different things"):
+    with pytest.raises(ContradictionError, match="recorded different answers, so the sum is not used"):
         total([openings[0][0], openings[1][1]])
 
 

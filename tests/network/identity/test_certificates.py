@@ -46,9 +46,9 @@ def test_private_keys_are_for_their_owner_alone(authority):
 def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
     member(authority, "bank-a")
     before = {path: path.read_bytes() for path in authority.iterdir() if path.is_file()}
-    with pytest.raises(CertificateError, match="exists already"):
+    with pytest.raises(CertificateError, match="already exists"):
         certificate_authority.make_authority(authority, "Again", 10)
-    with pytest.raises(CertificateError, match="exists already"):
+    with pytest.raises(CertificateError, match="already exists"):
         certificate_authority.make_request(authority, "bank-a")
     with pytest.raises(CertificateError, match="a certificate for 'bank-a' exists"):
         certificate_authority.issue(authority, authority / "bank-a.csr", 10)
@@ -66,7 +66,7 @@ def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
 @pytest.mark.parametrize("left", ["crt", "crl", "key"])
 def test_an_authority_or_a_request_is_made_whole_or_not_at_all(tmp_path, left):
     (tmp_path / f"ca.{left}").write_text("theirs")
-    with pytest.raises(CertificateError, match=f"ca.{left}: exists already"):
+    with pytest.raises(CertificateError, match=f"ca.{left}: already exists"):
         certificate_authority.make_authority(tmp_path, "Test", 10)
     (tmp_path / "bank-a.csr").write_text("theirs")
     with pytest.raises(CertificateError, match=r"move the old one away, or write elsewhere with --out"):
@@ -134,7 +134,7 @@ def test_an_identity_of_tomorrow_or_of_an_ended_authority_is_refused(tmp_path, m
     monkeypatch.setattr(certificates, "datetime", Clock)
     certificates.check_identity(identity(tmp_path), "bank-a")
     for Clock.shift, sentence in (
-        (timedelta(days=-1), "is the clock right"),
+        (timedelta(days=-1), "check the clock"),
         (timedelta(days=21), r"ca.crt: expired on"),
     ):
         with pytest.raises(CertificateError, match=sentence):
@@ -222,7 +222,7 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
         lambda: certificates.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
-        with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one thing"):
+        with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one PEM block"):
             work()
     ca = certificates.read_certificate(authority / "ca.crt")
     plain = x509.CertificateRevocationListBuilder().issuer_name(ca.subject).last_update(datetime.now(UTC))
@@ -251,7 +251,9 @@ def test_a_file_with_more_than_one_certificate_is_refused(authority, tmp_path_fa
     foreign = (elsewhere / "ca.crt").read_bytes().replace(b" CERTIFICATE", b" TRUSTED CERTIFICATE")
     (authority / "foreign").write_bytes(foreign)
     (authority / "all.crt").write_bytes((authority / "ca.crt").read_bytes() + (authority / other).read_bytes())
-    with pytest.raises(CertificateError, match=r"all.crt: it holds more than one thing; expected a certificate alone"):
+    with pytest.raises(
+        CertificateError, match=r"all.crt: it holds more than one PEM block; expected a certificate alone"
+    ):
         certificates.check_identity(identity(authority, authority=authority / "all.crt"), "bank-a")
 
 

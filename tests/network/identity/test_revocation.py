@@ -41,7 +41,7 @@ def test_an_older_list_takes_nothing_back_and_a_later_one_does(folder):
     assert revocations.revokes(thief)
     for wrong, sentence in (
         (lists[0], "not later than the one in force"),
-        (lists[0] + lists[1], "more than one thing"),
+        (lists[0] + lists[1], "more than one PEM block"),
     ):
         put(folder, wrong)
         assert revocations.revokes(thief)

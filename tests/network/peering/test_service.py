@@ -10,12 +10,18 @@ import parley
 from parley.cli.app import app
 from parley.errors import CertificateError, ExchangeError, GuaranteeError, OutOfOrder, SettingError, UnknownTerms
 from parley.network.exchange import messages as owner_messages
-from parley.network.exchange import peer_messages as messages
-from parley.network.exchange.peer_messages import Run
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
+from parley.network.peering import service as messages
 from parley.network.peering.neighbourhood import Board, Graph, Neighbourhood
-from parley.network.peering.service import PeerService, RemoteNeighbour, listening, neighbour_connections, own_daemon
+from parley.network.peering.service import (
+    PeerService,
+    RemoteNeighbour,
+    Run,
+    listening,
+    neighbour_connections,
+    own_daemon,
+)
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.log import Log
@@ -52,7 +58,7 @@ def test_neighbours_hear_the_same_bytes_for_ever(peer):
     assert len({peer.hear(question, b) for _ in range(3)}) == 1
     np.testing.assert_array_equal(heard(peer, Caller(("d",), "key of d")), WORDS)
     peer.board.say(PLACE, WORDS.copy())  # begun again, it comes to the same
-    with pytest.raises(GuaranteeError, match="said something else there before"):
+    with pytest.raises(GuaranteeError, match="sent something else before"):
         peer.board.say(PLACE, WORDS + 1)
     np.testing.assert_array_equal(heard(peer, b), WORDS)
 
@@ -84,7 +90,7 @@ def test_other_terms_and_rounds_that_are_over_are_refused(peer):
     with pytest.raises(UnknownTerms):
         heard(peer, b, terms="cd" * 32)
     peer.board.forget(2)
-    with pytest.raises(OutOfOrder, match="round 1 is over here, where round 2 is the oldest kept"):
+    with pytest.raises(OutOfOrder, match="round 1 is over here; round 2 is the oldest kept"):
         heard(peer, b)
     assert heard(peer, b, (2, 0)) is None
 
@@ -165,8 +171,11 @@ def test_accepting_for_a_peer_says_who_hears_what(ring):
     assert said.exit_code == 0, said.output
     own = fingerprint(read_certificate(ring.folder / "a.crt"))
     words = " ".join(said.output.split())
-    assert f"No centre, but its own peer: a. Who may ask: the certificate of 'a' with the key {own[:16]}…." in words
-    assert "tells the peers of b, d the mixture" in words
+    assert (
+        f"No learner; your own peer asks: a. Who may ask: whoever holds a certificate for 'a' and the key {own[:16]}…."
+        in words
+    )
+    assert "sends the mixture to the peers of b, d." in words
     kept = Acceptances(load_owner(settings).accepted).get(ring.terms.hash)
     assert (kept.peer, kept.fingerprint) == ("a", own)
     assert not kept.admits(Caller(("learner",), own))

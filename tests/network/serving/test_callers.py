@@ -12,9 +12,9 @@ from consortium import ask
 from parley.network.exchange import messages
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority
-from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.log import Log
+from parley.network.serving.server import CallSlots
 
 
 def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):

@@ -6,7 +6,7 @@ import pytest
 import parley
 from parley.errors import ExchangeError, LedgerError
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.serving.locks import daemon_lock
+from parley.network.serving.opening import daemon_lock
 
 
 def test_a_ledger_has_one_daemon_by_whatever_links_it_is_named(tmp_path):
@@ -23,7 +23,7 @@ def test_a_ledger_has_one_daemon_by_whatever_links_it_is_named(tmp_path):
 
 
 def test_a_mistyped_path_leaves_nothing_behind(tmp_path):
-    with pytest.raises(LedgerError, match="no such ledger; is the path right"), daemon_lock(tmp_path / "b.ledger"):
+    with pytest.raises(LedgerError, match="no such ledger; check the path"), daemon_lock(tmp_path / "b.ledger"):
         pass
     assert not list(tmp_path.iterdir())
 

@@ -403,7 +403,10 @@ def test_a_host_without_a_journal_hears_nothing_of_owners(books, tmp_path):
 
     folder = copied(books, tmp_path / "books")
     (folder / "h0.journal").unlink()
-    with pytest.raises(LedgerError, match=r"no such journal; is the path right\? \(parley host init makes one\)"):
+    with pytest.raises(
+        LedgerError,
+        match=r"no such journal; check the path\. If it is lost, put the latest copy back; parley host init makes",
+    ):
         serve(load_host(folder / "h0.toml"), threading.Event(), None)
 
 

@@ -201,7 +201,7 @@ def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(servi
     monkeypatch.setattr("parley.network.serving.service.parties", None)
     assert proposed(service, many[0]) == ProposalState("open")
     for _ in range(2 * MANY):
-        with pytest.raises(Refusal, match="of this learner wait"):
+        with pytest.raises(Refusal, match="of this learner already wait"):
             told(service, hashed("text"), "text")
 
 
@@ -229,7 +229,7 @@ def test_messages_that_are_too_long_or_damaged_are_refused(service):
     wrong.append(whole.replace(b'"Test"', b'"\xff\xfe\xff\xfe"'))  # no UTF-8
     for content in wrong:
         with pytest.raises(Malformed):
-            messages.read_reply(service.propose(content, LEARNER), "a")
+            messages.read_outcome(messages.wire.Reply, service.propose(content, LEARNER), "a")
     assert not service.inbox.folder.exists()
 
 

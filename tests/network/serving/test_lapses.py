@@ -17,7 +17,7 @@ from parley.network.identity.settings import load_owner
 from parley.network.serving import inbox as inbox_module
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.inbox import LINES, OF_LEARNER, Inbox, Proposal
-from parley.network.serving.locks import locked
+from parley.network.serving.opening import locked
 from parley.network.serving.service import EVERY, MANY, Patience
 
 START = datetime(2026, 3, 2, 9, 14, tzinfo=UTC)
@@ -326,7 +326,7 @@ def test_who_holds_the_lock_for_ever_stops_no_daemon(service, calendar, monkeypa
     proposed(service, terms)
     calendar.after(30)
     with locked(service.inbox.folder / ".lock", 1.0):
-        with pytest.raises(SettingError, match="somebody else is changing it"):
+        with pytest.raises(SettingError, match="another process is changing it"):
             service.inbox.lapse()
         service.lapse()
         assert told(service, terms.hash) == ProposalState("open")

@@ -23,10 +23,10 @@ from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.call_slots import OF_PARTY, TURN
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
+from parley.network.serving.server import OF_PARTY, TURN
 
 OLD = terms_of(epsilon=0.03125)
 
@@ -112,21 +112,21 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert accepting.exit_code == 1
     summary = [line for line in accepting.stdout.splitlines() if not line.startswith("Learner:")]
     assert [line for line in summary if line.strip() and line not in shown.stdout.splitlines()] == []
-    assert f"with the key {facts['key'][:16]}" in shown.stdout
-    assert "Who else is in: nobody." in shown.stdout
-    assert "What is left after: ε = 1 of 2" in shown.stdout
+    assert f"the key {facts['key'][:16]}" in shown.stdout
+    assert "Other owners in these terms: none." in shown.stdout
+    assert "What is left afterwards: ε = 1 of 2" in shown.stdout
     assert (served.folder / "a.ledger").read_bytes() == ledger
     refused = run("owner", "refuse", terms.hash[:16], "--owner", owner, "--reason", "ask on Monday")
     assert refused.exit_code == 0
     assert f"Refused: terms {terms.hash}" in refused.output
     heard = json.loads(run("learner", "proposal", served.folder / "terms.toml", "--owners", addresses, "--json").stdout)
     assert heard["owners"] == [{"owner": "a", "state": "refused", "reason": "ask on Monday"}]
-    assert "nobody at this owner accepted these terms" in served.fail("--anyway")
+    assert "nobody at this owner accepted these terms" in served.fail("--force")
     accepted = run("owner", "accept", terms.hash[:8], "--owner", owner, "--yes")
     assert accepted.exit_code == 0, accepted.output
     assert accepted.output.count(terms.hash) == 2  # in what is read, and in what was done
     assert propose(terms, addresses, ask=True) == [Proposed("a", "accepted")]
-    assert served.learn("--anyway")["terms_hash"] == terms.hash
+    assert served.learn("--force")["terms_hash"] == terms.hash
     assert served.spent(terms) == {"a": 1}
     kept = Acceptances(load_owner(owner).accepted).get(terms.hash)
     assert kept.fingerprint == facts["key"]  # who proposed, and no other key of that name

@@ -9,8 +9,8 @@ from proposals import LEARNER, proposal_service, proposed, terms_of
 from parley.errors import Refusal
 from parley.network.exchange.messages import ProposalState
 from parley.network.serving.acceptance import Acceptance, Caller
-from parley.network.serving.call_slots import OF_PARTY, TURN, CallSlots
 from parley.network.serving.inbox import IN_ALL, OF_LEARNER, SHARE, Proposal
+from parley.network.serving.server import OF_PARTY, TURN, CallSlots
 from parley.network.serving.service import EVERY, MANY, Patience
 
 
@@ -54,7 +54,7 @@ def test_open_proposals_are_limited_of_one_learner_and_in_all(service):
         proposed(service, terms)
     renewed = Caller(("learner", "also"), "a new key")
     for caller in (LEARNER, renewed):  # by name: another key brings no new places
-        with pytest.raises(Refusal, match="of this learner wait"):
+        with pytest.raises(Refusal, match="of this learner already wait"):
             proposed(service, many[OF_LEARNER], caller)
     assert proposed(service, many[0]) == ProposalState("open")  # what is there already is told
     service.inbox.refuse(service.inbox.find(many[0].hash), "no")

@@ -7,7 +7,7 @@ import pytest
 from bookkeeping import COST, each, filled, forget, query, reserve, value
 
 import parley.owner.ledger.ledger
-import parley.owner.ledger.verification
+import parley.owner.ledger.opening
 from parley.errors import BrokenChainError, LedgerError
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.chain import COLUMNS, row_hash
@@ -22,7 +22,7 @@ def looked_at(monkeypatch):
         seen.append(row[0])
         return row_hash(previous, row, pad, digest)
 
-    monkeypatch.setattr(parley.owner.ledger.verification, "row_hash", counted)
+    monkeypatch.setattr(parley.owner.ledger.opening, "row_hash", counted)
     monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", 0)
     return seen
 
@@ -166,7 +166,7 @@ def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully
         forget(path)
     if not outside:
         (tmp_path / remembers).write_bytes(memory)
-    with pytest.raises(BrokenChainError, match=f"rolled back or .*: 6 rows were there, now there are {4 + later}"):
+    with pytest.raises(BrokenChainError, match=f"rolled back or .* It had 6 rows; the {4 + later} rows"):
         Ledger(path, remembered=outside)
 
 

@@ -12,8 +12,8 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 from samples import make_terms, regression_table
 
 import parley
+import parley.owner.ledger.opening
 import parley.owner.ledger.transactions
-import parley.owner.ledger.verification
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import RHO_TOLERANCE, Reservation, epsilon_of, holds, largest_rho
@@ -166,7 +166,7 @@ def test_noise_whose_rho_is_not_known_is_refused_and_nothing_is_written(tmp_path
     ledger = rho_ledger(tmp_path)
     end = ledger.head
     for ask in (ledger.accept, ledger.require_room):
-        with pytest.raises(LedgerError, match="is not known; agree on laplace or gaussian noise"):
+        with pytest.raises(LedgerError, match=r"is not known\. Agree on laplace or gaussian noise"):
             ask(cost("t", None))
     assert ledger.head == end
     assert Series.rho(Fraction(1), Fraction("1e-6"), 3) is None  # what a new mechanism says that does not know better
@@ -279,6 +279,6 @@ def test_a_remembered_verification_goes_on_with_its_rho(tmp_path, monkeypatch):
     ledger.accept(cost("u", Fraction(1, 50)))
     ledger.remember()
     ledger.close()
-    known = parley.owner.ledger.verification.recall(tmp_path / "a.ledger.verified")
+    known = parley.owner.ledger.opening.recall(tmp_path / "a.ledger.verified")
     assert known.rho == (largest_rho(EPSILON, DELTA), Fraction(3, 100))
     assert Ledger(tmp_path / "a.ledger").rho == known.rho

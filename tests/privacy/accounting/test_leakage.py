@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from parley.privacy.accounting.meaning import (
-    BIT,
+    NATS_PER_BIT,
     gaussian_bits,
     pure_leakage,
     pure_nats,
@@ -39,7 +39,7 @@ def test_randomised_response_tells_less_than_is_said(values, epsilon):
     found = pure_leakage(epsilon, values)
     assert capacity <= found.mutual_information
     assert found.min_entropy == pytest.approx(np.log2(values * truth))
-    assert pure_leakage(epsilon).min_entropy == pytest.approx(epsilon / BIT)
+    assert pure_leakage(epsilon).min_entropy == pytest.approx(epsilon / NATS_PER_BIT)
     if values == 2 and epsilon == 0.1:
         assert capacity == pytest.approx(found.mutual_information, rel=0.01)
 
@@ -94,7 +94,7 @@ def test_what_is_told_in_rounds_lies_below_the_bound(p, count, rounds, ratio, la
         rho = rounds * 2 * ratio**2
         bounds = [ball, any_set, zcdp_leakage(rho).mutual_information]
         assert ball <= any_set <= bounds[2]
-    assert seen - 3 * error < min(bounds) * BIT
+    assert seen - 3 * error < min(bounds) * NATS_PER_BIT
     assert seen > 0
 
 
@@ -105,7 +105,7 @@ def test_one_gaussian_contribution_at_low_signal_tells_what_the_bound_says():
     answers = ratio + rng.normal(size=400_000)  # in units of sigma; the other value is its mirror image
     logs = np.logaddexp(ratio * answers, -ratio * answers) - np.log(2)
     seen, error = ratio**2 - float(logs.mean()), float(logs.std() / len(logs) ** 0.5)
-    bound = gaussian_bits(2 * ratio, 1.0, 1) * BIT
+    bound = gaussian_bits(2 * ratio, 1.0, 1) * NATS_PER_BIT
     assert error < 0.004 * bound
     assert seen == pytest.approx(bound, rel=0.01)
     assert gaussian_bits(2 * ratio, 1.0, 1) == gaussian_bits(2 * ratio, 1.0, 1, ball=True)
@@ -115,7 +115,7 @@ def test_a_bound_with_half_the_clip_lies_below_what_is_told():
     """The mutant that takes half of the sensitivity as a diameter."""
     rng = np.random.default_rng(17)
     seen, error = told(np.array([[1.0], [-1.0]]), 1, 2.0, False, rng)
-    assert seen - 3 * error > gaussian_bits(1.0, 2.0, 1) * BIT
+    assert seen - 3 * error > gaussian_bits(1.0, 2.0, 1) * NATS_PER_BIT
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-9, 0.3, 0.999999, 1.0, 30.0, 1e308])

@@ -85,7 +85,7 @@ def test_the_belief_bound_and_the_epsilon_it_permits_invert_each_other(epsilon, 
         (lambda: posterior_bounds(1.0, 0.0), "prior = 0"),
         (lambda: posterior_bounds(float("nan"), 0.5), "epsilon = nan"),
         (lambda: error_tradeoff(1.0, 0.0, 1.5), "false_positive"),
-        (lambda: epsilon_for_belief(0.1, 5), "blind guessing"),
+        (lambda: epsilon_for_belief(0.1, 5), "blind guess"),
         (lambda: min_entropy_leakage(1.0, 1, 1), "values = 1"),
     ],
 )

@@ -20,9 +20,9 @@ from parley.privacy.mechanisms.exact_samplers import (
     _RATIO,
     _STRIP_OF,
     _WEIGHTS,
-    BITS,
-    HEIGHT,
-    STRIPS,
+    DENSITY_HEIGHT,
+    GRID_BITS,
+    STRIP_COUNT,
     SeededWords,
     _filter,
     _settle,
@@ -90,10 +90,10 @@ def test_fine_grids_tails_and_independence(seeded):
         for beyond in (3, 4, 4.5, 5):
             assert stats.binomtest(int((tail > beyond).sum()), n, stats.norm.sf(beyond)).pvalue > 1e-6
     assert stats.binomtest(int((1.05 * z > 3).sum()), n, stats.norm.sf(3)).pvalue < 1e-12
-    for lag in (1, 2, exact_samplers.BLOCK):
+    for lag in (1, 2, exact_samplers.BATCH_NUMBERS):
         assert abs(z[:-lag] @ z[lag:]) < 5 * math.sqrt(n)
         assert abs((z[:-lag] ** 2 - 1) @ (z[lag:] ** 2 - 1)) < 5 * 2 * math.sqrt(n)
-    units = np.rint(noisy * 2.0 ** (BITS - 2)).astype(np.int64)
+    units = np.rint(noisy * 2.0 ** (GRID_BITS - 2)).astype(np.int64)
     assert stats.chisquare(np.bincount(units & 15, minlength=16)).pvalue > 1e-6
 
 
@@ -116,14 +116,14 @@ def test_the_tail_is_the_tail_of_the_normal_law(seeded):
     assert z.min() >= 4.5
     assert stats.kstest(z, law).pvalue > 1e-6
     assert stats.kstest(z * 1.01, law).pvalue < 1e-3
-    share = HEIGHT * 8 * math.sqrt(math.pi / 2) * 2 * stats.norm.sf(4.5)
+    share = DENSITY_HEIGHT * 8 * math.sqrt(math.pi / 2) * 2 * stats.norm.sf(4.5)
     assert abs(len(z) - 3000 * share) < 5 * math.sqrt(3000 * share * (1 - share))
 
 
 def exact_margin(strip, x, u):
     """u e^y - A e^(-(j/8)^2/2)/w_j to 60 digits: kept if negative."""
     x, u = mpmath.mpf(int(x)) / 2**64, mpmath.mpf(int(u)) / 2**47
-    peak = HEIGHT * mpmath.exp(-(mpmath.mpf(int(strip)) ** 2) / 128) / _WEIGHTS[strip]
+    peak = DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(int(strip)) ** 2) / 128) / _WEIGHTS[strip]
     return u * mpmath.exp(x * (2 * int(strip) + x) / 128) - peak
 
 
@@ -131,7 +131,7 @@ def test_the_filter_never_decides_wrongly_near_a_decision():
     """Uniform numbers within 2^-38 of the acceptance bound in every strip: decided as 60 digits say, or left to exact
     arithmetic."""
     rng = np.random.default_rng(2)
-    strips = np.repeat(np.arange(STRIPS), 20)
+    strips = np.repeat(np.arange(STRIP_COUNT), 20)
     slots = np.searchsorted(_STRIP_OF, strips)
     x = rng.integers(0, 2**64 - 1, len(strips), dtype=np.uint64)
     x[::20] = 0
@@ -178,7 +178,7 @@ def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch
     assert _settle(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 1
     assert next(words, None) is None
     with mpmath.workdps(60):
-        bound = mpmath.exp(-mpmath.mpf(1) / 512) * HEIGHT * 2**47 / _WEIGHTS[0]
+        bound = mpmath.exp(-mpmath.mpf(1) / 512) * DENSITY_HEIGHT * 2**47 / _WEIGHTS[0]
         below, rest = int(bound), int((bound - int(bound)) * 2**64)
     for digits, result in ((rest - 1, 0), (rest + 2, None)):
         words = iter([digits, 0])
@@ -187,15 +187,17 @@ def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch
 
 def test_proposals_cover_the_density_and_their_weights_add_up():
     assert len(_STRIP_OF) == 2**16
-    assert sum(_WEIGHTS) + (_STRIP_OF == STRIPS).sum() == 2**16
-    assert (_STRIP_OF == STRIPS).sum() == 1
+    assert sum(_WEIGHTS) + (_STRIP_OF == STRIP_COUNT).sum() == 2**16
+    assert (_STRIP_OF == STRIP_COUNT).sum() == 1
     assert np.bincount(_STRIP_OF).tolist()[:-1] == _WEIGHTS
     with mpmath.workdps(60):
         for j, weight in enumerate(_WEIGHTS):
-            peak = HEIGHT * mpmath.exp(-(mpmath.mpf(j) ** 2) / 128)
+            peak = DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(j) ** 2) / 128)
             assert 0.4 * weight < peak <= weight
             assert abs(_RATIO[j] - peak / weight) < 2.0**-52
-        quotient = [HEIGHT * mpmath.exp(-(mpmath.mpf(STRIPS + i) ** 2) / 128) * 2 ** (i + 1) for i in range(60)]
+        quotient = [
+            DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(STRIP_COUNT + i) ** 2) / 128) * 2 ** (i + 1) for i in range(60)
+        ]
     assert max(quotient) == quotient[8] < 0.87
 
 
@@ -212,7 +214,7 @@ def test_bounds_of_the_exponential_hold(x, bits):
 def test_the_result_is_a_function_of_the_sum(seeded):
     """The same noise on values of the grid gives the same steps from them; between, the nearest multiple of g to the
     exact sum."""
-    sigma, unit = 2.0, 2.0 ** (2 - BITS)
+    sigma, unit = 2.0, 2.0 ** (2 - GRID_BITS)
 
     def noisy(value):
         seeded(5)
@@ -243,7 +245,7 @@ def test_any_value_with_any_sigma_is_finite_on_the_grid_and_near(sigma, values):
     noisy = add_gaussian(value, sigma)
     assert noisy.shape == value.shape
     assert np.isfinite(noisy).all()
-    grid = Fraction(2) ** max(math.frexp(sigma)[1] - BITS, -1074)
+    grid = Fraction(2) ** max(math.frexp(sigma)[1] - GRID_BITS, -1074)
     for before, after in zip(value[0], noisy[0], strict=True):
         moved = abs(Fraction(float(after)) - Fraction(float(before)))
         assert moved <= 12 * Fraction(sigma) + 12 * grid + abs(Fraction(float(before))) / 2**52
@@ -263,7 +265,7 @@ def test_extremes_are_refused_in_one_sentence():
 @pytest.mark.parametrize("size", [1, 10, 1000])
 def test_released_noise_of_every_length_is_this_one(size):
     noisy = SafeNoise().gaussian(np.linspace(-1, 1, size), 3.0)
-    units = noisy * 2.0 ** (BITS - 2)
+    units = noisy * 2.0 ** (GRID_BITS - 2)
     assert (units == np.rint(units)).all()
 
 

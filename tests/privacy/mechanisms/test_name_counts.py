@@ -15,15 +15,15 @@ from parley.privacy.mechanisms import FastNoise, Gaussian, Laplace, SafeNoise
 from parley.privacy.mechanisms.exact_samplers import widened
 from parley.privacy.mechanisms.name_counts import (
     LONGEST_NAME,
-    MOST_NAMES,
-    PLACE,
+    MAX_NAMES,
+    NUMBERS_PER_NAME,
     NamedCounts,
     Stability,
     decode,
     encode,
 )
 
-WIDTH = 2 + MOST_NAMES * PLACE
+WIDTH = 2 + MAX_NAMES * NUMBERS_PER_NAME
 RECORDS, PERSON, COLUMNS, EPSILON, DELTA = 2000, 3, 4, Fraction(1, 2), Fraction(1, 10**6)
 
 
@@ -118,7 +118,7 @@ def test_names_leave_as_often_as_their_law_says(noise):
 
 
 def released(answer):
-    found = {decode(place[1:]): place[0] for place in answer[2:].reshape(-1, PLACE)}
+    found = {decode(place[1:]): place[0] for place in answer[2:].reshape(-1, NUMBERS_PER_NAME)}
     return {name: share for name, share in found.items() if name is not None}
 
 
@@ -135,7 +135,7 @@ def test_an_answer_is_as_long_whatever_it_holds_and_has_the_largest_names_in_alp
     names = list(released(answer[:WIDTH]))
     assert names == sorted(names)
     assert set(names) >= {f"name {k:03}" for k in range(100, 150)}
-    assert len(names) == MOST_NAMES
+    assert len(names) == MAX_NAMES
     assert np.abs(answer[WIDTH + 2 :]).max() < 1e-3  # nothing but noise in a column whose names were not asked
 
 

@@ -11,7 +11,7 @@ from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.releases import pure_epsilon
 from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise
 from parley.privacy.mechanisms.exact_samplers import SeededWords
-from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse, uniform
+from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse, uniform
 
 COUNTS = np.array([70, 20, 10])
 
@@ -34,7 +34,7 @@ def test_what_is_no_place_of_a_name_is_not_answered(truth):
 @pytest.mark.parametrize("epsilon", [Fraction(3 * 10**6), Fraction(10**300)])
 def test_a_budget_beyond_all_decimals_leaves_one_word_for_chance(epsilon):
     noise = response(epsilon, cells=100_001)
-    assert noise.truthful == WORDS - 1
+    assert noise.truthful == WORD_COUNT - 1
     assert math.log(noise.odds) < epsilon
 
 
@@ -46,7 +46,7 @@ def test_a_person_costs_what_was_asked_for_to_the_last_word(epsilon, cells):
     promised = float(epsilon) / 2
     cost = math.log1p(float(made.odds - 1))
     assert cost <= promised
-    more = RandomisedResponse(made.truthful + 1, cells, 100, 2, 0.02) if made.truthful < WORDS - 1 else None
+    more = RandomisedResponse(made.truthful + 1, cells, 100, 2, 0.02) if made.truthful < WORD_COUNT - 1 else None
     assert more is None or math.log1p(float(more.odds - 1)) >= promised * (1 - 2**-48)
     assert 2 * cost <= pure_epsilon(made.event) <= float(epsilon)
 
@@ -63,9 +63,9 @@ def test_answers_have_the_law_that_is_claimed_and_a_mutant_has_not():
 
 
 def test_words_beyond_the_last_multiple_are_drawn_again():
-    drawn = iter([np.array([WORDS - 1, 5], dtype=np.uint64), np.array([7], dtype=np.uint64)])
+    drawn = iter([np.array([WORD_COUNT - 1, 5], dtype=np.uint64), np.array([7], dtype=np.uint64)])
     assert uniform(3, 2, lambda size: next(drawn)).tolist() == [2, 1]
-    assert uniform(4, 1, lambda size: np.array([WORDS - 1], dtype=np.uint64)).tolist() == [3]
+    assert uniform(4, 1, lambda size: np.array([WORD_COUNT - 1], dtype=np.uint64)).tolist() == [3]
 
 
 def test_shares_are_without_bias_and_stay_within_their_tail():

@@ -10,7 +10,7 @@ from scipy import stats
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.releases import pure_epsilon
 from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise
-from parley.privacy.mechanisms.geometric import LARGEST, WholeGeometric, whole_counts
+from parley.privacy.mechanisms.geometric import MAX_RECORDS, WholeGeometric, whole_counts
 
 
 @pytest.mark.parametrize("records", [1, 3, 49, 10**6 + 3, 2**46 - 1])
@@ -49,11 +49,11 @@ def test_no_outcome_is_more_than_e_to_the_epsilon_likelier_and_half_the_noise_is
 
 def test_what_is_no_count_is_refused():
     mechanism = WholeGeometric.calibrate(Fraction(1), 0.01, moved=1, records=100)
-    with pytest.raises(GuaranteeError, match="whole numbers of records"):
+    with pytest.raises(GuaranteeError, match="integer counts"):
         mechanism.release(Bounded(np.array([0.305]), 0.01, "l1"), FastNoise(0))
-    with pytest.raises(GuaranteeError, match="calibrate it anew"):
+    with pytest.raises(GuaranteeError, match="calibrate it again"):
         mechanism.release(Bounded(np.array([0.3]), 0.02, "l1"), FastNoise(0))
-    with pytest.raises(SettingError, match="as much noise"):
+    with pytest.raises(SettingError, match="at most that scale"):
         WholeGeometric.calibrate(Fraction(1, 10**15), 0.01, 1, 100)
     with pytest.raises(SettingError, match="records"):
-        WholeGeometric.calibrate(Fraction(1), 0.01, 1, LARGEST + 1)
+        WholeGeometric.calibrate(Fraction(1), 0.01, 1, MAX_RECORDS + 1)

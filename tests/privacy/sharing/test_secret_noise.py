@@ -132,7 +132,7 @@ def test_two_hosts_together_know_the_noise(recipe: Recipe) -> None:
 
 
 def test_batches_are_drawn_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_noise, "BATCH", 64)
+    monkeypatch.setattr(secret_noise, "BATCH_COORDINATES", 64)
     drawn = opened(LAPLACE, 150, "two")
     assert drawn.size == 150
     assert len({tuple(drawn[k : k + 20]) for k in (0, 64, 128)}) == 3
@@ -227,7 +227,7 @@ def test_hosts_with_different_sizes_stop() -> None:
     ends = [host._channel._channel for host in hosts]
     with pytest.raises(ExchangeError, match="step"):
         together(*[lambda h=h: draw(h, LAPLACE, 200 if h.index else 100) for h in hosts], wires=ends)
-    with pytest.raises(ExchangeError, match="fresh keys"):
+    with pytest.raises(ExchangeError, match="new keys"):
         draw(hosts[0], LAPLACE, 100)
 
 
@@ -237,7 +237,7 @@ def test_a_draw_left_half_way_spends_the_keys(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(secret_noise, "weighted_sum", lambda *_: bytearray(2**62))
     with pytest.raises(MemoryError):
         together(*[lambda h=h: draw(h, LAPLACE, 100) for h in hosts], wires=ends)
-    with pytest.raises(ExchangeError, match="fresh keys"):
+    with pytest.raises(ExchangeError, match="new keys"):
         draw(hosts[1], LAPLACE, 100)
 
 

@@ -189,10 +189,10 @@ def test_a_release_debits_and_says_what_it_promises(tmp_path):
         owners.append(parley.Owner(name, regression_table(rows, seed=rows), ledger))
         owners[-1].accept(terms)
     said = " ".join(acceptance_summary(owners[0], owners[0].agreement(terms.hash)))
-    assert "What it promises you as a whole, by these terms alone, and so everybody who is in your table and in" in said
-    assert "in κ tables: κ times this ε" in said
+    assert "What it promises your table as a whole" in said
+    assert "a person in κ tables has κ times this ε" in said
     assert f"({Adjacency.REPLACE_OWNER})" in said
-    assert "All of your rows together move an answer by at most 1.4" in said
+    assert "All of your rows together change an answer by at most 1.4" in said
     result = parley.train(terms, owners)
     assert result.adjacency == "replace-one-owner"
     assert "all records of one owner" in guarantee(result)
@@ -235,7 +235,7 @@ def test_a_forecast_of_second_moments_advises_a_clip_that_cuts_no_record():
     said = " ".join(forecast(terms, pilot, resamples=2).warnings)
     assert "the clip of single records, privacy.clip times 8 rows, scales down" in said
     assert "a plan weighs it" not in said
-    assert "the pilot's second moments measure" in said
+    assert "the norm of the pilot's second moments is" in said
     advised = float(said.split("privacy.clip = ")[1].split(" ")[0])
     enough, less = (
         " ".join(forecast(terms.changed(privacy={"clip": clip}), pilot, resamples=2).warnings)

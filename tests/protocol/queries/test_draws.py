@@ -12,7 +12,7 @@ from mutants import margins_by_products
 
 from parley.data import rowwise
 from parley.data.preparation import Preparation
-from parley.protocol.queries import minibatch
+from parley.protocol.queries import gradient
 from parley.protocol.setup import resolve
 
 Setting = SEARCH.Setting
@@ -103,7 +103,7 @@ def drawn_blocks(question, table, theta, places):
         return np.zeros(1)
 
     table.drawn(np.array(places)).sum(part)
-    assert isinstance(question, minibatch.MinibatchQuestion)
+    assert isinstance(question, gradient.MinibatchQuestion)
     return found
 
 
@@ -121,7 +121,7 @@ def test_a_pilot_and_a_partition_are_computed_as_before(tmp_path, monkeypatch):
     terms = SEARCH.terms_of(setting, tmp_path, rng).changed(learning={"sampling": "partition"})
     setup = resolve(terms)
     question = setup.part("a").training.question
-    tables = minibatch.Tables(*setup.preparation.designs(SEARCH.table_of(setting, rng), terms, "a"))
+    tables = gradient.Tables(*setup.preparation.designs(SEARCH.table_of(setting, rng), terms, "a"))
     monkeypatch.setattr(rowwise, "products", None)
-    query = minibatch.MinibatchQuery.ask("ab12", "learner", 1, np.ones(question.parameters))
+    query = gradient.MinibatchQuery.ask("ab12", "learner", 1, np.ones(question.parameters))
     assert np.isfinite(question.bounded(query, tables).value).all()

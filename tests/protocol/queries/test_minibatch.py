@@ -14,7 +14,7 @@ from parley.data.split import batch, drawn, largest_batch, shuffled
 from parley.errors import GuaranteeError, Malformed, OutsideBox
 from parley.losses import RecordBound
 from parley.protocol.queries import GradientQuery, MinibatchQuery, Tables
-from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.queries.gradient import MinibatchQuestion
 from parley.protocol.setup import resolve
 
 CLASSES = ["p", "q", "r"]

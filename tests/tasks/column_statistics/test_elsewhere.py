@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import ParleyError
-from parley.learning.asking import ask_elsewhere
-from parley.learning.deployed import open_federation, prepare_run
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.learning.deployed import ask_elsewhere, open_federation, prepare_run
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 TERMS = """
 title = "Elsewhere"
@@ -68,12 +67,12 @@ def accept(consortium, file):
 
 def test_scales_and_then_a_model_between_organisations(consortium):
     folder = consortium.folder
-    typed("scales", folder / "terms.toml", "--agreement", folder / "scales.toml")
+    typed("column-stats", folder / "terms.toml", "--agreement", folder / "scales.toml")
     said = accept(consortium, "scales.toml")
     assert "No model yet: how the columns x0, x1, x2, colour, y are spread" in said
     assert "A name leaves only if more than about" in said
     consortium.start()
-    ask = ["scales", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
+    ask = ["column-stats", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
     result = json.loads(typed(*ask, "--write", folder / "ready.toml"))
     assert result["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
     assert "mauve" not in (folder / "ready.toml").read_text() + json.dumps(result)
@@ -89,7 +88,7 @@ def test_scales_and_then_a_model_between_organisations(consortium):
     again = json.loads(typed(*ask, "--resume"))  # a finished run asks nobody
     assert again["columns"] == result["columns"]
     accept(consortium, "ready.toml")
-    learned = consortium.learn("--anyway", file="ready.toml")
+    learned = consortium.learn("--force", file="ready.toml")
     assert [owner["epsilon_spent"] for owner in learned["owners"]] == [10.0] * 3
     for name in "abc":
         ledger = consortium.ledger(name)
@@ -100,7 +99,7 @@ def test_scales_and_then_a_model_between_organisations(consortium):
 
 def test_an_interrupted_run_goes_on_where_it_was_and_costs_nothing_twice(consortium):
     folder = consortium.folder
-    typed("scales", folder / "terms.toml", "--agreement", folder / "scales.toml")
+    typed("column-stats", folder / "terms.toml", "--agreement", folder / "scales.toml")
     accept(consortium, "scales.toml")
     consortium.start()
     terms = parley.load_terms(folder / "terms.toml")
@@ -120,10 +119,10 @@ def test_an_interrupted_run_goes_on_where_it_was_and_costs_nothing_twice(consort
     half = {name: consortium.ledger(name).account(asked.hash) for name in "abc"}
     assert all(0 < account.answers < asked.learning.horizon for account in half.values())
 
-    ask = ["scales", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
+    ask = ["column-stats", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
     refused = CliRunner().invoke(app, [str(each) for each in ask])
     assert isinstance(refused.exception, ParleyError)
-    assert "--resume goes on with it" in str(refused.exception)
+    assert "--resume continues it" in str(refused.exception)
     told = json.loads(typed(*ask, "--resume"))
     assert told["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
     for name in "abc":

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import StatisticsReader
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "from_files.md").read_text(encoding="utf-8")
 WARDS = {"surgery": 0.5, "cardiology": 0.3, "children": 0.2}
@@ -67,7 +67,7 @@ def typed(line):
 
 def test_the_guide_works_as_it_is_typed(folder):
     said = {line: typed(line) for block in blocks("sh") for line in block.splitlines()}
-    scales = next(output for line, output in said.items() if line.startswith("parley scales"))
+    scales = next(output for line, output in said.items() if line.startswith("parley column-stats"))
     assert "cardiology, children, surgery" in scales
     assert "ghost" not in "".join(said.values()) + Path("ready.toml").read_text() + Path("model.json").read_text()
     foreseen = next(output for line, output in said.items() if line == "parley forecast ready.toml")
@@ -114,14 +114,14 @@ def test_the_command_says_what_is_wrong(folder):
     for arguments, expected in (
         (["--owners", "x.toml", "--seed", "1"], "--owners"),
         (["--ledgers", "books", "--seed", "1"], "--seed"),
-        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning take together"),
-        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning take together"),
+        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning together need"),
+        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning together need"),
         (["--ledgers", "books"], "--lifetime 1 --lifetime-delta 1e-06"),
     ):
-        done = CliRunner().invoke(app, ["scales", "terms.toml", *arguments])
+        done = CliRunner().invoke(app, ["column-stats", "terms.toml", *arguments])
         assert done.exit_code != 0
         assert expected in str(done.exception)
     assert not list(Path().glob("books/*"))
     Path("plain.toml").write_text(Path("terms.toml").read_text().replace("scale_epsilon", "# scale_epsilon"))
-    assert "privacy.scale_epsilon: missing" in str(CliRunner().invoke(app, ["scales", "plain.toml"]).exception)
-    assert "parley scales TERMS" in str(CliRunner().invoke(app, ["train", "terms.toml"]).exception)
+    assert "privacy.scale_epsilon: missing" in str(CliRunner().invoke(app, ["column-stats", "plain.toml"]).exception)
+    assert "parley column-stats TERMS" in str(CliRunner().invoke(app, ["train", "terms.toml"]).exception)

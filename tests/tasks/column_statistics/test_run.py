@@ -9,10 +9,10 @@ import pytest
 
 import parley
 from parley.errors import LedgerError, Refusal, TermsError
-from parley.privacy.mechanisms.name_counts import MOST_NAMES
-from parley.tasks.column_statistics.agreement import column_statistics_agreement, ready_terms
+from parley.privacy.mechanisms.name_counts import MAX_NAMES
 from parley.tasks.column_statistics.question import CellColumn
 from parley.tasks.column_statistics.run import _frequent, ask_column_statistics
+from parley.tasks.column_statistics.terms import column_statistics_agreement, ready_terms
 
 ROWS = 6000
 FEATURES = ["age", "income", "job", "year"]
@@ -267,7 +267,7 @@ def test_terms_that_cannot_be_are_refused(change, expected):
 
 
 def test_terms_that_want_scales_first_learn_nothing_before(tables):
-    with pytest.raises(TermsError, match="parley scales"):
+    with pytest.raises(TermsError, match="parley column-stats"):
         parley.train(terms(), [parley.Owner(name, table) for name, table in tables.items()])
     owners = [parley.Owner(name, table) for name, table in tables.items()]
     # the question itself: columns, and no model
@@ -310,7 +310,7 @@ def test_of_very_many_names_as_many_are_tried_as_could_come_out():
     """The most frequent ones: a column for every address would not fit into memory."""
     streets = [f"street {k}" for k in range(3000)]
     cells = CellColumn.of(pd.DataFrame({"where": streets + streets[:70] + streets[:2]}), "where", "a")
-    found = _frequent([cells], MOST_NAMES)
-    assert len(found) == MOST_NAMES
+    found = _frequent([cells], MAX_NAMES)
+    assert len(found) == MAX_NAMES
     assert {*streets[:2]} <= {*found} <= {*streets[:70]}
     assert len(_frequent([cells, cells], None)) == 3000

@@ -59,7 +59,7 @@ def test_the_same_on_one_machine(consortium):
     (folder / "here.toml").write_text(text)
     shown = typed("identify", folder / "here.toml", "--seed", "1")
     assert "A simulation: nothing was released." in shown
-    assert "with 90 % confidence between" in shown
+    assert "with 90% confidence between" in shown
     books = ["--ledgers", folder / "books", "--lifetime", "500", "--lifetime-delta", "1e-6"]
     found = json.loads(typed("identify", folder / "here.toml", *books, "--json"))
     assert [owner["epsilon_spent"] for owner in found["owners"]] == [500.0] * 3

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
+from parley.tasks.heterogeneity.run import heterogeneity_agreement
 
 TERMS = """
 title = "Elsewhere"
@@ -56,10 +56,10 @@ def accept(consortium, file):
 
 def test_differences_and_then_a_model_between_organisations(consortium):
     folder = consortium.folder
-    typed("differences", folder / "terms.toml", "--agreement", folder / "differences.toml")
+    typed("heterogeneity", folder / "terms.toml", "--agreement", folder / "differences.toml")
     accept(consortium, "differences.toml")
     consortium.start()
-    ask = ["differences", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
+    ask = ["heterogeneity", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
     result = json.loads(typed(*ask, "--write", folder / "ready.toml", "--save", folder / "apart.json"))
     assert result["released"]
     assert result["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
@@ -73,7 +73,7 @@ def test_differences_and_then_a_model_between_organisations(consortium):
         again["differences"] == result["differences"] == json.loads((folder / "apart.json").read_text())["differences"]
     )
     accept(consortium, "ready.toml")
-    learned = consortium.learn("--anyway", file="ready.toml")
+    learned = consortium.learn("--force", file="ready.toml")
     assert [owner["epsilon_spent"] for owner in learned["owners"]] == [10.0] * 3
     for name in "abc":
         ledger = consortium.ledger(name)

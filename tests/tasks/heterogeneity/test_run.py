@@ -16,8 +16,7 @@ from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.forecast import forecast
 from parley.errors import DataError, LedgerError, TermsError
 from parley.protocol.setup import resolve
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
-from parley.tasks.heterogeneity.run import ask_heterogeneity
+from parley.tasks.heterogeneity.run import ask_heterogeneity, heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import load_terms
 
 NAMES = ["x0", "x1", "x2"]
@@ -71,7 +70,7 @@ def test_the_agreement_costs_just_that_and_the_rest_adds_up(public):
     assert Fraction(str(asked.privacy.delta)) + Fraction(str(ready.privacy.delta)) <= Fraction(str(terms.privacy.delta))
     assert (asked.privacy.delta, ready.privacy.difference_epsilon, asked.model.holdout) == (1e-6, None, 0.2)
     assert heterogeneity_agreement(parley.Terms.from_dict(content(public, "laplace"))).privacy.delta == 0
-    with pytest.raises(TermsError, match="parley differences TERMS --write READY"):
+    with pytest.raises(TermsError, match="parley heterogeneity TERMS --write READY"):
         resolve(terms)
     with pytest.raises(TermsError, match=r"difference_epsilon: missing"):
         heterogeneity_agreement(ready)
@@ -125,7 +124,7 @@ def test_a_study_is_no_release_and_the_forecast_takes_what_came_out(public, tmp_
     assert measured.owners[0].gain.mean < guessed.owners[0].gain.mean  # they differ more than was thought
     assert "By what owners released" in measured.outlook.laws[0].differences.words(ROWS)
     (tmp_path / "wrong.json").write_text('{"differences": {"mean": -1, "low": 0, "high": 1}}')
-    with pytest.raises(DataError, match="parley differences --save"):
+    with pytest.raises(DataError, match="parley heterogeneity --save"):
         Heterogeneity.load(tmp_path / "wrong.json")
 
 
@@ -143,13 +142,13 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
         return CliRunner().invoke(app, [str(each) for each in arguments])
 
     books = ("--ledgers", tmp_path / "books")
-    short = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 1.0, "--lifetime-delta", 1e-5)
+    short = typed("heterogeneity", tmp_path / "terms.toml", *books, "--lifetime", 1.0, "--lifetime-delta", 1e-5)
     assert (
         isinstance(short.exception, LedgerError)
-        or "this answer and learning take together" in short.output + short.stderr
+        or "this answer and learning together need" in short.output + short.stderr
     )
     out = ("--save", tmp_path / "apart.json", "--write", tmp_path / "ready.toml", "--json")
-    done = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 4.0, "--lifetime-delta", 1e-5, *out)
+    done = typed("heterogeneity", tmp_path / "terms.toml", *books, "--lifetime", 4.0, "--lifetime-delta", 1e-5, *out)
     assert done.exit_code == 0, (done.output, done.exception)
     shown = json.loads(done.stdout)
     assert shown["adjacency"] == "replace-one"
@@ -160,11 +159,11 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
         ledger = parley.Ledger(tmp_path / "books" / f"{part.name}.ledger")
         assert ledger.account(heterogeneity_agreement(load_terms(tmp_path / "terms.toml")).hash).spent == Fraction(1)
     assert load_terms(tmp_path / "ready.toml").owner("o0").epsilon == 2.0
-    again = typed("differences", tmp_path / "terms.toml", *books, "--json")
+    again = typed("heterogeneity", tmp_path / "terms.toml", *books, "--json")
     if again.exit_code == 0:  # the same answer, not another one
         assert json.loads(again.stdout)["differences"] == shown["differences"]
         assert json.loads(again.stdout)["spent"] == shown["spent"]
-    foretold = typed("forecast", tmp_path / "ready.toml", "--differences", tmp_path / "apart.json", "--json")
+    foretold = typed("forecast", tmp_path / "ready.toml", "--heterogeneity", tmp_path / "apart.json", "--json")
     assert json.loads(foretold.stdout)["differences"]["origin"] == "measured"
 
 

@@ -205,12 +205,14 @@ def test_the_deviation_of_sums_is_that_of_drawn_noise():
 
 
 def test_all_answers_together_cost_the_budget_and_the_first_spends_it():
-    series = JointSeries.of(Fraction(2), Fraction("1e-5"), 12, 3.0)
+    series = JointSeries.from_budget(Fraction(2), Fraction("1e-5"), 12, 3.0)
     assert [series.spent_after(k) for k in (0, 1, 7, 12)] == [0, 2, 2, 2]
     assert gaussian_delta(2.0, 3.0 / series.mechanism.noise_scale) <= 1e-5
     assert gaussian_delta(2.0, 3.0 / (series.mechanism.noise_scale * 0.999)) > 1e-5
-    shared = JointSeries.of(Fraction(2), Fraction("1e-5"), 12, 3.0, shared_records=2)  # half of it for each copy
-    assert shared.mechanism == JointSeries.of(Fraction(1), Fraction("5e-6"), 12, 3.0).mechanism
+    shared = JointSeries.from_budget(
+        Fraction(2), Fraction("1e-5"), 12, 3.0, shared_records=2
+    )  # half of it for each copy
+    assert shared.mechanism == JointSeries.from_budget(Fraction(1), Fraction("5e-6"), 12, 3.0).mechanism
     assert gaussian_delta(2.0, 3.0 * 2**0.5 / shared.mechanism.noise_scale) <= 1e-5
     assert (shared.spent_after(1), shared.spent_after(12)) == (2, 2)
 
@@ -219,7 +221,7 @@ NOISES = ("correlated", "independent")
 
 
 def test_a_budget_held_as_zcdp_takes_the_rho_of_all_answers_together(tmp_path):
-    series = JointSeries.of(Fraction(2), Fraction("1e-5"), 12, 3.0)
+    series = JointSeries.from_budget(Fraction(2), Fraction("1e-5"), 12, 3.0)
     shift = Fraction(3) / Fraction(series.mechanism.sigma)
     assert (
         shift**2 / 2 <= series.rho(series.epsilon, series.delta, series.count) <= shift**2 / 2 * (1 + Fraction("2e-9"))

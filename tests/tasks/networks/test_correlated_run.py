@@ -17,9 +17,9 @@ from parley.learning.deployed import prepare_run  # noqa: E402
 from parley.learning.start import starting_point  # noqa: E402
 from parley.network.exchange import messages  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
+from parley.owner.disclosure import record_leakage  # noqa: E402
 from parley.owner.owner import reservation  # noqa: E402
-from parley.owner.record_leakage import record_leakage  # noqa: E402
-from parley.privacy.accounting.meaning import BIT, gaussian_bits  # noqa: E402
+from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits  # noqa: E402
 from parley.protocol.setup import resolve  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuery, agreed_band  # noqa: E402
 
@@ -62,7 +62,9 @@ def test_bits_about_a_person_follow_from_how_far_all_answers_move_together(terms
     round_by_round = 2 * sum(gaussian_bits(move, scale, numbers) for move in moves)  # of two epochs
     found = record_leakage(resolve(terms), "a").mutual_information
     assert round_by_round <= found < 1.01 * round_by_round
-    assert found < float(reservation(terms, "a").rho) / BIT / 1.9  # answers that all moved so far: 8 times as much
+    assert (
+        found < float(reservation(terms, "a").rho) / NATS_PER_BIT / 1.9
+    )  # answers that all moved so far: 8 times as much
 
 
 def test_replicates_that_would_fill_the_memory_are_refused(terms, monkeypatch):
@@ -92,7 +94,7 @@ def test_the_first_answer_spends_everything_and_what_accepting_means_is_said(ter
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     for words in (
         "8 answers, each a mean over 50 of 200 records, in a fixed batch, mixed with those of 3 rounds before",
-        "The first spends the whole ε = 8 at δ = 1e-05, and nothing of it comes back",
+        "The first answer spends the whole ε = 8 at δ = 1e-05, and none of it is refunded",
         "It is in one batch, always the same, and everybody knows when that comes",
         "replacing a record moves all answers together by at most",
     ):
@@ -133,5 +135,5 @@ def test_a_checkpoint_without_what_was_asked_and_solved_is_refused(terms, tmp_pa
         state = type(run.start)(1, run.start.theta, memory)
         Checkpoint(terms.hash, state, {}, {}).save(run.checkpoint)
         assert lost not in json.loads(run.checkpoint.read_text())["memory"]
-        with pytest.raises(SettingError, match="not a checkpoint that Parley wrote"):
+        with pytest.raises(SettingError, match="not a Parley checkpoint"):
             run.begin(resume=True)

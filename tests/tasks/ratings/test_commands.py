@@ -52,7 +52,7 @@ def test_from_a_simulation_to_a_recommendation(folder):
     assert "A simulation: nothing was released." in shown
     assert "No user's factors left their owner." in shown
     books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6"]
-    released = json.loads(typed("train", terms, *books, "--anyway", "--save", model, "--json"))
+    released = json.loads(typed("train", terms, *books, "--force", "--save", model, "--json"))
     assert released["released"] is True
     assert released["metrics"]["rmse"] is None
     assert [owner["epsilon_spent"] for owner in released["owners"]] == [4.0, 4.0]
@@ -117,7 +117,7 @@ def test_without_the_extra_owners_are_told_before_they_promise_anything(folder, 
     for name in [name for name in sys.modules if name.startswith("parley.tasks.ratings.user_terms")]:
         monkeypatch.delitem(sys.modules, name)
     books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6"]
-    done = run("train", folder / "terms.toml", *books, "--anyway")
+    done = run("train", folder / "terms.toml", *books, "--force")
     assert "parley-dp[ratings]" in str(done.exception)
     assert not list((folder / "books").glob("*.ledger"))
 
@@ -130,9 +130,9 @@ def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
     assert not (folder / "books").exists()
     (folder / "addresses.toml").write_text("[owners]\n")
     refused = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml")
-    assert "spend it --anyway" in str(refused.exception)
+    assert "spend it --force" in str(refused.exception)
     assert not list(folder.glob("*.checkpoint"))
-    let = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml", "--anyway")
+    let = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml", "--force")
     assert "better items alone" not in str(let.exception)
     study = run("train", folder / "terms.toml", "--seed", "1")
     assert "Not worth a budget: every owner" in study.stderr
@@ -172,7 +172,7 @@ def test_a_catalogue_that_holds_nothing_rated_is_told_of_in_a_study(folder):
     assert "north: none of the ratings is of an item in model.items (model.items is a number, so" in shown
     told = json.loads(typed("train", folder / "counted.toml", "--seed", "1", "--json"))
     assert [owner["unlisted_share"] for owner in told["owners"]] == [1.0, 1.0]
-    books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6", "--anyway"]
+    books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6", "--force"]
     released = run("train", folder / "counted.toml", *books)
     assert released.exit_code == 0
     assert "of the ratings" not in released.output  # a release tells nothing of ratings

@@ -130,7 +130,7 @@ def test_no_user_factor_is_in_any_byte_that_the_learner_gets_or_keeps(shops, mon
         folder / "addresses.toml",
         "--save",
         folder / "items.json",
-        "--anyway",
+        "--force",
         "--json",
     ]
     done = CliRunner().invoke(app, [str(word) for word in words])

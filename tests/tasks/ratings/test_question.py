@@ -8,7 +8,7 @@ from raters import rating_content, tastes
 
 import parley
 from parley.errors import Malformed, OutsideBox
-from parley.privacy.mechanisms.mechanism import require
+from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.protocol.queries import GradientQuery
 from parley.protocol.queries.question import Tables
 from parley.protocol.setup import resolve
@@ -65,7 +65,7 @@ def test_no_neighbours_found_differ_by_more_than_the_sensitivity(hostile):
         for mine in pair:
             tables = Tables(*setup.preparation.designs(pd.concat([mine, others], ignore_index=True), setup.terms, "a"))
             bounded = question.bounded(query, tables)
-            require(bounded, question.norm, question.sensitivity)
+            require_bounded(bounded, question.norm, question.sensitivity)
             assert np.abs(bounded.value).max() <= question.extent.high
             found.append(bounded.value)
         return size(found[0] - found[1], question.norm) / question.sensitivity

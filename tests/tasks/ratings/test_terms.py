@@ -4,8 +4,9 @@ import pytest
 from raters import rating_content, rating_terms
 
 import parley
+import parley.protocol.setup
 from parley.errors import TermsError
-from parley.tasks.ratings.terms import item_names
+from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import load_terms, write_terms
 
 TOML = """
@@ -32,7 +33,7 @@ def test_a_file_of_items_is_part_of_what_is_agreed(tmp_path):
     (tmp_path / "terms.toml").write_text(TOML)
     (tmp_path / "books.txt").write_text("Emma\n\n  Moby Dick \nUlysses\n")
     terms = load_terms(tmp_path / "terms.toml")
-    assert item_names(terms.model) == ("Emma", "Moby Dick", "Ulysses")
+    assert RatingsModel.expect(terms.model).item_names == ("Emma", "Moby Dick", "Ulysses")
     assert (terms.learning.algorithm, terms.learning.horizon) == ("item-factors", 20)
     assert (terms.model.factors, terms.model.radius, terms.model.seed, terms.model.penalty) == (4, 2.0, 0, 10.0)
     write_terms(terms, tmp_path / "again.toml")
@@ -56,15 +57,15 @@ def test_what_need_not_be_said_makes_no_other_agreement():
     assert plain.changed(model={"seed": 1}).hash != plain.hash
     assert plain.changed(learning={"horizon": 6}).learning.algorithm == "item-factors"
     counted = plain.changed(model={"items": 3})
-    assert item_names(counted.model) == ("1", "2", "3")
+    assert RatingsModel.expect(counted.model).item_names == ("1", "2", "3")
     assert counted.train_rows("a") == 10  # held out are ratings, not users
 
 
 MISTAKES = [
-    ({"model": {"user": None}}, "model.user: expected beside kind"),
+    ({"model": {"user": None}}, "model.user: missing; expected the column that says who rated"),
     (
         {"model": {"items": None}},
-        "model.items: expected beside kind = 'matrix-factorization': the public list, how many items",
+        "model.items: missing; expected how many items there are",
     ),
     ({"model": {"items": []}}, "model.items: expected different names"),
     ({"model": {"items": ["x", "x"]}}, "model.items: expected different names"),
@@ -78,7 +79,7 @@ MISTAKES = [
     ({"model": {"factors": 0}}, "model.factors = 0: expected"),
     ({"model": {"radius": 1e7}}, "model.radius: expected at most 1e+06"),
     ({"model": {"regularisation": 0.0}}, "model.regularisation: expected a number above 0"),
-    ({"model": {"missing": "fill"}}, "model.kind: expected no coding"),
+    ({"model": {"missing": "fill"}}, "model.missing: expected none for ratings"),
     ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'item-factors'"),
     ({"learning": {"step": 0.1}}, "learning.step: expected no step"),
     ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
@@ -126,8 +127,11 @@ def test_other_models_have_no_use_for_these_keys():
     for key, value in (("user", "x"), ("items", 3), ("factors", 2), ("seed", 1)):
         with pytest.raises(TermsError, match=f"model.{key}: expected only with kind = 'matrix-factorization'"):
             parley.Terms.from_dict({"model": table | {key: value}, **rest})
-    for privacy in ({"mechanism": "hide"}, {"rating_scale": "sound"}):
-        with pytest.raises(TermsError, match="only with kind = 'matrix-factorization'"):
+    for privacy, said in (
+        ({"mechanism": "hide"}, "only with kind = 'matrix-factorization'"),
+        ({"rating_scale": "sound"}, "rating_scale: expected only with mechanism = 'bounded-ratings'"),
+    ):
+        with pytest.raises(TermsError, match=said):
             parley.Terms.from_dict({"model": table, **rest, "privacy": privacy | {"clip": 1.0}})
     with pytest.raises(TermsError, match="expected 'item-factors' with kind"):
         parley.Terms.from_dict({"model": table, "learning": {"algorithm": "item-factors"}, **rest})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parley.tasks.reservoir.recordings import GAIN, Features, Nodes, drawn, inverse_root
-from parley.terms.columns import Reservoir
+from parley.tasks.reservoir.terms import Reservoir
 
 
 def reservoir(**settings):

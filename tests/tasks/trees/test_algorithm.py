@@ -11,7 +11,7 @@ from parley.learning.algorithms.algorithm import State
 from parley.protocol.queries import Answer
 from parley.protocol.setup import resolve
 from parley.tasks.trees.algorithm import BoostedTrees, Information, make_priors, posterior_mean
-from parley.tasks.trees.structure import make_structure
+from parley.tasks.trees.question import make_structure
 
 SILENT = 1e6
 

@@ -10,8 +10,7 @@ from scipy.special import expit
 
 from parley.protocol.setup import resolve
 from parley.tasks.trees import question
-from parley.tasks.trees.question import PlacedRows, RecordShare, leaf_means
-from parley.tasks.trees.structure import make_structure
+from parley.tasks.trees.question import PlacedRows, RecordShare, leaf_means, make_structure
 
 STRUCTURE = make_structure(resolve(grove_terms({"a": 3})).preparation)
 LEAVES = STRUCTURE.leaves[1]

@@ -6,11 +6,10 @@ import pytest
 from grove import COLOURS, grove, grove_terms
 
 from parley.errors import Malformed
-from parley.privacy.mechanisms.mechanism import require
+from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve
-from parley.tasks.trees.question import LeafSumsQuery
-from parley.tasks.trees.structure import Leaves
+from parley.tasks.trees.question import LeafSumsQuery, Leaves
 
 ROWS = 5
 CELLS = [0.0, 100.0, 50.0, -1e300, 1e300, 5e-324, np.nan, 9.999999999999999, 10.0, -0.0]
@@ -43,7 +42,7 @@ def found_worst(setup, rng, tries=300):
         for mine in pair:
             table = rows.where(np.array([mine, *range(len(drawn), len(rows))]))
             bounded = question.bounded(query, Tables(table, held))
-            require(bounded, question.norm, question.sensitivity)
+            require_bounded(bounded, question.norm, question.sensitivity)
             assert question.extent.holds(bounded.value)
             values.append(bounded.value)
         away = values[0] - values[1]

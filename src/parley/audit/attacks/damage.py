@@ -21,8 +21,8 @@ from parley.terms.catalogue import PREDICTION
 from parley.terms.participation import fewest_answers
 from parley.validate import Floats, Integers
 
-STEPS = 120  # of the climb
-FAR_AWAY = 1e3  # where no box holds parameters
+CLIMB_STEPS = 120  # of the climb
+UNBOUNDED_RADIUS = 1e3  # where no box holds parameters
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ def adversarial_learner(setup: Setup, name: str, seed: int = 0) -> AdversarialLe
     a, b = CanarySearch(setup, name).typical_tables()
     start = starting_point(setup)
     rng = np.random.default_rng(seed)
-    radius = FAR_AWAY if setup.limits.radius is None else setup.limits.radius
-    best, worst = start, _told(setup, name, start, a, b)
+    radius = UNBOUNDED_RADIUS if setup.limits.radius is None else setup.limits.radius
+    best, worst = start, _share_apart(setup, name, start, a, b)
     begin, reach = worst, radius
-    for _ in range(STEPS):
+    for _ in range(CLIMB_STEPS):
         tried = np.clip(best + reach * rng.standard_normal(len(start)), -radius, radius)
-        share = _told(setup, name, tried, a, b)
+        share = _share_apart(setup, name, tried, a, b)
         if share > worst:
             best, worst = tried, share
         else:
@@ -61,18 +61,18 @@ def adversarial_learner(setup: Setup, name: str, seed: int = 0) -> AdversarialLe
     return AdversarialLearner(begin, worst)
 
 
-def _told(setup: Setup, name: str, theta: Floats, a: Tables, b: Tables) -> float:
-    """How far apart answers at this parameter lie, of what noise hides."""
+def _share_apart(setup: Setup, name: str, theta: Floats, a: Tables, b: Tables) -> float:
+    """The distance between answers at this parameter, as a share of the sensitivity."""
     question, query = CanarySearch(setup, name, at=theta).asked
     one, other = (question.bounded(query, tables).value for tables in (a, b))
     order = 1 if question.norm == "l1" else 2
     return float(np.linalg.norm(one - other, order)) / question.sensitivity
 
 
-NUMBERS = 400_000  # of noise that are drawn for a rule
-FEWEST, MOST = 200, 2000  # draws of a round
-PLACES = 8  # distances at which a lie is tried
-FAR = 1e6  # times what goes unnoticed: as large as they like
+NOISE_NUMBERS = 400_000  # of noise that are drawn for a rule
+LEAST_DRAWS, MAX_DRAWS = 200, 2000  # draws of a round
+LIE_DISTANCES = 8  # distances at which a lie is tried
+FAR_FACTOR = 1e6  # times what goes unnoticed: as large as they like
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RuleDamage:
     price: float
     shift: float
     outside: float
-    noise: float  # how much the noise of the combined answer measures, root of its mean square in L2
+    noise: float  # the L2 norm of the noise in the combined answer, root mean square
 
     def to_json(self) -> dict[str, Any]:
         """One of the objects under `rules`."""
@@ -99,8 +99,8 @@ class Damage:
     terms_hash: str
     liars: tuple[str, ...]  # those with most records
     share: float  # of the records of the lightest round
-    bound: float  # how much an honest owner's exact answer measures at most, in `norm`
-    reach: float  # how much a liar's answers measure at most where it lies in every round and is not named for it
+    bound: float  # the largest norm of an honest owner's exact answer, in `norm`
+    reach: float  # the largest norm of a liar's answers where it lies in every round and goes unnoticed
     norm: str
     false_alarms: float
     rules: tuple[RuleDamage, ...]
@@ -134,12 +134,11 @@ class Damage:
 def damage(terms: Terms, seed: int = 0) -> Damage:
     """What the owners that may lie (one, where the terms do not say) can do by these terms. No table is read.
 
-    The shift is that of honest owners who agree but for their noise: where they differ, a liar has that much more room
-    in every rule but the mean, where the bounds `undetectable` and `unnoticed` hold whatever the tables. The round is
-    the lightest that the terms allow: the liars, and of the others no more than must be heard, those with the fewest
-    records. Lies that were tried lie in one number or in all alike, at distances up to what goes unnoticed, and at a
-    million times as much.
-    """
+    The shift is that of honest owners who differ only in their noise: where they differ otherwise, a liar has that much
+    more room in every rule but the mean, where the bounds `undetectable` and `unnoticed` hold whatever the tables. The
+    round is the lightest that the terms allow: the liars, and of the others no more than must be heard, those with the
+    fewest records. Lies that were tried lie in one number or in all alike, at distances up to what goes unnoticed, and
+    at a million times as much."""
     began = time.perf_counter()
     if (
         terms.task != PREDICTION
@@ -148,22 +147,22 @@ def damage(terms: Terms, seed: int = 0) -> Damage:
         or terms.learning.topology is not None
     ):
         raise TermsError(
-            "poison: expected terms by which a learner hears every owner's own answers in rounds; of a sum, of answers "
-            "used as they come and of peers nothing is said here"
+            "poison: expected terms where the learner sees each owner's own answers in rounds; sums, asynchronous "
+            "answers and gossip are not covered"
         )
     setup, count = resolve(terms), 1 if terms.aggregation is None else terms.aggregation.byzantine
     names = sorted(setup.schedule.names, key=lambda name: -setup.part(name).training.question.records)
     liars, rows = tuple(names[:count]), {name: setup.part(name).training.question.records for name in names}
-    heard = (*liars, *names[len(names) - fewest_answers(terms) + count :])
+    present = (*liars, *names[len(names) - fewest_answers(terms) + count :])
     return Damage(
         terms_hash=terms.hash,
         liars=liars,
-        share=sum(rows[name] for name in liars) / sum(rows[name] for name in heard),
+        share=sum(rows[name] for name in liars) / sum(rows[name] for name in present),
         bound=max(exact_extent(setup, name).size for name in names),
         reach=max(unnoticed(setup, name).size for name in liars),
         norm=setup.part(liars[0]).training.question.norm,
         false_alarms=FALSE_ALARMS,
-        rules=tuple(_rules(setup, liars, heard, seed)),
+        rules=tuple(_rules(setup, liars, present, seed)),
         learner=adversarial_learner(setup, liars[0], seed),
         seconds=time.perf_counter() - began,
     )
@@ -175,7 +174,7 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
     agreed = "mean" if terms.aggregation is None else terms.aggregation.rule
     stages = [setup.part(name).training for name in names]
     size, laws = stages[0].question.size, [stage.series.mechanism for stage in stages]
-    draws = int(np.clip(NUMBERS // (len(names) * size), FEWEST, MOST))
+    draws = int(np.clip(NOISE_NUMBERS // (len(names) * size), LEAST_DRAWS, MAX_DRAWS))
     noise, nothing = FastNoise(seed), np.zeros((draws, size))
     drawn = np.stack([law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws], axis=-2)
     crowd = _Crowd(drawn, np.array([stage.question.records for stage in stages]), np.array([n in liars for n in names]))
@@ -183,7 +182,7 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
     reach = min((unnoticed(setup, name) for name in liars), key=lambda extent: extent.size)
     widest = max((reaches(setup, TOUCHED)[name] for name in liars), key=lambda extent: extent.size)
     quiet = [reach.nearest(lie) for lie in _lies(setup, size, min(0.1 * mean**0.5, reach.size), reach.size)]
-    large = list(_lies(setup, size, reach.size, FAR * reach.size))
+    large = list(_lies(setup, size, reach.size, FAR_FACTOR * reach.size))
     cut = [widest.nearest(lie) for lie in large]
     for rule in RULES:
         if rule == "mean" or _possible(terms, rule, len(liars)):
@@ -196,21 +195,21 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
 
 @dataclass(frozen=True, eq=False)
 class _Crowd:
-    """Answers of owners who agree but for their noise [draws, N, p], how many records they have, and who lies [N]."""
+    """Answers of owners who differ only in their noise [draws, N, p], how many records they have, and who lies [N]."""
 
     drawn: Floats
     records: Integers
     lying: NDArray[np.bool_]
 
     def price(self, rule: str) -> float:
-        """How many times the mean's noise a rule lets through, of the same draws."""
+        """How many times the mean's noise a rule lets through."""
         return float(np.mean(self._ruled(rule, self.drawn) ** 2) / np.mean(self._ruled("mean", self.drawn) ** 2))
 
     def moved(self, rule: str, lies: Sequence[Floats]) -> float:
-        """How far the worst of these lies [p] moves what a rule makes of all answers, on average."""
+        """How far the worst of these lies [p] moves the combined answer on average."""
         honest = self._ruled(rule, self.drawn)
-        told = (np.where(self.lying[:, None], lie, self.drawn) for lie in lies)
-        return max(float(np.linalg.norm(np.mean(self._ruled(rule, each) - honest, axis=0))) for each in told)
+        lied = (np.where(self.lying[:, None], lie, self.drawn) for lie in lies)
+        return max(float(np.linalg.norm(np.mean(self._ruled(rule, each) - honest, axis=0))) for each in lied)
 
     def _ruled(self, rule: str, values: Floats) -> Floats:
         return RULES[rule](values, self.records, int(self.lying.sum()))
@@ -225,8 +224,8 @@ def _possible(terms: Terms, rule: str, liars: int) -> bool:
 
 
 def _lies(setup: Setup, size: int, least: float, most: float) -> Iterator[Floats]:
-    """Answers that measure so much in the noise's norm: in one number, and in all alike."""
+    """Yield answers of these norms: in one number, and in all alike."""
     order = 1 if setup.norm == "l1" else 2
     for direction in (np.eye(size)[0], np.ones(size)):
         unit = direction / np.linalg.norm(direction, order)
-        yield from (distance * unit for distance in np.geomspace(least, most, PLACES))
+        yield from (distance * unit for distance in np.geomspace(least, most, LIE_DISTANCES))

@@ -11,8 +11,9 @@ every table holds, in random order; one that does not is the same with another r
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +26,17 @@ from parley.data import Design
 from parley.privacy.events import Adjacency
 from parley.validate import Floats, whole
 
-Method = Literal["online", "offline", "shadow"]
-METHODS: tuple[Method, ...] = ("online", "offline", "shadow")
-ENOUGH = 32  # models of either side from which a row has a variance of its own; below, all rows share one
+# models of either side from which a row has a variance of its own; below, all rows share one
+MODELS_FOR_OWN_VARIANCE = 32
+
+Attack = Callable[[Evidence, Tables, Evidence], Floats]
+"""From shadow models of which it is known who is in their tables [shadows, rows]: how much the models that are attacked
+look as if each row were a member [tables, replicates, rows]."""
 
 
-def scores(method: Method, known: Evidence, tables: Tables, seen: Evidence) -> Floats:
-    """How much the models that are attacked [tables, replicates, rows] look as if each row were a member, from shadow
-    models of which it is known who is in their tables [shadows, rows].
-
-    "online": shadow models with and without the row; "offline": those without it alone, as for a row that comes later;
-    "shadow": an attack model that is learned from all shadow models' rows together, class by class.
-    """
-    if method == "shadow":
-        return _by_attack_model(known, tables, seen)
+def likelihood(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+    """The likelihood ratio of each row's statistic, by shadow models with and without the row."""
     mean_out, spread_out = _laws(known.statistic, ~tables)
-    if method == "offline":
-        towards = np.where(known.aim >= mean_out, 1.0, -1.0)
-        return np.asarray(towards * (seen.statistic - mean_out) / spread_out)
     mean_in, spread_in = _laws(known.statistic, tables)
     return np.asarray(
         0.5 * ((seen.statistic - mean_out) / spread_out) ** 2
@@ -51,20 +45,27 @@ def scores(method: Method, known: Evidence, tables: Tables, seen: Evidence) -> F
     )
 
 
+def likelihood_without(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+    """The same by shadow models without the row alone, as for a row that comes later."""
+    mean, spread = _laws(known.statistic, ~tables)
+    return np.asarray(np.where(known.aim >= mean, 1.0, -1.0) * (seen.statistic - mean) / spread)
+
+
 def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
     """(mean, deviation) of each row's statistic [tables, replicates, rows] over the tables that are marked."""
     weight = np.repeat(which[:, None], statistic.shape[1], axis=1)
     count = np.maximum(weight.sum(axis=(0, 1)), 1)
     mean = (statistic * weight).sum(axis=(0, 1)) / count
     squares = (((statistic - mean) ** 2) * weight).sum(axis=(0, 1))
-    few = int(which.sum(axis=0).min()) < ENOUGH
+    few = int(which.sum(axis=0).min()) < MODELS_FOR_OWN_VARIANCE
     variance = np.full_like(mean, squares.sum() / count.sum()) if few else squares / count
     least = 1e-12 * (1.0 + float(np.mean(mean**2)))
     return mean, np.sqrt(np.maximum(variance, least))
 
 
-def _by_attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
-    from sklearn.linear_model import LogisticRegression  # a library that the others need not wait for
+def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
+    """What an attack model says that is learned from all shadow models' rows together, class by class."""
+    from sklearn.linear_model import LogisticRegression  # slow to import
 
     member = np.repeat(tables[:, None], known.loss.shape[1], axis=1)
     found = np.zeros(seen.loss.shape)
@@ -73,16 +74,18 @@ def _by_attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
         x, y = _features(known.loss[..., here]), member[..., here].reshape(-1)
         centre, scale = x.mean(axis=0), x.std(axis=0) + 1e-12
         attack = LogisticRegression().fit((x - centre) / scale, y)
-        said = attack.decision_function((_features(seen.loss[..., here]) - centre) / scale)
-        found[..., here] = said.reshape(seen.loss[..., here].shape)
+        decided = attack.decision_function((_features(seen.loss[..., here]) - centre) / scale)
+        found[..., here] = decided.reshape(seen.loss[..., here].shape)
     return found
 
 
 def _features(loss: Floats) -> Floats:
-    """What an attack model looks at [n, 2]: the loss, and its logarithm."""
+    """The attack model's features [n, 2]: the loss, and its logarithm."""
     flat = loss.reshape(-1)
     return np.column_stack([flat, np.log(flat + 1e-9)])
 
+
+ATTACKS: dict[str, Attack] = {"online": likelihood, "offline": likelihood_without, "shadow": attack_model}
 
 FOLDS = 5
 
@@ -90,7 +93,7 @@ FOLDS = 5
 def blind_area(rows: Design, member: NDArray[np.bool_], seed: int) -> float:
     """The area under the curve of a logistic regression that tells members [rows] from others by their features and
     targets alone, on rows that it was not fitted to: 0.5 where both are of one law."""
-    # a library that others need not wait for
+    # slow to import
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
     from sklearn.pipeline import make_pipeline
@@ -98,13 +101,13 @@ def blind_area(rows: Design, member: NDArray[np.bool_], seed: int) -> float:
 
     seen = np.column_stack([rows.X, rows.y, rows.X * rows.y[:, None]])
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    told = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
-    return float(cross_val_score(told, seen, member, scoring="roc_auc", cv=folds).mean())
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+    return float(cross_val_score(classifier, seen, member, scoring="roc_auc", cv=folds).mean())
 
 
-FEWEST = 8  # models of each use
-POINTS = 200  # of a curve
-RARE = 1e-3  # the false alarms at which hits are stated
+LEAST_MODELS = 8  # models of each use
+CURVE_POINTS = 200  # of a curve
+RARE_ALARM_RATE = 1e-3  # the false alarms at which hits are stated
 
 
 @dataclass(frozen=True)
@@ -120,19 +123,19 @@ class Estimate:
 class Inference:
     """What one attack can tell about who was in the table, over all models that were counted."""
 
-    method: Method
+    method: str
     auc: Estimate
-    hits: Estimate  # members that are found where `RARE` of others are taken for members
+    hits: Estimate  # members that are found where `RARE_ALARM_RATE` of others are taken for members
     lower_bound: float  # on epsilon, proved at `confidence` together with the other attacks
     curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # (false alarms, hits)
 
     def to_json(self) -> dict[str, Any]:
-        """An entry of `attacks` in what `parley audit MODEL --json` prints."""
+        """An entry of `attacks` in `parley audit MODEL --json`."""
         return {
             "method": self.method,
             "auc": vars(self.auc),
             "hits_at_rare_alarms": vars(self.hits),
-            "rare_alarms": RARE,
+            "rare_alarms": RARE_ALARM_RATE,
             "lower_bound": self.lower_bound,
         }
 
@@ -194,20 +197,20 @@ class Game:
 
     @classmethod
     def play(cls, train: Train, rows: int, shadows: int, targets: int, seed: int | None = None) -> "Game":
-        """Train all models; `targets` of them will be counted."""
-        shadows, targets = whole(shadows, "shadows", least=FEWEST), whole(targets, "targets", least=FEWEST)
-        pilot = max(FEWEST, targets // 2)
+        """Train all models, of which `targets` will be counted."""
+        shadows, targets = whole(shadows, "shadows", least=LEAST_MODELS), whole(targets, "targets", least=LEAST_MODELS)
+        pilot = max(LEAST_MODELS, targets // 2)
         tables = random_tables(rows, shadows + pilot + targets, np.random.default_rng(seed))
         return cls(tables, train(tables), shadows, pilot)
 
-    def scores(self, method: Method, seen: Evidence) -> Floats:
+    def scores(self, method: str, seen: Evidence) -> Floats:
         """How much models that are attacked look as if each row were a member [tables, replicates, rows]."""
         learned = slice(self.shadows)
-        return scores(method, self.evidence.of(learned), self.tables[learned], seen)
+        return ATTACKS[method](self.evidence.for_tables(learned), self.tables[learned], seen)
 
     @property
     def targets(self) -> int:
-        """How many models are counted."""
+        """The number of counted models."""
         return len(self.tables) - self.shadows - self.pilot
 
 
@@ -235,9 +238,9 @@ def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: 
     choose an event are others than those that are counted, each of which counts once (`mean_ends`).
     """
     check_confidence(delta, confidence)
-    attacked, miss = slice(game.shadows, None), (1 - confidence) / len(METHODS)
-    seen, tables = game.evidence.of(attacked), game.tables[attacked]
-    found = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in METHODS]
+    attacked, miss = slice(game.shadows, None), (1 - confidence) / len(ATTACKS)
+    seen, tables = game.evidence.for_tables(attacked), game.tables[attacked]
+    found = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in ATTACKS]
     return Membership(
         inferences=tuple(found),
         claimed_epsilon=claimed_epsilon,
@@ -250,7 +253,7 @@ def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: 
     )
 
 
-def _inference(method: Method, score: Floats, tables: Tables, pilot: int, delta: float, miss: float) -> Inference:
+def _inference(method: str, score: Floats, tables: Tables, pilot: int, delta: float, miss: float) -> Inference:
     chosen, counted = _Rates(score[:pilot], tables[:pilot]), _Rates(score[pilot:], tables[pilot:])
     at = chosen.thresholds()
     bounds = [_proved(chosen, at, members, delta, miss) for members in (True, False)]
@@ -259,7 +262,7 @@ def _inference(method: Method, score: Floats, tables: Tables, pilot: int, delta:
     return Inference(
         method=method,
         auc=_estimate(counted.areas(), miss),
-        hits=_estimate(counted.found(RARE), miss),
+        hits=_estimate(counted.found(RARE_ALARM_RATE), miss),
         lower_bound=float(_proved(counted, np.array([best]), members, delta, miss)[0]),
         curve=counted.curve(),
     )
@@ -274,7 +277,7 @@ class _Rates:
     tables: Tables
 
     def side(self, members: bool) -> Floats:
-        """The scores of members, or of others [tables, replicates x rows of that side], sorted."""
+        """The sorted scores of members, or of others [tables, replicates x rows of that side]."""
         size, marked = len(self.score), self.tables if members else ~self.tables
         found = np.swapaxes(self.score, 1, 2)[marked]
         return np.sort(found.reshape(size, -1), axis=1)
@@ -285,9 +288,9 @@ class _Rates:
         return np.stack([1 - np.searchsorted(row, at, side="left") / side.shape[1] for row in side])
 
     def thresholds(self) -> Floats:
-        """Scores to cut at, dense at both ends."""
+        """The scores to cut at, dense at both ends."""
         pooled = np.sort(self.score, axis=None)
-        ranks = np.unique(np.geomspace(1, len(pooled), POINTS).astype(np.int64))
+        ranks = np.unique(np.geomspace(1, len(pooled), CURVE_POINTS).astype(np.int64))
         return np.unique(np.concatenate([pooled[ranks - 1], pooled[len(pooled) - ranks]]))
 
     def found(self, alarms: float) -> Floats:
@@ -312,7 +315,7 @@ class _Rates:
     def curve(self) -> tuple[tuple[float, float], ...]:
         """(false alarms, hits) by threshold, over all tables."""
         members, others = (np.sort(self.side(side), axis=None) for side in (True, False))
-        ranks = np.unique(np.geomspace(1, len(others), POINTS).astype(np.int64))
+        ranks = np.unique(np.geomspace(1, len(others), CURVE_POINTS).astype(np.int64))
         at = others[len(others) - ranks]
         alarms, hits = (1 - np.searchsorted(side, at, side="left") / len(side) for side in (others, members))
         return ((0.0, 0.0), *zip(alarms.tolist(), hits.tolist(), strict=True), (1.0, 1.0))
@@ -329,7 +332,7 @@ def _proved(rates: _Rates, at: Floats, members: bool, delta: float, miss: float)
 
 
 def _estimate(values: Floats, miss: float) -> Estimate:
-    """The mean over models, and Student's interval for it: rates of models are means over many rows."""
+    """Estimate the mean over models with Student's interval: rates of models are means over many rows."""
     mean, several = float(values.mean()), len(values)
     far = float(student.isf(miss / 2, several - 1) * values.std(ddof=1) / math.sqrt(several))
     return Estimate(mean, max(0.0, mean - far), min(1.0, mean + far))

@@ -30,9 +30,9 @@ from parley.terms import Model, Privacy, Terms
 from parley.validate import Floats
 
 Tables = NDArray[np.bool_]  # [tables, rows]
-SURE = 1e-12  # how far a probability is kept from 0 and 1
-AT_ONCE = 2**22  # numbers in memory while many models are fitted together
-STEPS = 60  # of Newton's method, and halvings of each
+PROBABILITY_MARGIN = 1e-12  # how far a probability is kept from 0 and 1
+NUMBERS_AT_ONCE = 2**22  # numbers in memory while many models are fitted together
+MAX_STEPS = 60  # of Newton's method, and halvings of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,8 @@ class Evidence:
     aim: Floats
     group: NDArray[np.int64]
 
-    def of(self, tables: slice) -> "Evidence":
-        """What the models of these tables say."""
+    def for_tables(self, tables: slice) -> "Evidence":
+        """The evidence of the models of these tables."""
         return Evidence(self.statistic[tables], self.loss[tables], self.aim, self.group)
 
 
@@ -56,20 +56,20 @@ Train = Callable[[Tables], Evidence]
 
 
 def random_tables(rows: int, tables: int, rng: np.random.Generator) -> Tables:
-    """So many tables that each hold a random half of the rows."""
+    """Draw tables that each hold a random half of the rows."""
     if rows < 4:
-        raise SettingError(f"population: {rows} rows; expected at least 4, of which a table holds half")
+        raise SettingError(f"population: {rows} rows; expected at least 4, because each table holds half of them")
     order = rng.random((tables, rows)).argsort(axis=1)
     return order < rows // 2
 
 
 def with_rows(tables: Tables, always: int) -> Tables:
-    """The tables [tables, rows + always], each with so many more rows."""
+    """Add rows that every table holds [tables, rows + always]."""
     return np.hstack([tables, np.ones((len(tables), always), dtype=bool)])
 
 
 def countable(rows: pd.DataFrame, model: Model, privacy: Privacy | None) -> NDArray[np.bool_]:
-    """Which rows could be learned from [rows]: they have a target, and of each person as many count as terms say."""
+    """Mark the rows that training may use [rows]: those with a target, and per person as many as the terms allow."""
     kept = None if privacy is None else counted_rows(open_table(rows), privacy, "population")
     found = has_target(rows, model, "population")
     return found if kept is None else found & kept
@@ -78,23 +78,23 @@ def countable(rows: pd.DataFrame, model: Model, privacy: Privacy | None) -> NDAr
 def evidence_of(objective: EmpiricalRisk, kind: str, design: Design, theta: Floats) -> Evidence:
     """What models theta [tables, replicates, P] say of the rows of a design; `kind` is what they predict, as in
     `Model.predicts`."""
-    losses, said = objective.record_losses(design, theta), objective.scores(design.X, theta)
+    losses, predicted = objective.record_losses(design, theta), objective.scores(design.X, theta)
     group = design.y.astype(np.int64) if kind in ("two classes", "classes") else np.zeros(len(design), dtype=np.int64)
-    if said.ndim > theta.ndim:  # a score for each class or period
+    if predicted.ndim > theta.ndim:  # a score for each class or period
         return Evidence(_log_odds(losses), losses, np.full(len(design), np.inf), group)
-    return Evidence(said, losses, _aims(kind, design.y), group)
+    return Evidence(predicted, losses, _aims(kind, design.y), group)
 
 
 def _aims(kind: str, y: Floats) -> Floats:
-    """The raw predictions that fit targets best [n]."""
+    """The raw predictions that fit the targets best [n]."""
     if kind == "two classes":
         return np.where(y > 0, np.inf, -np.inf)
-    return np.log(np.maximum(y, SURE)) if kind == "count" else y
+    return np.log(np.maximum(y, PROBABILITY_MARGIN)) if kind == "count" else y
 
 
 def _log_odds(losses: Floats) -> Floats:
     """ln(p/(1 - p)) of what -ln p is."""
-    return np.asarray(-np.log(np.expm1(np.clip(losses, SURE, -np.log(SURE)))))
+    return np.asarray(-np.log(np.expm1(np.clip(losses, PROBABILITY_MARGIN, -np.log(PROBABILITY_MARGIN)))))
 
 
 def without_privacy(
@@ -111,7 +111,7 @@ def without_privacy(
         else:
             found = [objective.optimum([design.where(table)], radius) for table in tables]
             if any(each is None for each in found):
-                raise SettingError("model: this kind has no best model without privacy to fit shadow models by")
+                raise SettingError("model: this kind has no optimum without privacy, so shadow models cannot be fitted")
             theta = np.array(found)
         return evidence_of(objective, kind, population, theta[:, None])
 
@@ -122,7 +122,7 @@ def many_optima(objective: MarginObjective, design: Design, tables: Tables) -> F
     """The model of least cost of each table [tables, P], by Newton's method for many at once; where a cost has no least
     one, as where classes separate, one that fits its rows better than anybody needs."""
     smooth = objective.smoothed
-    at_once = max(1, AT_ONCE // (len(design) * design.width))
+    at_once = max(1, NUMBERS_AT_ONCE // (len(design) * design.width))
     pieces = [tables[start : start + at_once] for start in range(0, len(tables), at_once)]
     return np.concatenate([_newton(smooth, design, piece) for piece in pieces])  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
         return np.asarray((loss.loss(models @ X.T, y) * weight[rows]).sum(axis=1) + objective.penalty(models))
 
     value = cost(theta, slice(None))
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         raw = theta @ X.T
         curvature = loss.hessian(raw, y) * weight
         first = (loss.gradient(raw.copy(), y) * weight) @ X + objective.penalty_gradient(theta)
@@ -146,7 +146,7 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
         promised = np.einsum("ij,ij->i", first, step)
         moving = np.flatnonzero(-promised > 1e-12 * (np.abs(value) + 1e-12))
         length = 1.0
-        while moving.size and length > 2.0**-STEPS:
+        while moving.size and length > 2.0**-MAX_STEPS:
             moved = theta[moving] + length * step[moving]
             there = cost(moved, moving)
             better = there <= value[moving] + 1e-4 * length * promised[moving]
@@ -157,35 +157,20 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
     return theta
 
 
-def of_estimator(make: Callable[[], Any], X: Any, y: NDArray[Any], seed: int = 0) -> Train:
-    """Training of anything with `fit` and `predict_proba` or `predict`, one table after the other; X is an array or a
-    table, y [rows] classes or numbers."""
-
-    def fitted(tables: Tables) -> Evidence:
-        models, rng = [], np.random.default_rng(seed)
-        for table in tables:
-            places = rng.permutation(np.flatnonzero(table))
-            part = X[places] if isinstance(X, np.ndarray) else X.iloc[places]
-            models.append(said_by(make().fit(part, y[places]), X, y))
-        return joined(models)
-
-    return fitted
-
-
 def said_by(model: Any, X: Any, y: NDArray[Any]) -> Evidence:
     """What one model, with `predict_proba` or `predict`, says of rows with these targets: as one table's evidence."""
     if hasattr(model, "predict_proba"):
         place = np.searchsorted(model.classes_, y)
         found = np.minimum(place, len(model.classes_) - 1)
         p = np.where(model.classes_[found] == y, model.predict_proba(X)[np.arange(len(y)), found], 0.0)
-        p = np.clip(p, SURE, 1 - SURE)
+        p = np.clip(p, PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
         return Evidence((np.log(p) - np.log1p(-p))[None, None], -np.log(p)[None, None], np.full(len(y), np.inf), place)
-    said, aim = np.asarray(model.predict(X), dtype=np.float64), np.asarray(y, dtype=np.float64)
-    return Evidence(said[None, None], ((said - aim) ** 2)[None, None], aim, np.zeros(len(y), dtype=np.int64))
+    predicted, aim = np.asarray(model.predict(X), dtype=np.float64), np.asarray(y, dtype=np.float64)
+    return Evidence(predicted[None, None], ((predicted - aim) ** 2)[None, None], aim, np.zeros(len(y), dtype=np.int64))
 
 
 def joined(parts: list[Evidence]) -> Evidence:
-    """Evidence of several tables about the same rows."""
+    """Join evidence of several tables about the same rows."""
     statistic, loss = (np.concatenate([getattr(part, name) for part in parts]) for name in ("statistic", "loss"))
     return Evidence(statistic, loss, parts[0].aim, parts[0].group)
 
@@ -248,7 +233,7 @@ class TrainedByTerms:
 
     @property
     def claimed(self) -> float:
-        """What is promised of all training answers together."""
+        """The epsilon promised for all training answers together."""
         return float(self.setup.terms.training_epsilon(self.name))
 
     def __call__(self, tables: Tables) -> Evidence:

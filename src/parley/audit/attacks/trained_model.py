@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from parley.audit.attacks.membership import METHODS, Game, Membership, Method, blind_area, judged
+from parley.audit.attacks.membership import ATTACKS, Game, Membership, blind_area, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
 from parley.audit.canary import require_audited_unit
 from parley.data.holdout import counted_rows, held_out_people
@@ -27,9 +27,9 @@ from parley.protocol.task import require_predictor
 from parley.terms import Privacy, Terms
 from parley.validate import Floats
 
-MOST = 300  # rows of either side that are attacked: more of them take longer and tell little more
-FEWEST = 20
-LARGEST = 50_000  # rows of a table that shadow models are trained on, where nobody has more time
+MAX_ROWS_PER_SIDE = 300  # rows of either side that are attacked: more of them take longer and tell little more
+LEAST_ROWS_PER_SIDE = 20
+MAX_SHADOW_ROWS = 50_000  # rows of a table that shadow models are trained on, where nobody has more time
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class ModelAudit:
     others: int
     records: int  # of the table that the model was trained on
     shadow_records: int  # of each table that models like it were trained on
-    areas: Mapping[Method | str, float]  # under the curve of each attack on this very model
-    other_models: Mapping[Method | str, OtherModels]  # the same attacks, rows and members
+    areas: Mapping[str, float]  # under the curve of each attack on this very model
+    other_models: Mapping[str, OtherModels]  # the same attacks, rows and members
     blind_area: float  # members told from others by no model at all
     membership: Membership  # of models trained like it
     seconds: float
@@ -112,11 +112,11 @@ def audit_model(
     models: int = 128,
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
-    largest: int = LARGEST,
+    largest: int = MAX_SHADOW_ROWS,
 ) -> ModelAudit:
     """Attack a model with some rows that were in an owner's table and as many that could have been, and models again
     of random halves of these: `models` shadow models, and as many that are counted. All other members are in the tables
-    of all of them, so that these are as large as the owner's, but for at most `largest` rows.
+    of all of them, so that these are as large as the owner's, up to `largest` rows.
 
     With `terms` and an `owner` those are trained as the terms say, as if the owner were alone, and held against what it
     was promised; without, by the least cost, and nothing is claimed.
@@ -130,7 +130,9 @@ def audit_model(
     train, claimed, delta = _training(model, drawn, terms, owner, numbers[1], progress)
     game = Game.play(train, len(drawn.population), models, models, numbers[2])
     seen, member = model_evidence(model, drawn.population), drawn.member
-    areas, others_areas = (_areas(game, each, member) for each in (seen, game.evidence.of(slice(game.shadows, None))))
+    areas, others_areas = (
+        _areas(game, each, member) for each in (seen, game.evidence.for_tables(slice(game.shadows, None)))
+    )
     return ModelAudit(
         kind=model.preparation_.model.kind,
         target=model.preparation_.model.target,
@@ -173,11 +175,11 @@ class _Places:
         inside = np.arange(len(rows)) < len(members)
         counts = countable(rows, model.preparation_.model, privacy)
         sides = [rng.permutation(np.flatnonzero(counts & side)) for side in (inside, ~inside)]
-        size = min(MOST, largest, *(len(side) for side in sides))
-        if size < FEWEST:
+        size = min(MAX_ROWS_PER_SIDE, largest, *(len(side) for side in sides))
+        if size < LEAST_ROWS_PER_SIDE:
             raise DataError(
-                f"population: {len(sides[0])} members and {len(sides[1])} others with a target; expected at least "
-                f"{FEWEST} of each: hold rows out, or give --population with rows that could have been in the table"
+                f"population: {len(sides[0])} members and {len(sides[1])} others have a target; expected at least "
+                f"{LEAST_ROWS_PER_SIDE} of each. Hold rows out, or give --population with other rows of the same kind"
             )
         drawn = np.concatenate([side[:size] for side in sides])
         left = rng.permutation(np.setdiff1d(np.flatnonzero(inside), drawn))[: largest - size]
@@ -192,7 +194,7 @@ def _training(
     known = model.preparation_.model
     if model.trees_ is not None:
         raise ModelError(
-            "a personal model with trees is made of its owner's rows without noise; expected a joint model"
+            "a personal model with trees comes from its owner's rows without noise; expected a joint model"
         )
     if terms is None or owner is None:
         if known.kind not in KINDS:
@@ -202,19 +204,19 @@ def _training(
         return without_privacy(objective, known.predicts, design, known.radius, len(drawn.always)), None, 0
     require_predictor(terms)
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     train = TrainedByTerms.make(terms, owner, drawn.population, seed=seed, progress=progress, always=drawn.always)
     return train, train.claimed, terms.privacy.delta
 
 
-def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, Floats]:
+def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[str, Floats]:
     """The area under the curve of each attack on models [models], and of the plainest: a small loss."""
-    scores: dict[Method | str, Floats] = {each: game.scores(each, seen) for each in METHODS}
+    scores: dict[str, Floats] = {each: game.scores(each, seen) for each in ATTACKS}
     return {name: _area(score, member).reshape(-1) for name, score in {**scores, "loss": -seen.loss}.items()}
 
 
 def _area(score: Floats, member: NDArray[np.bool_]) -> Floats:
-    """How often a member's score is above another's, by ranks along the last axis."""
+    """The chance that a member's score exceeds another's, by ranks along the last axis."""
     ranks = rankdata(score, axis=-1)[..., member]
     return np.asarray((ranks.mean(axis=-1) - (ranks.shape[-1] + 1) / 2) / (~member).sum())
 

@@ -25,7 +25,7 @@ from parley.errors import DataError
 from parley.protocol.setup import Setup
 from parley.terms.catalogue import PREDICTION
 
-DAT = ("user", "item", "rating")  # columns of a .dat file
+DAT_COLUMNS = ("user", "item", "rating")  # columns of a .dat file
 # what writing says of cells that a form cannot hold
 UNWRITABLE = (pa.ArrowException, ValueError, OverflowError, TypeError, DataError)
 
@@ -65,9 +65,9 @@ def _csv(rows: pa.Table, folder: Path) -> Table:
 
 
 def _dat(rows: pa.Table, folder: Path) -> Table:
-    if set(rows.column_names) != set(DAT):
-        raise DataError(f"columns: expected {', '.join(DAT)}")
-    columns = [_loose(rows[name]) for name in DAT]
+    if set(rows.column_names) != set(DAT_COLUMNS):
+        raise DataError(f"columns: expected {', '.join(DAT_COLUMNS)}")
+    columns = [_loose(rows[name]) for name in DAT_COLUMNS]
     lines = ["::".join("" if cell is None else str(cell) for cell in row) for row in zip(*columns, strict=True)]
     (folder / "t.dat").write_text("\n".join(lines), encoding="latin-1")
     return folder / "t.dat"
@@ -109,7 +109,7 @@ FRAME = next(form for form in FORMS if form.name == "declared frame")
 
 
 def _loose(column: pa.ChunkedArray) -> Any:
-    """Cells as Python holds them [n]."""
+    """Cells as Python objects [n]."""
     cells = column.combine_chunks()
     held = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
     loose = np.empty(len(held), dtype=object)
@@ -117,29 +117,36 @@ def _loose(column: pa.ChunkedArray) -> Any:
     return loose
 
 
-BIG = 2**53 + 1  # no float
-ROWS = 6  # of a column below
+WHOLE_NOT_FLOAT = 2**53 + 1  # no float
+COLUMN_ROWS = 6  # of a column below
 DAY, NOON = date(2020, 1, 1), datetime(2020, 1, 1, 12, tzinfo=UTC)
 WHOLE: list[Any] = [0, 1, 2, 3, 1, 0]
-LARGE: list[Any] = [BIG, BIG + 2, BIG, BIG + 4, BIG + 2, BIG]
+LARGE: list[Any] = [
+    WHOLE_NOT_FLOAT,
+    WHOLE_NOT_FLOAT + 2,
+    WHOLE_NOT_FLOAT,
+    WHOLE_NOT_FLOAT + 4,
+    WHOLE_NOT_FLOAT + 2,
+    WHOLE_NOT_FLOAT,
+]
 FLOATS: list[Any] = [0.0, 1.0, 2.5, 1.0, -3.0, 2.5]
 WORDS: list[Any] = ["a", "b", "1", "a", "1.0", "b"]
 UNLISTED, BEYOND_ALL = "a name that no terms list", 1e12  # of what is counted, or not
 PLACES: tuple[object, ...] = ("1", "2", "3", 0.0)  # of a column that the terms say nothing about
-USUALLY, GAP = 0.6, 0.12  # how often a usual cell, or a gap, is tried
+USUAL_RATE, GAP_RATE = 0.6, 0.12  # how often a usual cell, or a gap, is tried
 
 
 def decimals(*words: str) -> list[Any]:
-    """The decimal numbers that are written so."""
+    """Read decimal numbers."""
     return [Decimal(word) for word in words]
 
 
-STRANGE: list[Any] = [None, "", "nan", "1e400", "x" * 3000, str(BIG), "n/a", "True", "ä"]
+STRANGE: list[Any] = [None, "", "nan", "1e400", "x" * 3000, str(WHOLE_NOT_FLOAT), "n/a", "True", "ä"]
 ODD: list[Any] = [None, float("nan"), float("inf"), -0.0, 1e300, 5e-324, float(2**53), 0.1]
 # What is declared, the cells of a column, and what one of them becomes.
 TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
     *((kind(), WHOLE, [None, 100, 7]) for kind in (pa.int8, pa.uint8, pa.int16, pa.uint16, pa.int32, pa.uint32)),
-    (pa.int64(), WHOLE, [None, BIG, -(2**63), 2**63 - 1]),
+    (pa.int64(), WHOLE, [None, WHOLE_NOT_FLOAT, -(2**63), 2**63 - 1]),
     (pa.int64(), LARGE, [None, 1, 2**63 - 1]),
     (pa.uint64(), LARGE, [None, 1, 2**64 - 1]),
     (pa.float16(), FLOATS, [None, float("nan"), float("inf"), -0.0, 65504.0]),
@@ -196,9 +203,9 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
         [timedelta(1), timedelta(2), timedelta(1), timedelta(0), timedelta(1), timedelta(2)],
         [None, 1],
     ),
-    (pa.null(), [None] * ROWS, [None]),
+    (pa.null(), [None] * COLUMN_ROWS, [None]),
     (pa.list_(pa.int64()), [[1], [2], [1], [], [3], [1]], [None]),
-    (pa.struct([("x", pa.int64())]), [{"x": 1}] * ROWS, [None]),
+    (pa.struct([("x", pa.int64())]), [{"x": 1}] * COLUMN_ROWS, [None]),
 ]
 
 
@@ -217,35 +224,35 @@ class CellPool:
     _held: dict[tuple[str, str], tuple[Sequence[Any], Sequence[Any]]] = field(default_factory=dict)
 
     def draw(self, rng: np.random.Generator, column: str, kind: pa.DataType) -> Any:
-        """A cell for a column that is declared so; None is a gap."""
+        """Draw a cell of this declared type; None is a gap."""
         usual, odd = self._cells(column, kind)
         chance = float(rng.random())
-        if chance < USUALLY and usual:
+        if chance < USUAL_RATE and usual:
             return usual[int(rng.integers(len(usual)))]
-        return None if chance > 1 - GAP or not odd else odd[int(rng.integers(len(odd)))]
+        return None if chance > 1 - GAP_RATE or not odd else odd[int(rng.integers(len(odd)))]
 
     def usual(self, rng: np.random.Generator, column: str, kind: pa.DataType) -> Any:
-        """A cell that the terms make one expect, where the type holds any."""
+        """Draw an expected cell, where the type holds any."""
         usual = self._cells(column, kind)[0]
         return usual[int(rng.integers(len(usual)))] if usual else self.draw(rng, column, kind)
 
     def plain_kind(self, column: str) -> pa.DataType:
-        """The type that an analyst would declare."""
+        """The type an analyst would declare."""
         return pa.string() if any(isinstance(cell, str) for cell in self._expected(column)) else pa.float64()
 
     def fitting_kinds(self, column: str) -> Sequence[pa.DataType]:
-        """The types that hold cells to be expected in it."""
+        """The types that can hold expected cells of this column."""
         return [kind for kind in ALL_KINDS if self._cells(column, kind)[0]]
 
     def _cells(self, column: str, kind: pa.DataType) -> tuple[Sequence[Any], Sequence[Any]]:
-        """(cells to be expected, others) that the type holds."""
+        """Return (expected cells, other cells) of this type."""
         key = column, str(kind)
         if key not in self._held:
             self._held[key] = converted(self._expected(column), kind), _odd_cells(kind)
         return self._held[key]
 
     def _expected(self, column: str) -> Sequence[object]:
-        """Cells at the ends of what the terms allow."""
+        """Cells at the limits of the terms."""
         preparation, model = self.setup.preparation, self.setup.terms.model
         if column in preparation.features:
             return cell_values(preparation, column)
@@ -273,13 +280,13 @@ class CellPool:
 
 @cache
 def _odd_cells(kind: pa.DataType) -> tuple[Any, ...]:
-    """Cells that are likely to be read wrongly, in a column of this type, whatever the terms say of it."""
+    """Cells of this type that are easily misread, whatever the terms say."""
     own = [cell for known, cells, changes in TYPES if known == kind for cell in (*cells, *changes)]
     return (*converted(EXTREMES, kind), *own)
 
 
 def converted(cells: Sequence[object], kind: pa.DataType) -> list[Any]:
-    """Those of the cells that a column of this type can hold, as it holds them."""
+    """Convert cells to this type, and drop those that it cannot hold."""
     found = [next((made for made in _ways(cell) if _holds(kind, made)), None) for cell in cells]
     return [cell for cell in found if cell is not None]
 

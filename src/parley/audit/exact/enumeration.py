@@ -39,9 +39,9 @@ from parley.protocol.stages import Stage
 from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats, upper
 
-MOST = 2**16  # points of the noise's grid at which laws are compared
-FAR = 1e6  # where no box holds parameters
-ROWS = 10  # that may be drawn: all of their subsets are
+MAX_GRID_POINTS = 2**16  # points of the noise's grid at which laws are compared
+UNBOUNDED_RADIUS = 1e6  # where no box holds parameters
+MAX_DRAWN_ROWS = 10  # that may be drawn: all of their subsets are
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class AnswerLaw:
     unit: float = 0.0
 
     def log(self, seen: Floats) -> Floats:
-        """ln P of answers [m, d], but for a constant that no table changes."""
+        """ln P of answers [m, d], up to a constant that no table changes."""
         far = np.abs(seen[:, None, :] - self.values[None]).sum(axis=2) / self.scale
         return np.asarray(logsumexp(np.log(self.chances) - far, axis=1))
 
@@ -77,10 +77,10 @@ def _points(values: Floats, unit: float) -> Floats:
     """Where to compare: answers [m, d]."""
     low, high = values.min(axis=0), values.max(axis=0)
     width = (high - low).max()
-    if values.shape[1] == 1 and unit and width / unit < MOST:
+    if values.shape[1] == 1 and unit and width / unit < MAX_GRID_POINTS:
         return np.asarray(low + unit * np.arange(-1, round(width / unit) + 2))[:, None]
     bends = [np.unique(np.concatenate([column, [column.min() - width, column.max() + width]])) for column in values.T]
-    if math.prod(len(each) for each in bends) <= MOST:
+    if math.prod(len(each) for each in bends) <= MAX_GRID_POINTS:
         return np.array(list(product(*bends)))
     return np.concatenate([values, [low - width, high + width]])
 
@@ -91,8 +91,10 @@ def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mech
     rows = tables.train
     if not question.draws:
         return _with_noise(question.bounded(query, tables).value[None], np.ones(1), mechanism)
-    if not isinstance(rows, PresentRows) or len(rows.rows) > ROWS:
-        raise TermsError(f"rows: expected at most {ROWS} rows with a target, of which all draws are looked at")
+    if not isinstance(rows, PresentRows) or len(rows.rows) > MAX_DRAWN_ROWS:
+        raise TermsError(
+            f"rows: expected at most {MAX_DRAWN_ROWS} rows with a target, because every draw of them is enumerated"
+        )
     values, chances = [], []
     for kept in subsets(len(rows.rows)):
         values.append(question.about(query, tables, rows.places[kept]))
@@ -106,11 +108,11 @@ def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> Answer
         return AnswerLaw(np.rint(values / unit) * unit, chances, steps * unit, unit)
     if isinstance(mechanism, Laplace):
         return AnswerLaw(values, chances, mechanism.scale)
-    raise TermsError("mechanism: expected laplace or geometric noise; the laws of no others are compared exactly")
+    raise TermsError("mechanism: expected laplace or geometric noise; no other law can be compared exactly")
 
 
 def subsets(rows: int) -> Iterator[NDArray[np.bool_]]:
-    """Every draw of so many rows: which of them are in it."""
+    """Yield every draw of so many rows, as a mask."""
     for bits in range(2**rows):
         yield (bits >> np.arange(rows) & 1).astype(bool)
 
@@ -125,11 +127,11 @@ class ExactVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found that contradicts the claim; but for roundings of logarithms."""
+        """Whether nothing contradicts the claim, up to rounding of logarithms."""
         return self.epsilon <= self.claimed_epsilon * (1 + 1e-9)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit --json` prints of a kind of question."""
+        """One of the objects under `exact` in `parley audit --json`."""
         return {**vars(self), "holds": self.holds}
 
 
@@ -162,8 +164,8 @@ def size_verdicts(stages: Iterable[Stage]) -> Iterator[ExactVerdict]:
 
 
 def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:
-    """What answers cost by their law; of batches that all know, each of the first epoch: the canary is in one of
-    them."""
+    """Yield the exact cost of answers. For batches that all know, each batch of the first epoch is tried, because the
+    canary is in one of them."""
     a, b = search.tables()
     for number in stage.rounds[: stage.question.disjoint]:
         query = search.query(number)
@@ -172,26 +174,27 @@ def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:
 
 
 def corners(setup: Setup) -> Iterator[Floats]:
-    """Parameters [P] as large as the terms let anybody ask at, with all signs alike, and turned about."""
-    radius = FAR if setup.limits.radius is None else setup.limits.radius
+    """Yield parameters [P] at the largest size allowed: all signs alike, and alternating."""
+    radius = UNBOUNDED_RADIUS if setup.limits.radius is None else setup.limits.radius
     ones = np.ones(setup.parameters)
     for signs in (ones, -ones, np.where(np.arange(setup.parameters) % 2, 1.0, -1.0)):
         yield radius * signs
 
 
 Draws = tuple[Sequence[Places], Sequence[tuple[int, int]]]  # draws, and which of them differ in one row: (less, more)
-MOST_ROWS = 5  # of which all draws are looked at
+MAX_ENUMERATED_ROWS = 5  # of which all draws are looked at
 
 
 def answered_share(question: Question, queries: Sequence[Query], a: Tables, b: Tables) -> float:
-    """Of answers whose noise comes on top: those to all of `queries` together, of which more than one are about
-    disjoint rows, or have one noise calibrated for all."""
+    """The share of the claim that answers with added noise use. Several queries are about disjoint rows, or have one
+    noise calibrated for all."""
     moved = [_distance(question, question.bounded(q, a), question.bounded(q, b)) for q in queries]
     return math.hypot(*moved) / question.reach if question.together > 1 else sum(moved) / question.sensitivity
 
 
 def drawn_share(question: Question, query: Query, a: Tables, b: Tables, canary: Sequence[int]) -> float:
-    """Of an answer about rows that are drawn in secret, over all draws: the canary's rows stand at these places."""
+    """The share of the claim that answers about secretly drawn rows use, over all draws; `canary` gives the places of
+    its rows."""
     draws, pairs = every_draw(len(a.train))
     at_a, at_b = (drawn_answers(question, query, tables, draws) for tables in (a, b))
     in_it = np.array([bool(set(places.tolist()) & set(canary)) for places in draws])
@@ -202,7 +205,7 @@ def drawn_share(question: Question, query: Query, a: Tables, b: Tables, canary: 
 
 
 def density_share(question: Question, seen: Floats, a: Tables, b: Tables, epsilon: float) -> float:
-    """Of an answer that has its noise inside, where it comes out as `seen` [size]."""
+    """The share of the claim that an answer with noise inside uses, where it comes out as `seen` [size]."""
     return abs(question.log_density(a, seen) - question.log_density(b, seen)) / epsilon
 
 
@@ -216,27 +219,22 @@ def every_draw(rows: int) -> Draws:
     return draws, [(b, b | 1 << i) for b in range(1 << rows) for i in range(rows) if not b >> i & 1]
 
 
-def growing_draws(order: Places) -> Draws:
-    """Draws of the first 0, 1, 2, ... rows of an order, for tables of which there are too many draws."""
-    return [np.sort(order[:m]) for m in range(len(order) + 1)], [(m, m + 1) for m in range(len(order))]
-
-
 def drawn_answers(question: Question, query: Query, tables: Tables, draws: Sequence[Places]) -> Floats:
-    """What is answered in each of these draws [draws, size], before any noise."""
+    """The exact answers in each of these draws [draws, size]."""
     return np.array([question.about(query, tables, places) for places in draws])
 
 
 def largest_step(question: Question, answers: Floats, pairs: Sequence[tuple[int, int]], rows: int = 1) -> float:
     """How far one row moves an answer at most that is drawn or not, over half of the sensitivity; `rows`: of a person.
 
-    Formal guarantee that is tested: at most 1 (`queries.minibatch`).
+    Formal guarantee that is tested: at most 1 (`queries.gradient`).
     """
     moved = sizes(np.array([answers[more] - answers[less] for less, more in pairs]), question.norm)
     return float(moved.max() / (question.sensitivity / (2 * rows)))
 
 
 def sizes(vectors: Floats, norm: Norm) -> Floats:
-    """How much vectors [n, d] measure [n]; no square vanishes or overflows."""
+    """The norms of vectors [n, d]; no square vanishes or overflows."""
     if norm == "l1":
         return np.asarray(np.abs(vectors).sum(axis=1))
     unit = np.abs(vectors).max(axis=1, initial=0.0, keepdims=True)
@@ -245,7 +243,7 @@ def sizes(vectors: Floats, norm: Norm) -> Floats:
 
 
 def _distance(question: Question, a: Bounded, b: Bounded) -> float:
-    """How far two exact answers lie apart, counts of names included: a row counts once by its name, too."""
+    """The distance between two exact answers. Counts of names are part of it: a row also counts once by its name."""
     moved = [a.value.ravel() - b.value.ravel()]
     if isinstance(a, NamedCounts) and isinstance(b, NamedCounts):
         for one, other in ((one or {}, other or {}) for one, other in zip(a.named, b.named, strict=True)):

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import joblib
 import numpy as np
 
-from parley.audit.canary import BEYOND
+from parley.audit.canary import ROWS_BEYOND_LIMIT
 from parley.audit.exact.cell_pool import FRAME, UNWRITABLE, CellPool
-from parley.audit.exact.enumeration import MOST_ROWS, answered_share, density_share, drawn_share, sizes
+from parley.audit.exact.enumeration import MAX_ENUMERATED_ROWS, answered_share, density_share, drawn_share, sizes
 from parley.audit.exact.trial import CANARY, Asked, Moves, Shape, StageQuestions, Trial, Unit
 from parley.data import Design
 from parley.data.cells import Schema
@@ -35,8 +34,8 @@ from parley.protocol.setup import Setup
 from parley.terms.sections import OWNER
 from parley.validate import Floats
 
-EXTREMES = 16  # canaries that are tried
-TURNED = 50  # questions about each of them
+EXTREME_CANARIES = 16  # canaries that are tried
+MAX_TURNED_QUESTIONS = 50  # questions about each of them
 
 
 def extreme_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
@@ -59,7 +58,7 @@ def _turned(
 ) -> tuple[Mapping[str, Floats], tuple[float, int, int]]:
     """(the numbers that are asked at, how far apart which two tables lie): coordinate by coordinate, until the claim
     is used up or so many questions were asked."""
-    moves, question, steps = search.moves, asked.question, TURNED
+    moves, question, steps = search.moves, asked.question, MAX_TURNED_QUESTIONS
     enough = 0.999 * (question.reach if question.together > 1 else question.sensitivity)
 
     def apart(numbers: Mapping[str, Floats]) -> tuple[float, int, int]:
@@ -74,7 +73,11 @@ def _turned(
     best, found = base.numbers, apart(base.numbers)
     ends = ({name: np.full_like(v, sign * moves.largest[name]) for name, v in base.numbers.items()} for sign in (1, -1))
     places = [(name, place, end) for name, v in base.numbers.items() for place in range(v.size) for end in (-1, 0, 1)]
-    order = (places[int(place)] for _ in range(TURNED) for place in rng.permutation(len(places))[:TURNED])
+    order = (
+        places[int(place)]
+        for _ in range(MAX_TURNED_QUESTIONS)
+        for place in rng.permutation(len(places))[:MAX_TURNED_QUESTIONS]
+    )
     while found[0] < enough and steps > 0 and any(moves.largest.values()):
         tried = next(ends, None)
         if tried is None:
@@ -88,7 +91,7 @@ def _turned(
 
 
 def plain_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
-    """A table of a few usual rows, in a declared frame."""
+    """Make a table of a few usual rows in a declared frame."""
     moves, shape = search.moves, search.shape
     rows = shape.rows + shape.beyond
     unit = moves.unit(rng, moves.plain_kinds, rows)
@@ -100,16 +103,16 @@ def plain_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
 def answerable(
     search: "PairSearch", base: Trial, asked: Asked, rng: np.random.Generator, times: int = 1
 ) -> tuple[list[Unit], list[Tables]]:
-    """Canaries whose tables are taken, and those tables."""
+    """Return the canaries whose tables are accepted, and those tables."""
     moves, rows = search.moves, search.shape.rows + search.shape.beyond
-    units = [base.a, *(moves.unit(rng, base.kinds, rows) for _ in range(times * EXTREMES - 1))]
+    units = [base.a, *(moves.unit(rng, base.kinds, rows) for _ in range(times * EXTREME_CANARIES - 1))]
     read = [(unit, search.prepared(base, asked, unit, "a").tables) for unit in units]
     taken = [(unit, tables) for unit, tables in read if tables is not None]
     return [unit for unit, _ in taken], [tables for _, tables in taken]
 
 
 def exact_answer(asked: Asked, queries: Sequence[Query], tables: Tables) -> Floats:
-    """All answers before any noise, if every row is drawn where rows are."""
+    """Concatenate all answers without noise, with every row drawn where rows are drawn."""
     question = asked.question
     if question.draws:
         return np.concatenate([question.about(query, tables, np.arange(len(tables.train))) for query in queries])
@@ -117,7 +120,7 @@ def exact_answer(asked: Asked, queries: Sequence[Query], tables: Tables) -> Floa
 
 
 def farthest(answers: Sequence[Floats], norm: Norm) -> tuple[float, int, int]:
-    """(how far the two of these answers lie apart that are farthest, and which they are)."""
+    """Return (distance, one place, other place) of the two answers that lie farthest apart."""
     values, best = np.array(answers), (0.0, 0, 0)
     for place in range(1, len(values)):
         apart = sizes(values[:place] - values[place], norm)
@@ -127,24 +130,7 @@ def farthest(answers: Sequence[Floats], norm: Norm) -> tuple[float, int, int]:
 
 T = TypeVar("T")
 
-LONGEST, SHORTEST = 3.0, 1e-3  # of steps
-
-
-def hill_climbs(
-    values: Callable[[list[T]], Sequence[float]],
-    begin: Callable[[np.random.Generator], T],
-    move: Callable[[np.random.Generator, T, float], T],
-    seeds: Iterable[object],
-    tries: int,
-    enough: float = math.inf,
-) -> float:
-    """The largest value that is found from any seed in so many steps, or by the first one that finds more than
-    `enough`."""
-    found = -math.inf
-    for found, _ in islice(climbing(values, begin, move, seeds), tries + 1):
-        if found > enough:
-            break
-    return found
+MAX_STEP, LEAST_STEP = 3.0, 1e-3  # of steps
 
 
 def climbing(
@@ -170,19 +156,19 @@ def climbing(
             longer = value > there[place]
             if value >= there[place]:
                 here[place], there[place] = moved[place], value
-            lengths[place] = min(LONGEST, 1.5 * lengths[place]) if longer else max(SHORTEST, 0.97 * lengths[place])
+            lengths[place] = min(MAX_STEP, 1.5 * lengths[place]) if longer else max(LEAST_STEP, 0.97 * lengths[place])
             if value > found[0]:
                 found = value, moved[place]
 
 
-MOST_UNITS = 8  # in a table
-MOST_ROWS_OF_ONE = 2000  # that a record has which is made of several
-REFUSED = -1.0  # the value of a trial that nobody answers
-BATCHES = (2, 3, 4)
-WIDE = 20  # columns, from which on tables take longer
+MAX_UNITS = 8  # in a table
+MAX_RECORD_ROWS = 2000  # that a record has which is made of several
+REFUSED_SHARE = -1.0  # the value of a trial that nobody answers
+BATCH_COUNTS = (2, 3, 4)
+WIDE_TABLE_COLUMNS = 20  # columns, from which on tables take longer
 # Of shares that climbs tell apart, each its own: who looks for the peak stays there, and who wanders finds more.
 CEILINGS = (math.inf, 0.9, 0.5, 0.0)
-SEEN = "seen"  # the number that an answer with noise inside comes out as
+SEEN_ANSWER = "seen"  # the number that an answer with noise inside comes out as
 
 
 @dataclass(frozen=True)
@@ -198,7 +184,7 @@ class Searched:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found that contradicts the claim; but for roundings of logarithms."""
+        """Whether nothing contradicts the claim, up to rounding of logarithms."""
         return self.share <= 1 + 1e-9
 
     def to_json(self) -> dict[str, Any]:
@@ -232,7 +218,7 @@ class PairSearch:
         return self._usual.question.asks.kind
 
     def climb(self, tries: int, seed: int, step: Callable[[], None] = lambda: None) -> Searched:
-        """What so many trials find; it ends at once where a claim is broken."""
+        """Search so many trials; stop at once when a claim is broken."""
         moves = self.moves
         # tables of a few rows: threads would take longer than the rows
         with tempfile.TemporaryDirectory() as folder, joblib.parallel_config(backend="sequential"):
@@ -240,7 +226,7 @@ class PairSearch:
             for side in ("a", "b", "all"):
                 (self.folder / side).mkdir()
             first = [extreme_trial(self, np.random.default_rng(seed))]
-            best, where = REFUSED, moves.begin(np.random.default_rng(seed))
+            best, where = REFUSED_SHARE, moves.begin(np.random.default_rng(seed))
 
             def begin(rng: np.random.Generator) -> Trial:
                 return first.pop() if first else moves.begin(rng)
@@ -260,19 +246,19 @@ class PairSearch:
         return Searched(self.kind, max(best, 0.0), self.tried, self.read, self._words(where))
 
     def share(self, trial: Trial) -> float:
-        """How much of the claim a trial uses; `REFUSED` where nobody answers."""
+        """The share of the claim that a trial uses; `REFUSED_SHARE` where it is not answered."""
         self.tried += 1
         try:
             asked = self.questions.of_size(self.records(trial), trial.batches)
             a, b = (self.prepared(trial, asked, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
             if a.schema != b.schema or a.schema is None:
-                return REFUSED  # another schema is no neighbour
+                return REFUSED_SHARE  # another schema is no neighbour
             if a.tables is None or b.tables is None:
                 return self._refused(trial, asked, a, b)
             trial = self._aimed(trial, asked)
             queries = list(self.questions.queries(asked, trial.numbers, trial.round))
         except (TermsError, Refusal):
-            return REFUSED
+            return REFUSED_SHARE
         self.read += 1
         return self._answered(trial, asked, queries, a.tables, b.tables)
 
@@ -280,22 +266,22 @@ class PairSearch:
         question = asked.question
         if question.own_noise is not None:
             epsilon = float(asked.setup.terms.training_epsilon(self.name))
-            return density_share(question, trial.numbers[SEEN], a, b, epsilon)
+            return density_share(question, trial.numbers[SEEN_ANSWER], a, b, epsilon)
         if question.draws:
             return drawn_share(question, queries[0], a, b, self.shape.canary_places(trial))
         return answered_share(question, queries, a, b)
 
     @cached_property
     def shape(self) -> Shape:
-        """What tables look like by the terms."""
+        """The shape of tables under the terms."""
         terms, task = self.setup.terms, self.setup.task
         several, person = task.record_column(terms.model), terms.privacy.person
         named = several if several is not None else person
         read = (*self.setup.preparation.features, *task.columns(terms.model), *([] if named is None else [named]))
-        beyond = BEYOND if several is None and person is not None else 0
+        beyond = ROWS_BEYOND_LIMIT if several is None and person is not None else 0
         rows = terms.privacy.records_per_person
         if several is not None:
-            rows = min(task.record_rows(terms.model), MOST_ROWS_OF_ONE)
+            rows = min(task.record_rows(terms.model), MAX_RECORD_ROWS)
         whole = terms.privacy.unit == OWNER
         people: tuple[str, ...] = (CANARY,)
         if terms.model.holdout_by is not None:
@@ -305,35 +291,37 @@ class PairSearch:
 
     @cached_property
     def moves(self) -> Moves:
-        """How the search goes on."""
+        """The moves of the search."""
         question = self._usual.question
         numbers = dict(self.questions.query(0).arrays)
         largest = {name: self.questions.largest(name, question) for name in numbers}
         if question.own_noise is not None:
-            numbers[SEEN] = np.zeros(question.size)
-            largest[SEEN] = float(np.max(question.extent.high)) / question.size**0.5
+            numbers[SEEN_ANSWER] = np.zeros(question.size)
+            largest[SEEN_ANSWER] = float(np.max(question.extent.high)) / question.size**0.5
         learning = self.setup.terms.learning
-        most = MOST_ROWS - self.shape.records + 1 if question.draws and question.own_noise is None else MOST_UNITS
-        batches = BATCHES if learning.batches is not None else ()
+        most = (
+            MAX_ENUMERATED_ROWS - self.shape.records + 1 if question.draws and question.own_noise is None else MAX_UNITS
+        )
+        batches = BATCH_COUNTS if learning.batches is not None else ()
         rounds = 1 if max(question.disjoint, question.together) > 1 else len(self.questions.rounds)
         return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(most, 2))
 
     @cached_property
     def questions(self) -> StageQuestions:
-        """What the owner may be asked."""
+        """The questions that the owner may be asked."""
         return StageQuestions(self.setup, self.name, self.stage)
 
     @property
     def _usual(self) -> Asked:
         batches = self.setup.terms.learning.batches
-        return self.questions.of_size(MOST_UNITS + self.shape.records, None if batches is None else BATCHES[0])
+        return self.questions.of_size(MAX_UNITS + self.shape.records, None if batches is None else BATCH_COUNTS[0])
 
     def records(self, trial: Trial) -> int:
-        """How many records a trial's tables have."""
+        """The number of records in a trial's tables."""
         return len(trial.others) + self.shape.records
 
     def prepared(self, trial: Trial, asked: Asked, canary: Unit, side: str, everybody: bool = False) -> Read:
-        """The table written, read and prepared as an owner's is."""
+        """Write, read and prepare the table as an owner would."""
         try:
             table = self.shape.table(trial, canary, everybody, trial.names[side == "b"])
             given = trial.form.write(table, self.folder / side)
@@ -350,16 +338,16 @@ class PairSearch:
         """A refusal must be a single cell's fault: if one canary is refused among the others, and neither the other
         canary nor a table of nothing but it is, somebody else's row decided."""
         if a.tables is b.tables:
-            return REFUSED
+            return REFUSED_SHARE
         refused = trial.a if a.tables is None else trial.b
         alone = self.prepared(trial, asked, refused, "all", everybody=True)
-        return REFUSED if alone.tables is None or alone.schema != a.schema else math.inf
+        return REFUSED_SHARE if alone.tables is None or alone.schema != a.schema else math.inf
 
     def _aimed(self, trial: Trial, asked: Asked) -> Trial:
-        """The trial with numbers at which a row's prediction is its target, or 0, but for rounding: there derivatives
+        """The trial with numbers at which a row's prediction is its target, or 0, up to rounding: there derivatives
         turn."""
         name = next(iter(trial.numbers), None)
-        if trial.aimed is None or name is None or name == SEEN:
+        if trial.aimed is None or name is None or name == SEEN_ANSWER:
             return trial
         made = self.prepared(replace(trial, form=FRAME), asked, trial.a, "all").tables
         rows = None if made is None else made.train
@@ -372,7 +360,7 @@ class PairSearch:
         return replace(trial, numbers={**trial.numbers, name: self.moves.within(name, fresh)})
 
     def _words(self, trial: Trial) -> str:
-        """Where the search came to, in words."""
+        """Describe where the search arrived."""
         plain = CellPool(self.setup)
         odd = [
             f"{column} declared as {kind}"
@@ -385,7 +373,7 @@ class PairSearch:
 
 def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
     """Parameters [blocks, p], of which one coordinate each is solved for, so that their products with x are `wanted`,
-    but for rounding."""
+    up to rounding."""
     last = int(np.argmax(np.abs(x)))
     if not abs(x[last]) > 0:
         return blocks
@@ -412,5 +400,9 @@ def search_owner(
     for stage in range(len(plans)):
         search = PairSearch(setup, name, stage)
         with suppress(TermsError):
-            found.append(search.climb(tries * WIDE // max(len(search.shape.columns), WIDE), seed + stage, step))
+            found.append(
+                search.climb(
+                    tries * WIDE_TABLE_COLUMNS // max(len(search.shape.columns), WIDE_TABLE_COLUMNS), seed + stage, step
+                )
+            )
     return found

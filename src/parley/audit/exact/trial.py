@@ -17,7 +17,7 @@ from parley.protocol.queries import Query, Question, ScoreQuery
 from parley.protocol.setup import Setup
 from parley.validate import LARGEST, Floats
 
-EPOCHS = 2  # in which a record comes at most: more say the same again
+MAX_EPOCHS = 2  # in which a record comes at most: more say the same again
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +39,17 @@ class StageQuestions:
     _queries: dict[int, Query] = field(default_factory=dict)
 
     def of_size(self, records: int, batches: int | None) -> Asked:
-        """The agreement for tables of so many records, or a `TermsError` where there is none."""
+        """The agreement for tables of so many records; `TermsError` where there is none."""
         size = records, None if batches is None else min(batches, records)
         if size not in self._sizes:
             self._sizes[size] = self._resolved(*size)
         found = self._sizes[size]
         if found is None:
-            raise TermsError(f"records: by these terms nothing can be asked about tables of {records}")
+            raise TermsError(f"records: these terms allow no question about a table of {records} records")
         return found
 
     def _resolved(self, records: int, batches: int | None) -> Asked | None:
-        epochs = min(self.setup.terms.learning.epochs or 1, EPOCHS)
+        epochs = min(self.setup.terms.learning.epochs or 1, MAX_EPOCHS)
         learning = None if batches is None else {"batches": batches, "epochs": epochs}
         try:
             terms = self.setup.terms.changed(learning=learning, owners={self.name: {"records": records}})
@@ -60,12 +60,12 @@ class StageQuestions:
 
     @cached_property
     def rounds(self) -> list[int]:
-        """The rounds that are tried: the first, the second and the last."""
+        """The rounds to try: the first, the second and the last."""
         rounds = list(self.setup.plans(self.name))[self.stage].rounds
         return sorted({rounds[0], rounds[min(1, len(rounds) - 1)], rounds[-1]})
 
     def query(self, place: int) -> Query:
-        """What the agreed algorithm asks at its start, in one of these rounds."""
+        """The query that the agreed algorithm sends at its start, in one of these rounds."""
         number = self.rounds[place]
         if number not in self._queries:
             self._queries[number] = self._first_query(number)
@@ -78,9 +78,9 @@ class StageQuestions:
         algorithm = make_algorithm(setup)
         begin = algorithm.start(starting_point(setup))
         try:
-            return algorithm.questions(replace(begin, round=number), Asker.of(setup))[self.name]
+            return algorithm.questions(replace(begin, round=number), Asker.from_setup(setup))[self.name]
         except (KeyError, ValueError, ParleyError):  # later rounds ask by answers to earlier ones
-            return algorithm.questions(begin, Asker.of(setup))[self.name]
+            return algorithm.questions(begin, Asker.from_setup(setup))[self.name]
 
     def queries(self, asked: Asked, numbers: Mapping[str, Floats], place: int) -> Iterator[Query]:
         """What is asked at these numbers, as owners check it (`Refusal`): in one round, or in all of an epoch where
@@ -114,7 +114,7 @@ class StageQuestions:
 
 
 def asked_at(query: Query, number: int, numbers: Mapping[str, Floats]) -> Query:
-    """The same query in another round, with some of its numbers changed."""
+    """Repeat a query in another round with some numbers changed."""
     own: dict[str, Any] = {**query.counts, **query.arrays, **numbers}
     return type(query).ask(query.terms_hash, query.learner, number, *(own[name] for name in query.own_fields()))
 
@@ -124,7 +124,7 @@ Unit: TypeAlias = tuple[Row, ...]  # the rows of one person, user or recording
 
 CANARY = "canary"
 DECLARING = tuple(form for form in FORMS if form.declares)
-ANEW = 0.15  # how often a search begins anew
+RESTART_RATE = 0.15  # how often a search begins anew
 ODD_NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 1e-300, 5e-324, 100.0, 1e16)
 
 
@@ -167,11 +167,11 @@ class Shape:
 
     @property
     def records(self) -> int:
-        """How many records the canary's rows are that count."""
+        """How many counting records the canary's rows make."""
         return 1 if self.several else self.rows
 
     def canary_places(self, trial: Trial) -> list[int]:
-        """Where the canary's rows are that count; of records of several rows, where its record is."""
+        """The places of the canary's counting rows; with several rows a record, the place of its record."""
         return [trial.place] if self.several else [trial.place + row for row in range(self.rows)]
 
     def table(self, trial: Trial, canary: Unit, everybody: bool = False, called: int = 0) -> pa.Table:
@@ -208,7 +208,8 @@ class Moves:
     most: int  # units in a table
 
     def begin(self, rng: np.random.Generator) -> Trial:
-        """Cells at the ends of what the terms allow, everybody alike or not, in a form that keeps all types."""
+        """Draw a first trial: cells at the limits of the terms, everybody alike or not, in a form that keeps all
+        types."""
         kinds, rows = self.plain_kinds, self._unit_rows(rng)
         a, b = self.unit(rng, kinds, rows), self.unit(rng, kinds, rows)
         plain = a if self.shape.several else a[:1]
@@ -226,8 +227,8 @@ class Moves:
         return plainly if rng.random() < 0.3 else self._kind(rng, plainly, 1.0)
 
     def move(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """One change, sometimes several; now and then another beginning."""
-        if rng.random() < ANEW:
+        """Change one thing, sometimes several; now and then start again."""
+        if rng.random() < RESTART_RATE:
             return self.begin(rng)
         cells, numbers, kinds = (self._cell,) * 3, (self._number,) * 2, (self._kind,) * 2
         names = (self._named,) * (len(self.shape.people) - 1)
@@ -242,7 +243,7 @@ class Moves:
         return self.shape.rows + self.shape.beyond
 
     def unit(self, rng: np.random.Generator, kinds: Mapping[str, pa.DataType], rows: int) -> Unit:
-        """The rows of one person, all alike, or of one record."""
+        """Draw the rows of one person, all alike, or of one record."""
         held = {c: kind for c, kind in kinds.items() if c != self.shape.named}
         if not self.shape.several:
             return ({c: self.pool.usual(rng, c, kind) for c, kind in held.items()},) * rows
@@ -251,11 +252,11 @@ class Moves:
 
     @property
     def plain_kinds(self) -> dict[str, pa.DataType]:
-        """The types that an analyst would declare."""
+        """The types an analyst would declare."""
         return {c: pa.string() if c == self.shape.named else self.pool.plain_kind(c) for c in self.shape.columns}
 
     def _cell(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """One cell of the canary's, before or after, or of somebody else's: another one, or a number nearby."""
+        """Change one cell of the canary's, before or after, or of somebody else's, perhaps to a number nearby."""
         columns = [column for column in self.shape.columns if column != self.shape.named]
         column = columns[int(rng.integers(len(columns)))]
         which, at = int(rng.integers(3)), int(rng.integers(len(trial.others)))
@@ -276,7 +277,7 @@ class Moves:
         return replace(trial, a=changed) if which == 0 else replace(trial, b=changed)
 
     def _alike(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Everybody has the canary's cells; or the canary only changes in one."""
+        """Give everybody the canary's cells, or make the canary change in one cell only."""
         canary = trial.a if rng.random() < 0.5 else trial.b
         if rng.random() < 0.5:
             return self._cell(rng, replace(trial, b=trial.a), length)
@@ -284,7 +285,7 @@ class Moves:
         return replace(trial, others=(plain,) * len(trial.others))
 
     def _named(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Other people: the canary counts in both tables, in one or in none."""
+        """Rename the canary, so that it counts in both tables, in one or in none."""
         many = len(self.shape.people)
         return trial if many == 1 else replace(trial, names=(int(rng.integers(many)), int(rng.integers(many))))
 
@@ -315,7 +316,7 @@ class Moves:
         return replace(retyped, form=DECLARING[int(rng.integers(len(DECLARING)))], others=alike, b=gap)
 
     def _table(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """More or fewer rows, another place of the canary, other batches, another round, or another aim."""
+        """Change the number of rows, the canary's place, the batches, the round or the aim."""
         which = int(rng.integers(4))
         if which == 0:
             some = int(rng.integers(1, self.most))

@@ -10,16 +10,18 @@ from scipy.special import gammainc
 from scipy.stats import binom, chi2, kstest, norm
 
 from parley.audit.planted import Guesses
-from parley.audit.served import noise_law
 from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
-from parley.privacy.mechanisms.exact_samplers import BITS
+from parley.privacy.mechanisms.exact_samplers import GRID_BITS
 from parley.validate import Floats
 
-ROUNDING = 2.0**-40  # of the noise's scale and the exact answers: by how much two computations of one answer differ
+ROUNDING_SHARE = (
+    2.0**-40
+)  # of the noise's scale and the exact answers: by how much two computations of one answer differ
 FALSE_ALARM = 1e-3  # that honest noise is called another, in all ways together
-WAYS = 4  # either end of the scale's interval, the distance of the laws, and noise that comes again (`find_repeats`)
-DEVIATIONS = 9  # of a binomial number, beyond which its law has no weight that a double holds
+# either end of the scale's interval, the distance of the laws, and noise that comes again (`find_repeats`)
+TEST_COUNT = 4
+MAX_DEVIATIONS = 9  # of a binomial number, beyond which its law has no weight that a double holds
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,12 @@ class NoiseVerdict:
 
 
 def share() -> float:
-    """Of `FALSE_ALARM`, for one of the ways."""
-    return FALSE_ALARM / WAYS
+    """The share of `FALSE_ALARM` that one test has."""
+    return FALSE_ALARM / TEST_COUNT
 
 
 def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
-    """What differences of two independent draws each [n, size] say of the mechanism's noise.
+    """Judge a mechanism's noise by differences of two independent draws each [n, size].
 
     Formal guarantee: for independent noise of the claimed law on every coordinate `holds` is false with probability at
     most `FALSE_ALARM`: a quarter for either end of the scale's exact interval, a quarter for the distance of the laws
@@ -90,7 +92,7 @@ def claimed_scale(mechanism: Mechanism, size: int) -> float:
         return unit * steps
     if isinstance(mechanism, Laplace | Gaussian):
         return mechanism.noise_scale
-    raise TermsError("mechanism: expected laplace, geometric or gaussian noise; the laws of no others are compared")
+    raise TermsError("mechanism: expected laplace, geometric or gaussian noise; no other law can be compared")
 
 
 def difference_cdf(x: Floats) -> Floats:
@@ -105,8 +107,8 @@ def difference_cdf(x: Floats) -> Floats:
 
 
 def sum_cdf(total: float, n: int) -> float:
-    """P(sum of n sizes of such differences <= total)."""
-    half = DEVIATIONS * math.sqrt(n) / 2
+    """P(the sum of the sizes of n such differences <= total)."""
+    half = MAX_DEVIATIONS * math.sqrt(n) / 2
     k = np.arange(max(0, math.floor(n / 2 - half)), min(n, math.ceil(n / 2 + half)) + 1)
     return float((binom.pmf(k, n, 0.5) * gammainc(n + k, total)).sum())
 
@@ -128,7 +130,7 @@ class RepeatVerdict:
     @property
     def holds(self) -> bool:
         """Whether chance explains it. Independent noise fails with probability at most its share of `FALSE_ALARM`."""
-        return self.p_value >= noise_law.share()
+        return self.p_value >= share()
 
     def to_json(self) -> dict[str, Any]:
         """The object that stands under `repeats` in `parley audit --json`."""
@@ -152,8 +154,8 @@ def find_repeats(noise: Floats, mechanism: Mechanism, largest: float) -> RepeatV
     Whole answers are rows, and all their numbers are rows of one; the smaller p-value counts twice.
     """
     n, size = noise.shape
-    scale = noise_law.claimed_scale(mechanism, size)
-    tolerance = _grid(mechanism, size) + ROUNDING * (scale + largest)
+    scale = claimed_scale(mechanism, size)
+    tolerance = _grid(mechanism, size) + ROUNDING_SHARE * (scale + largest)
     found, chances = [], []
     for rows in (noise, noise.reshape(-1, 1)):
         found.append(_came_before(rows, tolerance))
@@ -189,10 +191,10 @@ def _chance(count: int, mean: float) -> float:
 
 
 def _grid(mechanism: Mechanism, size: int) -> float:
-    """How fine released noise is; Laplace noise is finer than any rounding here."""
+    """The grid of released noise; 0 for Laplace noise, which is finer than any rounding here."""
     if isinstance(mechanism, GridGeometric):
         return mechanism.grid(size)[0]
-    return math.ldexp(mechanism.sigma, 1 - BITS) if isinstance(mechanism, Gaussian) else 0.0
+    return math.ldexp(mechanism.sigma, 1 - GRID_BITS) if isinstance(mechanism, Gaussian) else 0.0
 
 
 @dataclass(frozen=True)

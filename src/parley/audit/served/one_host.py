@@ -19,21 +19,21 @@ from scipy.stats import chisquare
 from parley.audit.distinguishing import best_event, check_confidence
 from parley.errors import TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.proposal import Record
-from parley.network.hosting.share_layouts import AdditiveShares
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
 from parley.privacy.sharing.party import HOSTS, Channel, Opening, Party, open_words, opening_of, together, wires
-from parley.privacy.sharing.ring import KEY, Replicated, expand, last_share, to_bytes
-from parley.privacy.sharing.secret_noise import BATCH, draw
+from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand, last_share, to_bytes
+from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
-TERMS_OF_A_SUM = 3  # numbers that a host knows and takes off what was opened, at most
+MAX_SUM_TERMS = 3  # numbers that a host knows and takes off what was opened, at most
 FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all hosts together
-LABEL = 8  # bytes before the words of a message
+LABEL_BYTES = 8  # bytes before the words of a message
 NO_RECORD = Record("", 1, "", "", 0, ())  # what two hosts agreed on: the sum of one answer depends on none of it
 
 Signed = tuple[tuple[str, int], ...]  # which numbers of a view are added, and with which sign
@@ -56,7 +56,7 @@ class HostView:
 
     def sums(self) -> Iterator[Signed]:
         """Everything that it may take off: signed sums of a few numbers, first of none."""
-        for count in range(TERMS_OF_A_SUM + 1):
+        for count in range(MAX_SUM_TERMS + 1):
             for names in combinations(self.words, count):
                 for signs in product((1, -1), repeat=count):
                     yield tuple(zip(names, signs, strict=True))
@@ -82,7 +82,7 @@ class WatchedChannel:
 
     def receive(self, source: int) -> bytes:
         payload = self._channel.receive(source)
-        self._view.received.append(payload[LABEL:])
+        self._view.received.append(payload[LABEL_BYTES:])
         return payload
 
 
@@ -137,7 +137,7 @@ class HostVerdict:
         return self.lower_bound <= self.claimed_epsilon and self.p_value >= FALSE_ALARM / HOSTS
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict for programs."""
+        """The verdict as JSON."""
         found = {**vars(self), "adjacency": Adjacency.REPLACE_ONE, "holds": self.holds}
         return {**found, "takes_off": [list(each) for each in self.takes_off]}
 
@@ -158,18 +158,18 @@ def audit_hosts(
     part = resolve(terms).part(terms.owners[0].name)
     noise, delta = part.training.series.mechanism, float(part.delta)
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
-        raise TermsError("privacy.noise: expected 'shared': by these terms no host sees anything")
+        raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
-    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH)
+    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_COORDINATES)
     opened = opened_by_two if terms.noise.hosts == 2 else opened_once
-    runs = [opened(noise.recipe, int(noise.moved), BATCH, rng) for _ in range(pieces)]
+    runs = [opened(noise.recipe, int(noise.moved), BATCH_COORDINATES, rng) for _ in range(pieces)]
     each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
     verdicts = []
     for host in range(terms.noise.hosts):
         views = [(views[host], total) for views, total in runs]
         off, bound = _proved(views, delta, each)
-        uneven = min(1.0, pieces * min(view.uneven(BATCH) for view, _ in views))
-        counted = (pieces - 1) * BATCH // 2
+        uneven = min(1.0, pieces * min(view.uneven(BATCH_COORDINATES) for view, _ in views))
+        counted = (pieces - 1) * BATCH_COORDINATES // 2
         name = terms.hosts[host].name
         verdicts.append(HostVerdict(name, claimed, delta, bound, confidence, counted, uneven, off))
     return tuple(verdicts)
@@ -180,7 +180,7 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     `moved` grid units."""
     words = _halves(moved, size)
     ends, views = wires(), [HostView(host) for host in range(HOSTS)]
-    keys, seeds = [rng.bytes(KEY) for _ in range(HOSTS)], (rng.bytes(KEY), rng.bytes(KEY))
+    keys, seeds = [rng.bytes(KEY_BYTES) for _ in range(HOSTS)], (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
     shares = [expand(seeds[0], size), expand(seeds[1], size), last_share(words, seeds)]
     tasks = []
     for view, end in zip(views, ends, strict=True):
@@ -193,24 +193,24 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
 
 def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """The same of two hosts, each of which adds a whole noise of its own to its share."""
-    words, seeds = _halves(moved, size), (rng.bytes(KEY),)
+    words, seeds = _halves(moved, size), (rng.bytes(KEY_BYTES),)
     shape, last = Shape(recipe.law, recipe.exponent, size), last_share(words, seeds)
     views, openings = [], []
     for host, (share, sent) in enumerate(((expand(seeds[0], size), seeds[0]), (last, to_bytes(last)))):
         views.append(HostView(host, {"answer": share}))
-        hosted = WatchedShares(views[host], SeededWords(rng.bytes(KEY)))
+        hosted = WatchedShares(views[host], SeededWords(rng.bytes(KEY_BYTES)))
         bundle = ShareBundle("", 1, "", "", 1, shape, (sent, b""))
         openings.append(Opening(*hosted.opened(hosted.sums(NO_RECORD, [bundle], shape, 0.0), NO_RECORD.to_text())))
     return views, open_words(openings)
 
 
 def _halves(moved: int, size: int) -> Words:
-    """Answers of which the first half is 0, the second `moved` grid units."""
+    """Encode answers of which the first half is 0, the second `moved` grid units."""
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
 def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
-    """A host's shares of the answers with noise."""
+    """Compute a host's shares of the answers with noise."""
     noise = draw(party, recipe, len(answer.first))
     shares = {"answer": answer, "noise": noise}
     for name, held in shares.items():

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from parley.data.databases.database import (
-    UNREAD,
+    UNREADABLE_ROWS,
     Address,
     Column,
     Database,
@@ -53,7 +53,7 @@ class AdbcDatabase(Database):
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
         statement = ordered(request, columns, self.selected, self.sorted)
-        with discreet(self.server, UNREAD), self._connection.cursor() as cursor:
+        with discreet(self.server, UNREADABLE_ROWS), self._connection.cursor() as cursor:
             cursor.execute(statement)
             yield from cursor._results.reader  # the driver's own: pyarrow's loses the codes of errors
 
@@ -97,9 +97,9 @@ class Untried(AdbcDatabase):
         try:
             dbapi = import_module(f"{name}.dbapi")
         except ModuleNotFoundError:
-            raise SettingError(f"--uri: needs the driver {name}: pip install {name.replace('_', '-')}") from None
+            raise SettingError(f"--uri: needs the driver {name}; run: pip install {name.replace('_', '-')}") from None
         server = f"{address.scheme}://{address.host}"
         options = {} if password is None else {"password": password}
-        with discreet(server, "it cannot be reached, or lets nobody in"):
+        with discreet(server, "it cannot be reached, or refuses the login"):
             connection = dbapi.connect(address.uri, db_kwargs=options, autocommit=False)
         super().__init__(server, connection)

@@ -26,18 +26,18 @@ from parley.data.cells import decoded
 from parley.data.sources.manifest import statement, without_literals
 from parley.errors import DatabaseError, DataError, ParleyError, SettingError
 
-_SECRET = re.compile("password|passwd|passcode|secret|token|credential|private_?key|api_?key|authori[sz]ation")
-_POSTGRES = """host hostaddr port dbname user passfile service servicefile options application_name
+_SECRET_WORDS = re.compile("password|passwd|passcode|secret|token|credential|private_?key|api_?key|authori[sz]ation")
+_POSTGRES_PARAMETERS = """host hostaddr port dbname user passfile service servicefile options application_name
     fallback_application_name client_encoding connect_timeout tcp_user_timeout keepalives keepalives_idle
     keepalives_interval keepalives_count sslmode sslnegotiation sslcert sslkey sslrootcert sslcrl sslcrldir sslsni
     sslcertmode sslcompression ssl_min_protocol_version ssl_max_protocol_version min_protocol_version
     max_protocol_version requiressl requirepeer require_auth channel_binding gssencmode krbsrvname gsslib
     gssdelegation target_session_attrs load_balance_hosts replication"""
-_ELSEWHERE = "account database schema warehouse role region protocol host port user authenticator datasetid"
+_WAREHOUSE_PARAMETERS = "account database schema warehouse role region protocol host port user authenticator datasetid"
 # What may stand behind ? in a URI, by its beginning; a file has no such things.
-PARAMETERS = {
-    **dict.fromkeys(("postgresql", "postgres"), frozenset(_POSTGRES.split())),
-    **dict.fromkeys(("snowflake", "bigquery", "grpc", "grpc+tls"), frozenset(_ELSEWHERE.split())),
+URI_PARAMETERS = {
+    **dict.fromkeys(("postgresql", "postgres"), frozenset(_POSTGRES_PARAMETERS.split())),
+    **dict.fromkeys(("snowflake", "bigquery", "grpc", "grpc+tls"), frozenset(_WAREHOUSE_PARAMETERS.split())),
 }
 _PORT = re.compile(r":\d+$")
 _HOST = r"(\[[0-9a-fA-F:.]+\]|[^:/@,]*)(:\d+)?"
@@ -68,7 +68,7 @@ class Address:
         """The file of a database that is one: sqlite:loans.db, sqlite:/data/loans.db, sqlite:///data/loans.db."""
         path = Path(self.uri.partition(":")[2].removeprefix("//"))
         if not path.is_file():
-            raise SettingError(f"{path}: no such file; expected a database")
+            raise SettingError(f"{path}: no such database file; check the name")
         return path.resolve()
 
 
@@ -81,7 +81,10 @@ def parse_uri(uri: str, beside: Path | None = None) -> Address:
     except ValueError:
         host = ":"
     if not (rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme) and _HOSTS.fullmatch(host)):
-        raise SettingError("--uri: expected such as postgresql://user@host:5432/database, sqlite:FILE or duckdb:FILE")
+        raise SettingError(
+            "--uri: not a database address; expected for example postgresql://user@host:5432/database, sqlite:FILE or "
+            "duckdb:FILE"
+        )
     return Address(uri, scheme.lower(), beside)
 
 
@@ -91,16 +94,16 @@ def require_no_password(uri: str) -> None:
     place, _, behind = uri.partition("?")
     before, at, _ = place.partition("://")[2].rpartition("@")
     names = [name.casefold() for name, _ in parse_qsl(behind, keep_blank_values=True)]  # decoded, as drivers do it
-    named = any(map(_SECRET.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
+    named = any(map(_SECRET_WORDS.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
     if (at and ":" in before) or named:
         raise SettingError(
-            "--uri: holds a password, which everybody on this machine could see in the list of processes; leave it "
-            "out (and change it): it comes from PGPASSFILE, PGPASSWORD or, with --ask-password, the prompt"
+            "--uri: holds a password, which other accounts can see in the process list. Change it, and pass the new "
+            "one by PGPASSFILE, PGPASSWORD or --ask-password"
         )
-    allowed = PARAMETERS.get(place.partition(":")[0].lower())
+    allowed = URI_PARAMETERS.get(place.partition(":")[0].lower())
     if allowed is not None and not allowed.issuperset(names):
         raise SettingError(
-            f"--uri: what stands behind its ? is not known here and might be a password; expected of "
+            "--uri: a parameter after ? is not known here and might be a password; remove it. Known: "
             f"{', '.join(sorted(allowed))}"
         )
 
@@ -117,29 +120,29 @@ def with_password(uri: str, password: str | None) -> str:
 
 
 # What a person has to know of an error, by the first characters of an SQLSTATE; the longest that fits.
-_STATES = {
-    "08": "the connection broke off",
-    "22": "a cell cannot be computed or converted as the query asks",
-    "25006": "the query would change something; expected one that reads",
-    "28": "it lets nobody in by this name and password",
-    "40": "it broke the transaction off; repeat the command",
+_ERROR_WORDS = {
+    "08": "the connection was lost",
+    "22": "a cell cannot be computed or converted as the query says",
+    "25006": "the query would change data; use one that only reads",
+    "28": "it refuses this name and password",
+    "40": "it cancelled the transaction; run the command again",
     "42501": "this account may not read what the query reads",
-    "42601": "the query has a mistake of syntax",
-    "42703": "the query names a column that is not there",
-    "42P01": "the query names a table that is not there",
-    "42": "the query names or does something that it does not know",
-    "53": "it has no room or memory left",
-    "57": "it was stopped, or stopped the query",
+    "42601": "the query has a syntax error",
+    "42703": "the query names a column that does not exist",
+    "42P01": "the query names a table that does not exist",
+    "42": "the query uses something that the database does not know",
+    "53": "it has no disk space or memory left",
+    "57": "it was stopped, or it cancelled the query",
 }
 
 
 # Functions of which a key would have another value in the next snapshot.
-_UNSTABLE = re.compile(
+_UNSTABLE_CALL = re.compile(
     r"\b(random\w*|rand|gen_random_uuid|uuid|uuidv\d|uuid_generate_v\w+|newid|nextval|clock_timestamp|row_number)\s*\(",
     re.IGNORECASE,
 )
 
-UNREAD = "not all rows of the query can be read; does it end well in the database's own shell?"
+UNREADABLE_ROWS = "not all rows of the query can be read; run the query in the database's own shell to see why"
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class Request:
     @property
     def unstable(self) -> tuple[str, ...]:
         """Functions that the query calls and that may say something else next time; it does not look into views."""
-        return tuple(sorted({name.lower() for name in _UNSTABLE.findall(without_literals(self.query))}))
+        return tuple(sorted({name.lower() for name in _UNSTABLE_CALL.findall(without_literals(self.query))}))
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ class Database(ABC):
 
 
 @contextmanager
-def discreet(server: str, trouble: str = "the query cannot be answered") -> Iterator[None]:
+def discreet(server: str, trouble: str = "the query failed") -> Iterator[None]:
     """What a driver raises becomes one sentence of ours: its own would quote cells, or how somebody logs in."""
     try:
         yield
@@ -227,8 +230,8 @@ def _reason(error: Exception) -> str:
     """A driver's code for an error, in words where it is known."""
     state = getattr(error, "sqlstate", None) or ""
     code = state or getattr(error, "sqlite_errorname", None) or type(error).__name__
-    known = max((start for start in _STATES if state.startswith(start)), key=len, default=None)
-    return code if known is None else f"{code}: {_STATES[known]}"
+    known = max((start for start in _ERROR_WORDS if state.startswith(start)), key=len, default=None)
+    return code if known is None else f"{code}: {_ERROR_WORDS[known]}"
 
 
 def quoted(name: str) -> str:
@@ -249,9 +252,9 @@ def ordered(
     return f"SELECT {', '.join(map(selected, columns))} FROM {request.source} AS source ORDER BY {order}"
 
 
-MOST_DIGITS = 76  # of decimals that Arrow and Parquet hold
+MAX_DECIMAL_DIGITS = 76  # of decimals that Arrow and Parquet hold
 FIRST_DAY, LAST_DAY = -719162, 2932896  # of the years 1 to 9999, counted from 1970
-_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -267,7 +270,7 @@ def decimal_type(digits: int, scale: int) -> pa.DataType:
     >>> decimal_type(12, 2), decimal_type(50, 0), decimal_type(80, 2)
     (Decimal128Type(decimal128(12, 2)), Decimal256Type(decimal256(50, 0)), DataType(string))
     """
-    if not 0 <= scale <= digits or not 1 <= digits <= MOST_DIGITS:
+    if not 0 <= scale <= digits or not 1 <= digits <= MAX_DECIMAL_DIGITS:
         return pa.string()
     return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
 
@@ -282,16 +285,16 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
             raise not_as_declared(column, where) from None
         if not _in_calendar(cells[-1]):
             raise DataError(
-                f"{where}: column {column.name!r} holds a day or time in no calendar, such as infinity; say in the "
-                "query what stands in its place"
+                f"{where}: column {column.name!r} holds a date or time outside the years 1 to 9999 or past 23:59:59, "
+                "such as infinity; replace it in the query"
             )
     return pa.record_batch(cells, plain_schema(columns))
 
 
 def not_as_declared(column: Column, where: str) -> DataError:
     """What is said of a cell that is not what its column is declared as."""
-    declared = f"column {column.name!r}, declared as {column.declared}, holds a cell that is not"
-    return DataError(f"{where}: {declared}; cast it in the query as it is meant")
+    declared = f"column {column.name!r}, declared as {column.declared}, holds a cell of another type"
+    return DataError(f"{where}: {declared}; cast it in the query to the type you mean")
 
 
 def plain_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -314,10 +317,10 @@ def _in_calendar(cells: pa.Array) -> bool:
     if pa.types.is_date32(cells.type):
         first, last = FIRST_DAY, LAST_DAY
     elif pa.types.is_timestamp(cells.type):
-        day = 86400 * _TICKS[cells.type.unit]
+        day = 86400 * _TICKS_PER_SECOND[cells.type.unit]
         first, last = FIRST_DAY * day, (LAST_DAY + 1) * day - 1
     elif pa.types.is_time(cells.type):
-        first, last = 0, 86400 * _TICKS[cells.type.unit] - 1
+        first, last = 0, 86400 * _TICKS_PER_SECOND[cells.type.unit] - 1
     else:
         return True
     ends = pc.min_max(cells.view(pa.int32() if cells.type.bit_width == 32 else pa.int64())).as_py()

@@ -19,7 +19,7 @@ from parley.data.databases.database import (
     plain_type,
     quoted,
 )
-from parley.data.databases.unfinished import sorting_folder
+from parley.durable import sorting_folder
 from parley.errors import DatabaseError, DataError
 
 SETTINGS = {
@@ -28,12 +28,12 @@ SETTINGS = {
     "autoinstall_known_extensions": "false",
     "threads": "2",  # each needs memory of its own
 }
-MEMORY = (128, 256, 512, 1024, 2048)  # MB in which rows are sorted: the more of these, the longer they are
+MEMORY_LIMITS_MB = (128, 256, 512, 1024, 2048)  # MB in which rows are sorted: the more of these, the longer they are
 # what Arrow has no type for, rounds, or hands out as something else
-_WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"', "TIME WITH TIME ZONE", "BIT"}
+_UNSUPPORTED_TYPES = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"', "TIME WITH TIME ZONE", "BIT"}
 
-_APART = {"PROJECTION", "FILTER", "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "ORDER_BY"}
-_WORDS = {
+_ROW_BY_ROW_STEPS = {"PROJECTION", "FILTER", "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "ORDER_BY"}
+_STEP_WORDS = {
     "HASH_JOIN": "a join",
     "NESTED_LOOP_JOIN": "a join",
     "PIECEWISE_MERGE_JOIN": "a join",
@@ -67,8 +67,10 @@ class DuckDb(AdbcDatabase):
                 "path": str(file),
                 "temp_directory": ending.enter_context(sorting_folder(address.beside or file)),
             }
-            options["memory_limit"] = f"{MEMORY[0]}MB"
-            with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
+            options["memory_limit"] = f"{MEMORY_LIMITS_MB[0]}MB"
+            with discreet(
+                f"duckdb:{file}", "it cannot be opened for reading; check that no other program writes to it"
+            ):
                 connection = dbapi.connect(
                     driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
                 )
@@ -87,7 +89,7 @@ class DuckDb(AdbcDatabase):
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
         if fields.names != self.declared(request.source).names:  # within another query the second has another name
             raise DataError(
-                f"{self.server}: the query gives two columns one name, capitals aside; name each in it (AS)"
+                f"{self.server}: two columns of the query have the same name, ignoring case; rename one with AS"
             )
         types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
         return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
@@ -103,7 +105,7 @@ class DuckDb(AdbcDatabase):
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
         """With more memory where rows are too long to be sorted in less. They are of one moment all the same: nobody
         writes to a file that is open to read."""
-        for limit in MEMORY:
+        for limit in MEMORY_LIMITS_MB:
             self.run(f"SET memory_limit = '{limit}MB'")
             rows = super().batches(request, columns)
             try:
@@ -116,13 +118,13 @@ class DuckDb(AdbcDatabase):
                 yield first
                 yield from rows
             return
-        raise DatabaseError(f"{self.server}: its rows are too long to be sorted in {limit} MB; take fewer columns")
+        raise DatabaseError(f"{self.server}: its rows do not fit into {limit} MB for sorting; select fewer columns")
 
     def plan(self, request: Request) -> Plan:
         self._require_one_statement(request)
         ((_, text),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source")
         steps = {name for step in json.loads(text) for name in _names(step)}
-        return Plan(None, tuple(sorted({_WORDS.get(name, name) for name in steps - _APART})))
+        return Plan(None, tuple(sorted({_STEP_WORDS.get(name, name) for name in steps - _ROW_BY_ROW_STEPS})))
 
     def _require_one_statement(self, request: Request) -> None:
         """Refuse a query that would end ours and begin others; one with a mistake of syntax DuckDB refuses itself."""
@@ -131,12 +133,12 @@ class DuckDb(AdbcDatabase):
         with discreet(self.server):
             found = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
         if found != 1:
-            raise DatabaseError(f"{self.server}: the query holds several statements; expected one that reads")
+            raise DatabaseError(f"{self.server}: the query holds several statements; use one SELECT")
 
 
 def _column(field: pa.Field, declared: str) -> Column:
     printed = declared.startswith("ENUM")
-    kind = pa.null() if declared in _WIDE else pa.string() if printed else plain_type(field.type)
+    kind = pa.null() if declared in _UNSUPPORTED_TYPES else pa.string() if printed else plain_type(field.type)
     return Column(field.name, "ENUM" if printed else declared, kind, printed)
 
 

@@ -19,7 +19,7 @@ from parley.data.databases.database import (
 )
 from parley.errors import DatabaseError, SettingError
 
-COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
+WITHOUT_COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
 SETTINGS = {  # what cells are printed and computed by, whatever this account and machine would have
     "client_encoding": "'UTF8'",
     "TimeZone": "'UTC'",
@@ -28,26 +28,26 @@ SETTINGS = {  # what cells are printed and computed by, whatever this account an
     "extra_float_digits": "3",
     "bytea_output": "'hex'",
 }
-_TEXT = {"text", "varchar", "bpchar", "name", "char"}
+_TEXT_TYPES = {"text", "varchar", "bpchar", "name", "char"}
 _BYTES_ORDER = {'"C"', '"POSIX"', "ucs_basic"}
-_AMOUNT = "money"  # whole numbers of a unit that hangs on the server's language
+_MONEY_TYPE = "money"  # whole numbers of a unit that depends on the server's language
 
 # Steps of a plan that take every row of a table for itself; words for some that do not, the name for all others.
-_APART = {"Sort", "Incremental Sort", "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan"} | {
+_ROW_BY_ROW_STEPS = {"Sort", "Incremental Sort", "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan"} | {
     "Bitmap Index Scan", "Gather", "Gather Merge", "Result", "Subquery Scan", "Tid Scan", "Hash", "Materialize",
 }  # fmt: skip
-_WORDS = {
+_STEP_WORDS = {
     "Hash Join": "a join",
     "Merge Join": "a join",
     "Nested Loop": "a join",
     "Aggregate": "an aggregate",
     "Group": "an aggregate",
     "WindowAgg": "a window",
-    "Unique": "rows made one (DISTINCT)",
+    "Unique": "rows merged into one (DISTINCT)",
     "Limit": "a limit",
     "Append": "several tables or parts of one",
     "Merge Append": "several tables or parts of one",
-    "Function Scan": "a function that gives rows",
+    "Function Scan": "a function that returns rows",
 }
 
 
@@ -69,7 +69,9 @@ class Postgres(AdbcDatabase):
             facts = "current_database(), current_setting('server_version'), current_setting('transaction_isolation')"
             ((name, version, level),) = self.rows(f"SELECT {facts}")
             if level != "repeatable read":
-                raise DatabaseError(f"{place}: it gives no transaction in which all rows are of one moment")
+                raise DatabaseError(
+                    f"{place}: it offers no transaction at isolation level REPEATABLE READ; use a server that does"
+                )
         except BaseException:
             self.close()
             raise
@@ -96,7 +98,7 @@ class Postgres(AdbcDatabase):
         if declared == "numeric":
             kind = _numeric(int(about.get(b"POSTGRESQL:typmod", b"-1")))
             return Column(field.name, declared, kind)
-        if declared == _AMOUNT:
+        if declared == _MONEY_TYPE:
             return Column(field.name, declared, pa.null())
         # enums, networks, ranges: nothing that Arrow has a type for; an oid would be cut to 31 bits
         opaque = isinstance(field.type, pa.OpaqueType) or declared == "oid"
@@ -111,10 +113,10 @@ class Postgres(AdbcDatabase):
             return None
         if column.declared == "numeric":
             raise SettingError(
-                f"--order-by {column.name}: is of numeric without a number of digits, which is text in the table; "
+                f"--order-by {column.name}: is numeric without a precision, which becomes text in the table; "
                 f"write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
             )
-        if column.declared not in _TEXT:
+        if column.declared not in _TEXT_TYPES:
             return f"of {column.declared}"
         cell = f"SELECT {quoted(column.name)} FROM {request.source} AS source LIMIT 0"  # its type alone: no row is read
         ((name,),) = self.rows(f"SELECT pg_collation_for(({cell}))")
@@ -124,10 +126,10 @@ class Postgres(AdbcDatabase):
         return None if name in _BYTES_ORDER else str(name)
 
     def plan(self, request: Request) -> Plan:
-        ((text,),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source", **COPY)
+        ((text,),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source", **WITHOUT_COPY)
         top = json.loads(text)[0]["Plan"]
         steps = list(_steps(top))
-        found = {_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _APART
+        found = {_STEP_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _ROW_BY_ROW_STEPS
         if any(step.get("Parent Relationship") in ("SubPlan", "InitPlan") for step in steps):
             found.add("a query within the query")
         return Plan(int(top["Plan Rows"]), tuple(sorted(found)))
@@ -155,5 +157,5 @@ def _numeric(modifier: int) -> pa.DataType:
 
 
 def _unreachable(password: str | None) -> str:
-    hint = "" if password is not None else "; a password comes from PGPASSFILE, PGPASSWORD or --ask-password"
-    return f"it cannot be reached, or lets nobody in{hint}"
+    hint = "" if password is not None else "; pass a password by PGPASSFILE, PGPASSWORD or --ask-password"
+    return f"it cannot be reached, or refuses the login{hint}"

@@ -22,20 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from parley.data.cells import READABLE, readable
+from parley.data.cells import READABLE_TYPES, readable
 from parley.data.databases.database import Column, Database, Request, plain_batch, plain_schema
-from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest
 from parley.data.sources.parquet import ParquetFolder
-from parley.durable import PRIVATE, create, explained, sync_folder
+from parley.durable import PRIVATE_MODE, create, explained, sync_folder, unfinished_folder
 from parley.errors import DataError, SettingError
 
 GROUP_BYTES = 32 << 20  # of a row group, about
-MOST_ROWS = 1 << 17  # of a row group
-MOST_WITH_TEXT = 1 << 14  # where a cell may be of any length
-GROUPS = 16  # row groups in a file
-_NUMBER, _TEXT = 8, 32  # bytes that a cell is taken to have
+MAX_GROUP_ROWS = 1 << 17  # of a row group
+MAX_GROUP_ROWS_WITH_TEXT = 1 << 14  # where a cell may be of any length
+GROUPS_PER_FILE = 16  # row groups in a file
+_NUMBER_BYTES, _TEXT_BYTES = 8, 32  # bytes that a cell is taken to have
 
 Progress = Callable[[int, int], None]
 
@@ -52,14 +51,14 @@ def take_snapshot(
     `progress` is told how many rows are written, of how many `expected`.
     """
     if folder.exists():
-        raise SettingError(f"{folder}: exists already; a snapshot is never replaced, so give the new one another name")
+        raise SettingError(f"{folder}: already exists, and a snapshot is never replaced; choose another name")
     taken, columns = datetime.now(UTC), declared_columns(database, request)
     with unfinished_folder(folder) as fresh, closing(database.batches(request, columns)) as raw:
         plain = (plain_batch(batch, columns, database.server) for batch in raw)
         ascending = in_order(plain, request.keys, database.server)
         rows, files = _write(_row_groups(ascending, columns, progress, expected), plain_schema(columns), fresh)
         if not rows:
-            raise DataError(f"{database.server}: the query gives no rows; expected at least one")
+            raise DataError(f"{database.server}: the query returns no rows; expected at least one")
         names = [file.with_suffix("") for file in files]
         manifest = Manifest(
             query=request.query,
@@ -88,31 +87,34 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
     names = [column.name for column in columns]
     for column in columns:
         if not column.name or names.count(column.name) > 1:
-            raise DataError(f"{server}: the query gives two columns one name, or one none; name each in it (AS)")
-        if pa.types.is_null(column.kind) or not readable(column.kind):
-            declared = f"is declared as {column.declared}" if column.declared else "has no declared type"
             raise DataError(
-                f"{server}: column {column.name!r} {declared}; expected {READABLE}: cast it in the query, such as "
-                "CAST(income AS REAL) AS income"
+                f"{server}: two columns of the query have the same name, or one has none; name them with AS"
+            )
+        if pa.types.is_null(column.kind) or not readable(column.kind):
+            declared = f"has the type {column.declared}" if column.declared else "has no declared type"
+            raise DataError(
+                f"{server}: column {column.name!r} {declared}; cast it in the query, as in "
+                f"CAST(income AS REAL) AS income, to one of: {READABLE_TYPES}"
             )
     if not request.keys or len({*request.keys}) < len(request.keys):
-        raise SettingError("--order-by: expected columns of the query, each once")
+        raise SettingError("--order-by: name columns of the query, each once")
     for key in request.keys:
         if key not in names:
-            raise SettingError(f"--order-by {key}: the query has no such column; expected one of {', '.join(names)}")
+            raise SettingError(f"--order-by {key}: the query has no such column; use one of {', '.join(names)}")
         collation = database.collation(request, columns[names.index(key)])
         if collation is not None:
             raise SettingError(
-                f"--order-by {key}: would be sorted in the order {collation}, which is not the same everywhere; order "
-                f'by a whole number, or write CAST({key} AS text) COLLATE "C" AS {key} in the query'
+                f"--order-by {key}: is sorted by the collation {collation}, which differs between machines; order by "
+                "an "
+                f'integer, or write CAST({key} AS text) COLLATE "C" AS {key} in the query'
             )
     return columns
 
 
 def group_rows(columns: Sequence[Column]) -> int:
-    """Rows of a row group, by the declared types alone: where it ends must not hang on what rows hold."""
-    width = sum(_NUMBER if pa.types.is_primitive(column.kind) else _TEXT for column in columns)
-    most = MOST_ROWS if all(_bounded(column.kind) for column in columns) else MOST_WITH_TEXT
+    """Rows of a row group, by the declared types alone: where it ends must not depend on what rows hold."""
+    width = sum(_NUMBER_BYTES if pa.types.is_primitive(column.kind) else _TEXT_BYTES for column in columns)
+    most = MAX_GROUP_ROWS if all(_bounded(column.kind) for column in columns) else MAX_GROUP_ROWS_WITH_TEXT
     return max(min(GROUP_BYTES // width, most), 1024)
 
 
@@ -127,11 +129,11 @@ def in_order(batches: Iterator[pa.RecordBatch], keys: Sequence[str], where: str)
             continue
         held = batch.select(list(keys))
         if any(column.null_count for column in held.columns):
-            raise DataError(f"{where}: {named} is missing in some row; expected an --order-by that every row has")
+            raise DataError(f"{where}: {named} is missing in some rows; choose an --order-by that every row has")
         if not _ascends(held if last is None else pa.concat_batches([last, held])):
             raise DataError(
-                f"{where}: {named} does not give every row a place of its own; expected an --order-by of which no two "
-                "rows have the same, such as a primary key"
+                f"{where}: several rows have the same {named}; choose an --order-by that is different in every row, "
+                "such as a primary key"
             )
         last = held.slice(len(held) - 1)
         yield batch
@@ -171,10 +173,10 @@ def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple
         files.append(folder / f"part-{len(files):06}.parquet.unfinished")
         with (
             explained(files[-1]),
-            os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file,
+            os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE), "wb") as file,
         ):
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                groups = chain(iter([first]), islice(tables, GROUPS - 1))
+                groups = chain(iter([first]), islice(tables, GROUPS_PER_FILE - 1))
                 del first  # a group is held while it is written, and no longer
                 for table in groups:
                     writer.write_table(table, row_group_size=len(table))

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from parley.data.databases.database import (
-    UNREAD,
+    UNREADABLE_ROWS,
     Address,
     Column,
     Database,
@@ -26,15 +26,15 @@ from parley.data.databases.database import (
     ordered,
     quoted,
 )
-from parley.data.databases.unfinished import sorting_folder
+from parley.durable import sorting_folder
 from parley.errors import DatabaseError, DataError
 
 SORTS_IN = "PRAGMA temp_store_directory = '{}'"  # for all of this process, until it is empty again
-AT_ONCE = 4096  # rows that are held as Python has them
-VIEW, EMPTY = 'temp."parley view"', 'temp."parley types"'
+BATCH_ROWS = 4096  # rows that are held as Python has them
+TYPES_VIEW, TYPES_TABLE = 'temp."parley view"', 'temp."parley types"'
 
 # By words in a declared type, as SQLite itself finds a column's affinity; the first that fits.
-_KINDS: tuple[tuple[str, pa.DataType], ...] = (
+_ARROW_TYPES: tuple[tuple[str, pa.DataType], ...] = (
     ("BOOL", pa.bool_()),
     ("DATETIME|TIMESTAMP", pa.timestamp("us")),
     ("DATE", pa.date32()),
@@ -43,7 +43,7 @@ _KINDS: tuple[tuple[str, pa.DataType], ...] = (
     ("BLOB", pa.binary()),
     ("REAL|FLOA|DOUB|NUM|DEC", pa.float64()),
 )
-_HELD: dict[pa.DataType, tuple[type, ...]] = {
+_PYTHON_TYPES: dict[pa.DataType, tuple[type, ...]] = {
     pa.bool_(): (int,),
     pa.timestamp("us"): (str,),
     pa.date32(): (str,),
@@ -52,10 +52,10 @@ _HELD: dict[pa.DataType, tuple[type, ...]] = {
     pa.binary(): (bytes,),
     pa.float64(): (float, int),
 }
-_TRUTH = {0: False, 1: True, None: None}
+_TRUTH_VALUES = {0: False, 1: True, None: None}
 
-_READS = re.compile("(SCAN|SEARCH|USING ROWID SEARCH) ")
-_TOGETHER = {
+_TABLE_READ = re.compile("(SCAN|SEARCH|USING ROWID SEARCH) ")
+_OPCODE_WORDS = {
     "AggStep": "an aggregate or a window",
     "AggStep1": "an aggregate or a window",
     "AggFinal": "an aggregate or a window",
@@ -73,7 +73,7 @@ class Sqlite(Database):
     def __init__(self, address: Address, password: str | None = None) -> None:
         file = address.file
         self.server, self.version = f"sqlite:{file}", f"SQLite {sqlite3.sqlite_version}"
-        with ExitStack() as ending, discreet(self.server, "it cannot be opened to read"):
+        with ExitStack() as ending, discreet(self.server, "it cannot be opened for reading"):
             folder = ending.enter_context(sorting_folder(address.beside or file))
             self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
             ending.callback(self._disconnect)
@@ -103,11 +103,11 @@ class Sqlite(Database):
     def columns(self, request: Request) -> tuple[Column, ...]:
         """A view of the query tells what its columns are declared as, a table of no rows what its casts are."""
         self._explained(request)
-        declared = self._declared(VIEW, "VIEW", f"SELECT * FROM {request.source}")
-        cast = self._declared(EMPTY, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
+        declared = self._declared(TYPES_VIEW, "VIEW", f"SELECT * FROM {request.source}")
+        cast = self._declared(TYPES_TABLE, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
         names = [name for name, _ in declared]
         self._require_names(names)
-        types = [told or made for (_, told), (_, made) in zip(declared, cast, strict=True)]
+        types = [view_type or cast_type for (_, view_type), (_, cast_type) in zip(declared, cast, strict=True)]
         return tuple(Column(name, kind, _kind(kind)) for name, kind in zip(names, types, strict=True))
 
     def _require_names(self, names: Sequence[str]) -> None:
@@ -116,25 +116,27 @@ class Sqlite(Database):
             stem, _, number = name.rpartition(":")
             if number.isdigit() and stem in names:
                 raise DataError(
-                    f"{self.server}: the query gives two columns one name, or one the name {name!r}, which SQLite "
-                    f"gives the second; name each in it otherwise (AS)"
+                    f"{self.server}: two columns of the query have the same name, or one is called {name!r}, as SQLite "
+                    "calls a second one; rename it with AS"
                 )
 
     def plan(self, request: Request) -> Plan:
-        found = {_TOGETHER[row[1]] for row in self._explained(request) if row[1] in _TOGETHER}
+        found = {_OPCODE_WORDS[row[1]] for row in self._explained(request) if row[1] in _OPCODE_WORDS}
         lines = [row[3] for row in self._rows(f"EXPLAIN QUERY PLAN SELECT * FROM {request.source}")]
         found |= {
-            "rows made one (DISTINCT or GROUP BY)" for line in lines if re.search("FOR (DISTINCT|GROUP BY)", line)
+            "rows merged into one (DISTINCT or GROUP BY)"
+            for line in lines
+            if re.search("FOR (DISTINCT|GROUP BY)", line)
         }
-        if sum(bool(_READS.match(line)) for line in lines) > 1:
+        if sum(bool(_TABLE_READ.match(line)) for line in lines) > 1:
             found.add("a join, or several tables")
         return Plan(None, tuple(sorted(found)))
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
         statement = ordered(request, columns, _cell, _key)
-        with discreet(self.server, UNREAD):
+        with discreet(self.server, UNREADABLE_ROWS):
             cursor = self._connection.execute(statement)
-            while rows := cursor.fetchmany(AT_ONCE):
+            while rows := cursor.fetchmany(BATCH_ROWS):
                 cells = [
                     self._cells(column, held) for column, held in zip(columns, zip(*rows, strict=True), strict=True)
                 ]
@@ -143,10 +145,13 @@ class Sqlite(Database):
     def _cells(self, column: Column, cells: Sequence[Any]) -> pa.Array:
         """Cells of one column as they are held, if each is of what its declared type is held as."""
         try:
-            if not {*map(type, cells)} <= {*_HELD[column.kind], NoneType}:  # Arrow would cut 1.5 to a whole number
+            if not {*map(type, cells)} <= {
+                *_PYTHON_TYPES[column.kind],
+                NoneType,
+            }:  # Arrow would cut 1.5 to a whole number
                 raise TypeError
             if pa.types.is_boolean(column.kind):
-                return pa.array([_TRUTH[cell] for cell in cells], column.kind)
+                return pa.array([_TRUTH_VALUES[cell] for cell in cells], column.kind)
             return pa.array(cells, pa.string() if pa.types.is_temporal(column.kind) else column.kind)
         except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError):  # what they say quotes cells
             raise not_as_declared(column, self.server) from None
@@ -167,8 +172,8 @@ class Sqlite(Database):
                 if "bindings" not in str(error):
                     raise
                 raise DatabaseError(
-                    f"{self.server}: the query leaves a value open (?, :name, @name, $name); write it there, and text "
-                    "in quotes"
+                    f"{self.server}: the query has a placeholder (?, :name, @name, $name); write the value in its "
+                    "place, text in quotes"
                 ) from None
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
@@ -178,7 +183,7 @@ class Sqlite(Database):
 
 def _kind(declared: str) -> pa.DataType:
     """The type of cells in a column that is declared so; none where nothing was declared."""
-    return next((kind for words, kind in _KINDS if re.search(words, declared.upper())), pa.null())
+    return next((kind for words, kind in _ARROW_TYPES if re.search(words, declared.upper())), pa.null())
 
 
 def _cell(column: Column) -> str:

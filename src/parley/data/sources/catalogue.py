@@ -8,11 +8,10 @@ import pandas as pd
 
 from parley.data.sources.arrow_file import ArrowFile
 from parley.data.sources.csv_file import csv_file
-from parley.data.sources.data_frame import FrameTable
 from parley.data.sources.files import StoredFile
+from parley.data.sources.held import DatFile, FrameTable
 from parley.data.sources.parquet import ParquetFile, ParquetFolder
 from parley.data.sources.source import TableSource
-from parley.data.sources.text_file import DatFile
 from parley.durable import store_address
 from parley.errors import DataError
 
@@ -20,7 +19,7 @@ Table: TypeAlias = pd.DataFrame | str | Path | TableSource  # what people give
 
 FOLDER = "a folder"
 
-EXPECTED = "expected a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow or .feather"
+SUPPORTED_FILES = "give a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow or .feather"
 
 # By the ending of a file's name, for any folder, or by the type of what is held in memory. What is given is a path, or
 # a `DataFile` where it lies in an object store.
@@ -32,10 +31,10 @@ SOURCES: dict[str | type, Callable[..., TableSource]] = {
     FOLDER: ParquetFolder,
     pd.DataFrame: FrameTable,
 }
-HERE = (".dat",)  # what is not read from object stores
+LOCAL_ENDINGS = (".dat",)  # what is not read from object stores
 
 # Endings of files that are read as those of another ending are.
-ALIKE = {
+EQUIVALENT_ENDINGS = {
     ".csv.gz": ".csv",
     ".csv.zst": ".csv",
     ".tsv": ".csv",
@@ -60,7 +59,7 @@ def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
         kind = next((kind for kind in type(table).__mro__ if kind in SOURCES), None)
         if kind is None:
             raise DataError(
-                f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file"
+                f"a table of type {type(table).__name__}: give a data frame or the path of a .csv or .parquet file"
             )
         return SOURCES[kind](table)
     address = store_address(table)
@@ -72,15 +71,15 @@ def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
         return _opened(FOLDER, path, str(path), asked)
     ending = _ending(path.name, str(path))
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the name")
     return _opened(ending, path, str(path), asked)
 
 
 def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, str | None]) -> TableSource:
-    if isinstance(place, StoredFile) and kind in HERE:
-        raise DataError(f"{where}: such files are read on this machine alone; {EXPECTED}")
+    if isinstance(place, StoredFile) and kind in LOCAL_ENDINGS:
+        raise DataError(f"{where}: files of this kind are only read from a local disk; {SUPPORTED_FILES}")
     if asked and SOURCES[kind] is not csv_file:
-        raise DataError(f"{where}: a separator or an encoding is asked for CSV files alone; this one declares its own")
+        raise DataError(f"{where}: a separator or an encoding applies to CSV files only; leave it out")
     return SOURCES[kind](place, **asked)
 
 
@@ -88,14 +87,15 @@ def _ending(name: str, where: str) -> str:
     """The longest ending of a file's name that a source is known for."""
     parts = name.lower().split(".")
     endings = ["." + ".".join(parts[start:]) for start in range(1, len(parts))]
-    known = next((ending for ending in endings if ending in SOURCES or ending in ALIKE), None)
+    known = next((ending for ending in endings if ending in SOURCES or ending in EQUIVALENT_ENDINGS), None)
     if known is None:
-        raise DataError(f"{where}: {EXPECTED}")
-    return known if known in SOURCES else ALIKE[known]
+        raise DataError(f"{where}: {SUPPORTED_FILES}")
+    return known if known in SOURCES else EQUIVALENT_ENDINGS[known]
 
 
 def open_table(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:
-    """The same, looked at, so that what cannot be read at all is refused now: all of it, but for what is streamed."""
+    """Return the source of a table after reading all of it once, so that what cannot be read is refused now; a streamed
+    table is not read."""
     source = find_source(table, separator, encoding)
     if not source.streams:
         len(source)
@@ -131,5 +131,5 @@ def read_table(table: Table) -> pd.DataFrame:
     """
     source = find_source(table)
     if source.streams:
-        raise DataError(f"{source.where}: {EXPECTED}")
+        raise DataError(f"{source.where}: {SUPPORTED_FILES}")
     return source.frame()

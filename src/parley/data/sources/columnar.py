@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 import pyarrow as pa
 
-from parley.data.cells import Schema, declared_by_arrow, usual
+from parley.data.cells import Schema, declared_by_arrow, selectable_type
 from parley.data.sources.files import DataFile, LocalFile, Stamp, discreet
-from parley.data.sources.source import AT_ONCE, Chunk, TableSource
+from parley.data.sources.source import BATCH_ROWS, Chunk, TableSource
 from parley.errors import DataError
 
 
@@ -45,7 +45,7 @@ def example_of(schema: pa.Schema) -> pd.DataFrame:
 
 def usual_schema(schema: pa.Schema) -> pa.Schema:
     """The same columns in types of which Arrow can select rows."""
-    return pa.schema([pa.field(field.name, usual(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, selectable_type(field.type)) for field in schema])
 
 
 def without_index(schema: pa.Schema) -> pa.Schema:
@@ -65,10 +65,10 @@ def _to_pandas(table: pa.Table) -> pd.DataFrame:
     return pd.DataFrame(table.to_pandas(types_mapper=dtype, ignore_metadata=True))
 
 
-READERS = 4  # files of a folder that are digested or looked at at once
+MAX_READERS = 4  # files of a folder that are digested or looked at at once
 # bytes read at a time for each core, shared out among the columns, where a folder is read again and again
-BUFFERS = 32 << 20
-FEW_BUFFERS = 4 << 20  # where a table is gone through once
+BUFFER_BYTES = 32 << 20
+ONE_PASS_BUFFER_BYTES = 4 << 20  # where a table is gone through once
 
 Cells = tuple[tuple[str, str | None], ...]  # (name of a column, the cell that all rows of a file have there)
 
@@ -130,14 +130,16 @@ class ColumnarTable(TableSource):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The columns as the first file declares them, but for those in which pandas keeps an index; then those that
-        folders are named after, as text."""
+        """The columns as the first file declares them, except those in which pandas keeps an index; then those of
+        folder names, as text."""
         declared = self._declared(self.parts[0])
-        beside = [name for name, _ in self.cells_of(self.parts[0])]
-        twice = next((name for name in beside if name in declared.names or beside.count(name) > 1), None)
+        folder_cells = [name for name, _ in self.cells_of(self.parts[0])]
+        twice = next((name for name in folder_cells if name in declared.names or folder_cells.count(name) > 1), None)
         if twice is not None:
-            raise DataError(f"{self.where}: column {twice!r} is named more than once, by folders or inside of files")
-        return pa.schema([*declared, *((name, pa.string()) for name in beside)])
+            raise DataError(
+                f"{self.where}: column {twice!r} appears more than once, in folder names or in files; rename one"
+            )
+        return pa.schema([*declared, *((name, pa.string()) for name in folder_cells)])
 
     def _declared(self, file: DataFile) -> pa.Schema:
         with discreet(file.where, self.form.form):
@@ -153,11 +155,11 @@ class ColumnarTable(TableSource):
         found: list[Chunk] = []
         self.require_unchanged()
         for file in self.parts:
-            beside = [(name, pa.string()) for name, _ in self.cells_of(file)]
-            if not pa.schema([*self._declared(file), *beside]).equals(self.arrow_schema):
+            folder_cells = [(name, pa.string()) for name, _ in self.cells_of(file)]
+            if not pa.schema([*self._declared(file), *folder_cells]).equals(self.arrow_schema):
                 raise DataError(
                     f"{file.where}: its columns or their types differ from those of {self.parts[0].name}; write all "
-                    f"files alike"
+                    "files with the same schema"
                 )
             with discreet(file.where, self.form.form):
                 found += [Chunk(rows, (file, group)) for group, rows in enumerate(self.form.groups(file))]
@@ -171,7 +173,7 @@ class ColumnarTable(TableSource):
     def _look(self) -> tuple[Stamp, ...]:
         if isinstance(self.place, LocalFile):
             return tuple(file.stamp() for file in self.parts)
-        with ThreadPoolExecutor(READERS) as pool:  # a store is asked about every object
+        with ThreadPoolExecutor(MAX_READERS) as pool:  # a store is asked about every object
             return tuple(pool.map(lambda file: file.stamp(), self.parts))
 
     def require_unchanged(self) -> None:
@@ -179,8 +181,7 @@ class ColumnarTable(TableSource):
         promises."""
         if self.found() != self.parts or self._look() != self._stamps:
             raise DataError(
-                f"{self.where}: its files changed since the table was opened; put them back, or open a table that "
-                f"stays as it is"
+                f"{self.where}: its files changed since the table was opened; restore them, or open the table again"
             )
 
     def __len__(self) -> int:
@@ -191,7 +192,7 @@ class ColumnarTable(TableSource):
         return example_of(self.arrow_schema)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return self._batches(self.chunks, columns, AT_ONCE, buffer_size(len(columns), FEW_BUFFERS))
+        return self._batches(self.chunks, columns, BATCH_ROWS, buffer_size(len(columns), ONE_PASS_BUFFER_BYTES))
 
     def chunk_batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int) -> Iterator[pa.RecordBatch]:
         return self._batches(chunks, columns, at_once, buffer_size(len(columns)))
@@ -200,56 +201,56 @@ class ColumnarTable(TableSource):
         """The rows of these groups in order, at most so many at a time; each group whole, or an error."""
         for file, chunks in groupby(some, key=lambda chunk: chunk.place[0]):
             left = {chunk.place[1]: chunk.rows for chunk in chunks}
-            beside = dict(self.cells_of(file))
+            folder_cells = dict(self.cells_of(file))
             with discreet(file.where, self.form.form):
-                for group, batch in self.form.batches(file, list(left), self._own(columns, beside), most, each):
+                for group, batch in self.form.batches(file, list(left), self._own(columns, folder_cells), most, each):
                     left[group] -= len(batch)
                     if left[group] < 0:
-                        raise DataError(f"{file.where}: it holds more rows than when the table was opened")
-                    yield _with_cells(batch.cast(usual_schema(batch.schema)), beside, columns)
+                        raise DataError(f"{file.where}: it has more rows than when the table was opened; open it again")
+                    yield _with_cells(batch.cast(usual_schema(batch.schema)), folder_cells, columns)
             if any(left.values()):
-                raise DataError(f"{file.where}: it holds fewer rows than when the table was opened")
+                raise DataError(f"{file.where}: it has fewer rows than when the table was opened; open it again")
 
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         wanted = self.arrow_schema.names if columns is None else list(dict.fromkeys(columns))
         self.require_unchanged()
         parts = []
         for file in self.parts:
-            beside = dict(self.cells_of(file))
+            folder_cells = dict(self.cells_of(file))
             with discreet(file.where, self.form.form):
-                own = self.form.table(file, self._own(wanted, beside))
-                parts.append(_with_cells(own.replace_schema_metadata(None), beside, wanted))
+                own = self.form.table(file, self._own(wanted, folder_cells))
+                parts.append(_with_cells(own.replace_schema_metadata(None), folder_cells, wanted))
         self.require_unchanged()
         return as_frame(pa.concat_tables(parts))
 
-    def _own(self, columns: Sequence[str], beside: Mapping[str, str | None]) -> list[str]:
+    def _own(self, columns: Sequence[str], folder_cells: Mapping[str, str | None]) -> list[str]:
         """Those of these columns that files hold themselves; where others are beside them one at least, which tells how
         many rows there are."""
-        own = [column for column in dict.fromkeys(columns) if column not in beside]
-        return own or self.arrow_schema.names[: bool(beside)]
+        own = [column for column in dict.fromkeys(columns) if column not in folder_cells]
+        return own or self.arrow_schema.names[: bool(folder_cells)]
 
     def digest(self) -> bytes:
         """Of the bytes of its files, in their order, and of what their folders say; they are watched from then on
         (`require_unchanged`)."""
         self.require_unchanged()
-        with ThreadPoolExecutor(READERS) as pool:
+        with ThreadPoolExecutor(MAX_READERS) as pool:
             parts = list(pool.map(lambda file: file.digest(), self.parts))
         self.require_unchanged()
-        beside = [self.cells_of(file) for file in self.parts]
-        said = json.dumps(beside).encode() if any(beside) else b""
-        return hashlib.sha256(self.kind + b"".join(parts) + said).digest()
+        folder_cells = [self.cells_of(file) for file in self.parts]
+        folder_text = json.dumps(folder_cells).encode() if any(folder_cells) else b""
+        return hashlib.sha256(self.kind + b"".join(parts) + folder_text).digest()
 
 
-def _with_cells(rows: Any, beside: Mapping[str, str | None], columns: Sequence[str]) -> Any:
+def _with_cells(rows: Any, folder_cells: Mapping[str, str | None], columns: Sequence[str]) -> Any:
     """A batch or a table with those of these columns that are the same in all of its rows."""
-    if not beside:
+    if not folder_cells:
         return rows
-    for name, cell in beside.items():
+    for name, cell in folder_cells.items():
         rows = rows.append_column(name, pa.repeat(pa.scalar(cell, pa.string()), rows.num_rows))
     return rows.select([name for name in rows.schema.names if name in columns])
 
 
-def buffer_size(columns: int, buffers: int = BUFFERS) -> int:
+def buffer_size(columns: int, buffers: int = BUFFER_BYTES) -> int:
     """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many
     columns."""
     return max(buffers // max(columns, 1), 1 << 16)

@@ -10,20 +10,20 @@ from typing import ClassVar
 import pandas as pd
 import pyarrow as pa
 
-from parley.data.sources.csv_rows import AS_WRITTEN, FORM, PACKED, CsvRows, CsvWays
+from parley.data.sources.csv_rows import AS_WRITTEN, FORMAT_NAME, PACKINGS, CsvRows, CsvWays
 from parley.data.sources.files import DataFile, LocalFile
+from parley.data.sources.held import TextFile
 from parley.data.sources.source import TableSource
-from parley.data.sources.text_file import TextFile
 from parley.errors import DataError
 
-HELD = 32 << 20  # bytes of a file that is held once it was read
-UNPACKED = 8  # times as many bytes as a packed file has, about
+MAX_HELD_BYTES = 32 << 20  # bytes of a file that is held once it was read
+UNPACKED_RATIO = 8  # times as many bytes as a packed file has, about
 
 
 class CsvFile(TextFile):
     """Cells between commas, or semicolons, tabs or bars where the line of names has more of them; held in memory."""
 
-    form: ClassVar[str] = FORM
+    form: ClassVar[str] = FORMAT_NAME
     drops_words: ClassVar[bool] = True
 
     def __init__(self, path: Path, separator: str | None = None, encoding: str | None = None) -> None:
@@ -31,7 +31,7 @@ class CsvFile(TextFile):
         self._ways = CsvWays(separator, encoding)
 
     def parsed(self) -> pd.DataFrame:
-        return CsvRows(LocalFile(self.path), self._ways, block=UNPACKED * HELD).frame()
+        return CsvRows(LocalFile(self.path), self._ways, block=UNPACKED_RATIO * MAX_HELD_BYTES).frame()
 
     def require_header(self) -> None:
         _require_names(CsvRows(LocalFile(self.path), self._ways))
@@ -88,7 +88,7 @@ class LongCsvFile(TableSource):
 
     def require_unchanged(self) -> None:
         if self._file.stamp() != self._stamp:
-            raise DataError(f"{self.where}: it changed since the table was opened; put it back, or open it anew")
+            raise DataError(f"{self.where}: it changed since the table was opened; restore it, or open it again")
 
     def require_header(self) -> None:
         _require_names(self._rows)
@@ -99,8 +99,8 @@ def csv_file(place: Path | DataFile, separator: str | None = None, encoding: str
     else as the line of names shows them."""
     if isinstance(place, DataFile):
         return LongCsvFile(place, separator, encoding)
-    packed = place.suffix.lower() in PACKED
-    if place.stat().st_size * (UNPACKED if packed else 1) <= HELD:
+    packed = place.suffix.lower() in PACKINGS
+    if place.stat().st_size * (UNPACKED_RATIO if packed else 1) <= MAX_HELD_BYTES:
         return CsvFile(place, separator, encoding)
     return LongCsvFile(LocalFile(place), separator, encoding)
 
@@ -114,7 +114,7 @@ def _require_names(rows: CsvRows) -> None:
     """Refuse a line of names that has one twice: the second would get another name, and nobody would notice."""
     where, head = rows.file.where, rows.head
     if not head.text.partition("\n")[0].strip():
-        raise DataError(f"{where}: is empty, or its first line is; expected the names of the columns there")
+        raise DataError(f"{where}: the file or its first line is empty; put the column names in the first line")
     twice = [name for name, count in Counter(head.written).items() if count > 1 and name]
     if twice:
         raise DataError(f"{where}: column {twice[0]!r} appears more than once; give one of them another name")

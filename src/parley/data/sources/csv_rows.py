@@ -24,16 +24,16 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from parley.data.cells import MISSING_WORDS
-from parley.data.sources.files import PIECE, DataFile, discreet
-from parley.data.sources.source import AT_ONCE
+from parley.data.sources.files import READ_BYTES, DataFile, discreet
+from parley.data.sources.source import BATCH_ROWS
 from parley.errors import DataError
 
-START = 4 << 20  # bytes in which the line of names ends
-PACKED = {".gz": "gzip", ".zst": "zstd"}
+HEADER_BYTES = 4 << 20  # bytes in which the line of names ends
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 SEPARATORS = (",", ";", "\t", "|")
-MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 # In every cell of a last line that is no row: text that ends inside of quotes hides it. No separator is among these.
-END = "\x1e\x04"
+END_MARK = "\x1e\x04"
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class CsvWays:
 
     def __post_init__(self) -> None:
         if self.separator is not None and not re.fullmatch(r"[\t !#-~]", self.separator):
-            raise DataError("separator: expected one character, such as ';' or a tab")
+            raise DataError("separator: give one character, such as ';' or a tab")
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:
-            raise DataError(f"encoding: nobody knows {self.encoding!r}; expected a name such as latin-1") from None
+            raise DataError(f"encoding: {self.encoding!r} is not known; give a name such as latin-1") from None
 
 
 AS_WRITTEN = CsvWays()
@@ -76,32 +76,32 @@ class CsvHead:
 def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
     """The line of names of a CSV file; what cannot be one is refused in a sentence."""
     with unpacked(file) as stream:
-        start = stream.read(START)
+        start = stream.read(HEADER_BYTES)
     encoding, mark = _encoding(start, ways.encoding)
     text = start[len(mark) :].decode(encoding, errors="replace")
     separator = ways.separator or found_separator(text)
     lines = _Lines(text)
     above, names = lines.record(separator)
     if not names:
-        raise DataError(f"{file.where}: is empty, or its first line is; expected the names of the columns there")
+        raise DataError(f"{file.where}: the file or its first line is empty; put the column names in the first line")
     size = len(mark) + len(above.encode(encoding))
     if start[len(mark) : size].decode(encoding, errors="ignore") != above or "\0" in above:
-        raise DataError(f"{file.where}: its line of names is not {encoding.upper()}; say by name which encoding it has")
+        raise DataError(f"{file.where}: its header is not {encoding.upper()}; state its encoding")
     first = lines.record(separator)[1]
     closed = len(first) == len(names) + 1 and first[-1] in MISSING_WORDS
     try:
         example = pd.read_csv(io.StringIO(above), dtype=str, index_col=False, sep=separator)
     except ValueError as error:  # its text may quote what was taken for names
-        raise DataError(f"{file.where}: its line of names cannot be read ({type(error).__name__})") from None
+        raise DataError(f"{file.where}: its header cannot be read ({type(error).__name__})") from None
     return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
 
 
 def _encoding(start: bytes, asked: str | None) -> tuple[str, bytes]:
     """(the encoding that was asked for, that the first bytes are a mark of, or UTF-8; the mark)."""
-    mark = next((mark for mark in MARKS if start.startswith(mark)), b"")
+    mark = next((mark for mark in BYTE_ORDER_MARKS if start.startswith(mark)), b"")
     name = "utf-8" if asked is None else codecs.lookup(asked).name
     if mark and name.startswith("utf"):
-        return MARKS[mark], mark
+        return BYTE_ORDER_MARKS[mark], mark
     return {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name), b""
 
 
@@ -143,19 +143,19 @@ class _Lines:
 
 def unpacked(file: DataFile) -> pa.NativeFile:
     """The bytes of a file, without the packing that its name speaks of."""
-    packing = next((kind for ending, kind in PACKED.items() if file.name.lower().endswith(ending)), None)
+    packing = next((kind for ending, kind in PACKINGS.items() if file.name.lower().endswith(ending)), None)
     stream = file.opened()
     return stream if packing is None else pa.CompressedInputStream(stream, packing)
 
 
 class CsvBody(io.RawIOBase):
-    """The text below the line of names as UTF-8, and a last line of `END`s."""
+    """The text below the line of names as UTF-8, and a last line of `END_MARK`s."""
 
     def __init__(self, stream: pa.NativeFile, head: CsvHead) -> None:
         super().__init__()
         self._stream, self._waiting, self._ended = stream, b"", False
         stream.read(head.size)
-        end = head.separator.join([END] * len(head.names)) + head.separator * head.closed
+        end = head.separator.join([END_MARK] * len(head.names)) + head.separator * head.closed
         self._end = f"\n{end}\n".encode()
         self._utf8 = _to_utf8(head.encoding)
 
@@ -165,7 +165,7 @@ class CsvBody(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         pieces, held = [self._waiting], len(self._waiting)
         while not self._ended and not 0 <= size <= held:
-            piece = self._stream.read(PIECE)
+            piece = self._stream.read(READ_BYTES)
             self._ended = not piece
             pieces.append(self._utf8(piece, self._ended) + self._end * self._ended)
             held += len(pieces[-1])
@@ -186,9 +186,9 @@ def _to_utf8(encoding: str) -> Callable[[bytes, bool], bytes]:
     return lambda piece, final: decoder.decode(piece, final).encode()
 
 
-BLOCK = 2 << 20  # bytes of text that are parsed at a time: no row may be longer
-FORM = "csv"
-REST = ""  # the column of what stands behind a separator that ends every row: nothing
+BLOCK_BYTES = 2 << 20  # bytes of text that are parsed at a time: no row may be longer
+FORMAT_NAME = "csv"
+REST_COLUMN = ""  # the column of what stands behind a separator that ends every row: nothing
 
 
 @dataclass(frozen=True)
@@ -197,15 +197,15 @@ class CsvRows:
 
     file: DataFile
     ways: CsvWays = AS_WRITTEN
-    block: int = BLOCK
+    block: int = BLOCK_BYTES
 
     @cached_property
     def head(self) -> CsvHead:
-        with discreet(self.file.where, FORM):
+        with discreet(self.file.where, FORMAT_NAME):
             return read_head(self.file, self.ways)
 
-    def batches(self, columns: Sequence[str], at_once: int = AT_ONCE) -> Iterator[pa.RecordBatch]:
-        """All rows of these columns in their order, exactly so many at a time but for the last."""
+    def batches(self, columns: Sequence[str], at_once: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """All rows of these columns in their order, exactly `at_once` at a time; the last batch may be shorter."""
         wanted = list(dict.fromkeys(columns)) or self.head.names[:1]
         return (batch.select(list(dict.fromkeys(columns))) for batch in _even(self._parsed(wanted), at_once))
 
@@ -229,14 +229,14 @@ class CsvRows:
             if last is not None:
                 yield last
             last = batch
-        if last is None or not len(last) or last.column(0)[-1].as_py() != END:
-            raise DataError(f"{self.file.where}: it ends inside of a quoted cell; expected a quote that closes it")
+        if last is None or not len(last) or last.column(0)[-1].as_py() != END_MARK:
+            raise DataError(f"{self.file.where}: it ends inside a quoted cell; add the closing quote")
         yield last.slice(0, len(last) - 1)
 
     def _whole(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         head, ragged = self.head, _Ragged()
-        names = [*head.names, REST] if head.closed else head.names
-        read = [*columns, REST] if head.closed else columns
+        names = [*head.names, REST_COLUMN] if head.closed else head.names
+        read = [*columns, REST_COLUMN] if head.closed else columns
         try:
             with arrow_csv.open_csv(
                 pa.PythonFile(CsvBody(unpacked(self.file), head), mode="r"),
@@ -257,13 +257,13 @@ class CsvRows:
                     batch = batch.select(columns)
                     yield batch.filter(_not_blank(batch.column(0))) if len(names) == 1 else batch
         except (pa.ArrowException, OSError, UnicodeError) as error:
-            if said := ragged.said(self.file.where):
-                raise DataError(said) from None
+            if (message := ragged.message(self.file.where)) is not None:
+                raise DataError(message) from None
             long = f"a row is longer than {self.block >> 20} MB" if "straddling" in str(error) else type(error).__name__
-            raise DataError(f"{self.file.where}: cannot be read as {FORM} ({long})") from None
+            raise DataError(f"{self.file.where}: cannot be read as {FORMAT_NAME} ({long})") from None
 
 
-_RAGGED = "{where}: some row has {how} cells than the line of names{row}; expected one for every column"
+_RAGGED = "{where}: a row has {how} cells than the header{row}; give every row one cell per column"
 
 
 class _Ragged:
@@ -278,12 +278,12 @@ class _Ragged:
         self.row = row
         return "error"
 
-    def said(self, where: str) -> str | None:
+    def message(self, where: str) -> str | None:
         """What is wrong with it; None if there is none."""
         if self.row is None:
             return None
         how = "more" if self.row.actual_columns > self.row.expected_columns else "fewer"
-        return _RAGGED.format(where=where, how=how, row=f", the first of them row {self.row.number}")
+        return _RAGGED.format(where=where, how=how, row=f" (first: row {self.row.number})")
 
 
 def _not_blank(cells: pa.Array) -> pa.Array:
@@ -292,7 +292,7 @@ def _not_blank(cells: pa.Array) -> pa.Array:
 
 
 def _even(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The same rows, exactly `size` at a time but for the last."""
+    """The same rows, exactly `size` at a time; the last batch may be shorter."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

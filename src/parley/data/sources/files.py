@@ -25,7 +25,7 @@ from parley.errors import DataError
 
 Stamp = tuple[Hashable, ...]
 
-PIECE = 1 << 20  # bytes that are read at a time
+READ_BYTES = 1 << 20  # bytes that are read at a time
 
 
 class DataFile(ABC):
@@ -70,7 +70,7 @@ class DataFile(ABC):
         """The SHA-256 of its bytes."""
         found = hashlib.sha256()
         with discreet(self.where), self.opened() as file:
-            while piece := file.read(PIECE):
+            while piece := file.read(READ_BYTES):
                 found.update(piece)
         return found.digest()
 
@@ -90,7 +90,7 @@ class LocalFile(DataFile):
         try:
             about = self.path.stat()
         except OSError as error:
-            raise DataError(f"{self.path.parent}: its files cannot be looked at ({type(error).__name__})") from None
+            raise DataError(f"{self.path.parent}: its files cannot be read ({type(error).__name__})") from None
         return self.path.name, about.st_size, about.st_mtime_ns, about.st_ino
 
     def size(self) -> int:
@@ -127,8 +127,8 @@ def discreet(where: Path | str, form: str = "") -> Iterator[None]:
         raise DataError(f"{where}: cannot be read{form and f' as {form}'} ({type(error).__name__})") from None
 
 
-UNTRIED = "of object stores only S3 has been tried here: look at what comes of it"
-PATIENCE = timedelta(seconds=20)  # for a store that does not answer
+UNTRIED_NOTE = "Parley is tested with S3 only: check the result"
+STORE_TIMEOUT = timedelta(seconds=20)  # for a store that does not answer
 _ADDRESS = re.compile(r"(s3|gs|abfss?)://([^/]+)(/.*)?", re.DOTALL)
 
 
@@ -141,12 +141,12 @@ class StoredFile(DataFile):
     def __post_init__(self) -> None:
         parts = _ADDRESS.fullmatch(self.address)
         if parts is None:
-            raise DataError("an object store's address: expected one such as s3://bucket/folder/loans.parquet")
+            raise DataError("not an object store's address; write one such as s3://bucket/folder/loans.parquet")
         keyed = ":" in parts[2] or ("@" in parts[2] and not parts[1].startswith("abfs"))  # abfs://container@account
         if keyed or "?" in self.address:
             raise DataError(
-                f"{_plain(self.address)}: an address holds no keys and no options; credentials come from the "
-                f"environment or the machine's own role"
+                f"{_plain(self.address)}: an address must hold no keys or options; pass credentials by environment "
+                "variables or the machine's role"
             )
 
     @property
@@ -155,7 +155,7 @@ class StoredFile(DataFile):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return () if self.address.startswith("s3:") else (f"The table lies at {self.address}; {UNTRIED}.",)
+        return () if self.address.startswith("s3:") else (f"The table is at {self.address}; {UNTRIED_NOTE}.",)
 
     @contextmanager
     def _discreet(self) -> Iterator[None]:
@@ -164,7 +164,7 @@ class StoredFile(DataFile):
             with discreet(self.where):
                 yield
         except DataError as error:
-            raise (DataError(f"{error}; {UNTRIED}") if self.remarks else error) from None
+            raise (DataError(f"{error}; {UNTRIED_NOTE}") if self.remarks else error) from None
 
     def stamp(self) -> Stamp:
         """Address, size and ETag: whoever writes an object gives it a new one."""
@@ -172,7 +172,9 @@ class StoredFile(DataFile):
             about: dict[str, Any] = file.metadata() or {}
             tag = about.get("ETag")
             if not tag:
-                raise DataError(f"{self.where}: its store gives no ETag, so that nobody would notice a change")
+                raise DataError(
+                    f"{self.where}: its store returns no ETag, so a change would go unnoticed; use a store that does"
+                )
             return self.address, file.size(), bytes(tag)
 
     def size(self) -> int:
@@ -188,7 +190,7 @@ class StoredFile(DataFile):
             store, path = _store(self.address)
             kind = store.get_file_info(path).type
         if kind is arrow_fs.FileType.NotFound:
-            raise DataError(f"{self.where}: no such table")
+            raise DataError(f"{self.where}: no such table; check the address")
         return bool(kind is arrow_fs.FileType.Directory)
 
     def below(self) -> list[DataFile]:
@@ -211,7 +213,7 @@ def _store(address: str) -> tuple[arrow_fs.FileSystem, str]:
     if scheme == "s3":
         return _s3(path.partition("/")[0], _endpoint()), path
     if scheme == "gs":
-        return arrow_fs.GcsFileSystem(retry_time_limit=PATIENCE), path
+        return arrow_fs.GcsFileSystem(retry_time_limit=STORE_TIMEOUT), path
     store, found = arrow_fs.FileSystem.from_uri(address)
     return store, found.rstrip("/")
 

@@ -17,9 +17,9 @@ from parley.errors import DataError
 
 MANIFEST = "parley-snapshot.json"
 FORMAT = "parley-snapshot-1"
-_NOTE = r"--[^\n]*|/\*.*?\*/"
-_NOTES = re.compile(_NOTE, re.DOTALL)
-_TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_NOTE}", re.DOTALL)
+_COMMENT = r"--[^\n]*|/\*.*?\*/"
+_COMMENTS = re.compile(_COMMENT, re.DOTALL)
+_TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_COMMENT}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Manifest:
         """What whoever accepts terms for this table should know."""
         keys = ", ".join(self.keys)
         return (
-            f"The table is a snapshot of {self.server}, taken {self.taken}, in the order of {keys}. Which rows are "
-            f"held out, and which are in one batch, follows from that order: {keys} counts as public, stays with its "
-            "place when a person is replaced, and must tell nothing about anybody (a number given once, at random). "
-            "Who is in the result of the query, and so the number of rows, counts as public too: a person is replaced "
-            "by one who would be in it."
+            f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. This order decides which "
+            f"rows are held out and which share a batch. So {keys} counts as public and must tell nothing about "
+            "anybody, "
+            "such as a number given at random. Which people the query returns, and so the number of rows, counts as "
+            "public too."
         )
 
 
@@ -73,7 +73,7 @@ def statement(query: str) -> str:
     "SELECT ';' AS a FROM t"
     """
     end = next((token.start() for token in _TOKENS.finditer(query) if token[0] == ";"), len(query))
-    if _NOTES.sub("", query[end:]).strip("; \t\r\n"):  # several, or text that is quoted otherwise
+    if _COMMENTS.sub("", query[end:]).strip("; \t\r\n"):  # several, or text that is quoted otherwise
         return query.strip("; \t\r\n")
     return query[:end].strip()
 
@@ -109,4 +109,4 @@ def read_manifest(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{file}: cannot be read as the manifest of a snapshot; take a new one") from None
+        raise DataError(f"{file}: not a readable snapshot manifest; take a new snapshot") from None

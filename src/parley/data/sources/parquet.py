@@ -61,9 +61,11 @@ class ParquetFile(ColumnarTable):
         return (self.place,)
 
 
-ENDING = ".parquet"
-NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how a gap is written as the name of a folder
-LOG = re.compile(r"_delta_log/.*\.json|\.hoodie/.*|metadata/.*\.metadata\.json")  # it says which other files count
+PARQUET_ENDING = ".parquet"
+HIVE_GAP = "__HIVE_DEFAULT_PARTITION__"  # how a gap is written as the name of a folder
+TABLE_LOG = re.compile(
+    r"_delta_log/.*\.json|\.hoodie/.*|metadata/.*\.metadata\.json"
+)  # it says which other files count
 
 
 class ParquetFolder(ColumnarTable):
@@ -79,21 +81,21 @@ class ParquetFolder(ColumnarTable):
 
     def found(self) -> tuple[DataFile, ...]:
         paths = {self._path(file): file for file in self.place.below()}
-        if any(map(LOG.fullmatch, paths)):
+        if any(map(TABLE_LOG.fullmatch, paths)):
             raise DataError(
-                f"{self.where}: a log in it says which of its files count, and rows of others would count twice; "
-                f"write the table as plain .parquet files"
+                f"{self.where}: a table log in it says which files count, which Parley does not read; write the table "
+                "as plain .parquet files"
             )
-        here = [path for path in paths if path.endswith(ENDING) and "/" not in path]
-        deep = [path for path in paths if path.endswith(ENDING) and not any(map(_hidden, path.split("/")))]
+        here = [path for path in paths if path.endswith(PARQUET_ENDING) and "/" not in path]
+        deep = [path for path in paths if path.endswith(PARQUET_ENDING) and not any(map(_hidden, path.split("/")))]
         if not here and not deep:
-            raise DataError(f"{self.where}: expected .parquet files in this folder")
+            raise DataError(f"{self.where}: the folder holds no .parquet files; give another folder")
         return tuple(paths[path] for path in sorted(here or deep, key=str.encode))
 
     def cells_of(self, file: DataFile) -> Cells:
         """By the names of the folders above it, in their order."""
         named = [folder.partition("=") for folder in self._path(file).split("/")[:-1] if "=" in folder]
-        return tuple((unquote(name), None if cell == NOTHING else unquote(cell)) for name, _, cell in named)
+        return tuple((unquote(name), None if cell == HIVE_GAP else unquote(cell)) for name, _, cell in named)
 
     @cached_property
     def manifest(self) -> Manifest | None:
@@ -128,7 +130,7 @@ class ParquetFolder(ColumnarTable):
 
     def _require(self, fits: bool) -> None:
         if not fits:
-            raise DataError(f"{self.where}: its files are not those that its {MANIFEST} lists; take a new snapshot")
+            raise DataError(f"{self.where}: its files are not those listed in its {MANIFEST}; take a new snapshot")
 
     def _path(self, file: DataFile) -> str:
         """As seen from the folder."""

@@ -9,7 +9,6 @@ import filecmp
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -62,7 +61,7 @@ def chosen_rows(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
     return rows[chosen] if isinstance(rows, pd.DataFrame) else rows.filter(pa.array(chosen))
 
 
-AT_ONCE = 16384  # rows in memory where a table is gone through once
+BATCH_ROWS = 16384  # rows in memory where a table is gone through once
 
 
 @dataclass(frozen=True)
@@ -124,10 +123,10 @@ class TableSource(ABC):
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
         """All rows of these columns in their order, some at a time."""
         frame = self.frame(columns)
-        if len(frame) <= AT_ONCE:
+        if len(frame) <= BATCH_ROWS:
             yield frame
         else:
-            yield from (frame.iloc[start : start + AT_ONCE] for start in range(0, len(frame), AT_ONCE))
+            yield from (frame.iloc[start : start + BATCH_ROWS] for start in range(0, len(frame), BATCH_ROWS))
 
     @property
     def chunks(self) -> Sequence[Chunk]:
@@ -225,28 +224,6 @@ class TableSource(ABC):
 
 def _same_bytes(one: Path, other: Path) -> bool:
     return one.stat().st_size == other.stat().st_size and filecmp.cmp(one, other, shallow=False)
-
-
-class HeldTable(TableSource):
-    """A table that is held in memory: what becomes of its file afterwards changes no row."""
-
-    @property
-    @abstractmethod
-    def held(self) -> pd.DataFrame:
-        """All rows of the table as a data frame."""
-
-    @cached_property
-    def example(self) -> pd.DataFrame:
-        return self.held.iloc[:0]
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        return self.held
-
-    def require_unchanged(self) -> None:
-        """Nothing to check: all rows were read when the table was opened."""
 
 
 def same_table(tables: Mapping[str, TableSource]) -> tuple[str, str] | None:

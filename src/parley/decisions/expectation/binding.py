@@ -1,25 +1,31 @@
-"""Would the clip or the box bind? Only where neither does are the moments exact."""
+"""Would the clip or the box bind? Only where neither does are the moments exact. And the cost as clipped gradients see
+it: a clip that binds leads elsewhere, and along other curvatures."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
+from parley.data import Design
 from parley.decisions.expectation.error_moments import ErrorMoments
 from parley.decisions.expectation.pilot_runs import pilot_models, scaled_share
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Landscape
+from parley.losses import EmpiricalRisk, RecordBound
 from parley.numerals import number
 from parley.protocol.aggregation import Robust
 from parley.protocol.queries import StatisticsQuestion
 from parley.validate import Floats
 
-RARELY = 1e-3  # a share of records, or a probability, too small to change the moments
-NOTICEABLY = 0.02  # a share of the expected excess cost that clipping may add or take without being called binding
-LARGER = "a larger privacy.clip scales down fewer, under more noise, and parley plan weighs the two"
-TAILS = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
+NEGLIGIBLE_SHARE = 1e-3  # a share of records, or a probability, too small to change the moments
+# a share of the expected excess cost that clipping may add or take without being called binding
+NOTICEABLE_SHARE = 0.02
+LARGER_CLIP_ADVICE = "a larger privacy.clip scales down fewer and adds noise; parley plan weighs the two"
+TAIL_FACTOR = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
 
 
 def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tuple[bool, tuple[str, ...]]:
-    """(whether clip or box change the algorithm's path, what a reader should know)."""
+    """Return (whether clip or box change the algorithm's path, warnings for the reader)."""
     warnings = list(here.warnings)
     if pilot.has_rows and pilot.terms.model.classifies:
         fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
@@ -32,9 +38,8 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     rule = pilot.setup.aggregation
     if isinstance(rule, Robust) and not rule.averages:
         warnings.append(
-            f"the {rule.rule} lets through {number(rule.price(pilot.setup), 3)} times the mean's noise; of owners that "
-            "differ it is not their mean: the forecast assumes that all follow the pilot's law, differ by chance "
-            "alone, and that nobody lies"
+            f"the {rule.rule} lets through {number(rule.price(pilot.setup), 3)} times the mean's noise. The forecast "
+            "assumes that owners differ by chance alone and that nobody lies"
         )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))
@@ -48,14 +53,12 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 
 
 def _speeds_sentence(pilot: Pilot) -> str:
-    """How fast owners are taken to be where nobody waits for them."""
+    """State how fast owners are assumed to be where nobody waits for them."""
     if pilot.speeds is None:
-        return (
-            "answers are used as they come: the forecast assumes that all owners give their last at the same time "
-            "(--speeds)"
-        )
+        return "answers are used as they come: the forecast assumes that all owners finish at the same time (--speeds)"
     silent = (
-        f"; {', '.join(pilot.silent)} never answer{'' if len(pilot.silent) > 1 else 's'}, so this is of the others"
+        f"; {', '.join(pilot.silent)} never answer{'' if len(pilot.silent) > 1 else 's'}, and the forecast leaves "
+        "them out"
         if pilot.silent
         else ""
     )
@@ -63,32 +66,32 @@ def _speeds_sentence(pilot: Pilot) -> str:
 
 
 def on_the_way(here: Landscape) -> Floats:
-    """The start, half-way and the optimum [3, p]."""
+    """The start, the midpoint and the optimum [3, p]."""
     begin = here.begin
     return begin + np.array([0.0, 0.5, 1.0])[:, None] * (here.optimum - begin)
 
 
 def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
-    """A sentence about how the clip binds; None where it does not."""
+    """Describe how the clip binds; None where it does not."""
     if not pilot.bound.clips:
         return None
     if not pilot.has_rows:
         return _typical_sentence(pilot, here, moments)
     whole = pilot.question.answer_clip is not None  # then records are cut elsewhere, and no plan is made
     name = f"the clip of single records, privacy.clip times {_most_rows(pilot):,} rows," if whole else "the clip"
-    meant = "such a record counts for less than it says, and the model is drawn away from it, which the forecast counts"
-    weighed = meant + ("" if whole else f"; {LARGER}")
+    meant = "such records count for less, which biases the model; the forecast includes that"
+    weighed = meant + ("" if whole else f"; {LARGER_CLIP_ADVICE}")
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
         return (
             f"{name} scales down {share:.1%} of the pilot's records: {meant}{_cuts_nothing(pilot)}"
-            if share > RARELY
+            if share > NEGLIGIBLE_SHARE
             else None
         )
     share = scaled_share(pilot, on_the_way(here))
-    if share > RARELY:
+    if share > NEGLIGIBLE_SHARE:
         return f"{name} scales down {share:.1%} of the pilot's records on the way: {weighed}"
-    if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
+    if scaled_share(pilot, _wandering(pilot, here, moments)) > NEGLIGIBLE_SHARE:
         return f"the noise drives the model to where {name} scales records down: {weighed}"
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
         return f"{name} scales down few records ({share:.2%}) that matter much: {weighed}"
@@ -96,14 +99,15 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
 
 
 def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
-    """How much of an owner's answer a clip of the whole leaves where training begins; None where it leaves all."""
+    """Say how much of an owner's answer a clip of the whole leaves at the start of training; None where it leaves
+    all."""
     clip = pilot.question.answer_clip
     if clip is None or not pilot.has_rows:
         return None
     if isinstance(pilot.question, StatisticsQuestion):
-        what, mean = "the pilot's second moments measure", pilot.question.moments(pilot.tables.train)
+        what, mean = "the norm of the pilot's second moments is", pilot.question.moments(pilot.tables.train)
     elif pilot.question.size == pilot.question.parameters:
-        what = "where training begins the pilot's mean gradient measures"
+        what = "where training begins, the norm of the pilot's mean gradient is"
         mean = pilot.objective.mean_gradient(pilot.design, here.begin[None], pilot.bound)[0]
     else:
         return None
@@ -114,7 +118,7 @@ def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
 
 
 def _cuts_nothing(pilot: Pilot) -> str:
-    """Which clip of second moments would cut no record of the pilot: they are the same at every parameter."""
+    """Name the clip of second moments that would cut no pilot record: moments are the same at every parameter."""
     if pilot.terms.learning.rules.asks != "statistics":
         return ""
     largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
@@ -124,7 +128,7 @@ def _cuts_nothing(pilot: Pilot) -> str:
 
 
 def _most_rows(pilot: Pilot) -> int:
-    """Of the largest owner: where answers are clipped as a whole, a record is cut at so many times that clip."""
+    """The largest owner's rows: where answers are clipped as a whole, a record is cut at this many times the clip."""
     return max(pilot.terms.train_rows(owner.name) for owner in pilot.terms.owners)
 
 
@@ -134,7 +138,7 @@ def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
     total = here.curvature + pilot.objective.regularisation
     expected = float(0.5 * (moments.bias[-1] ** 2 + pilot.combined_variance() * moments.gain[-1]) @ total)
     quiet = float(pilot.objective.cost(pilot.design, pilot_models(pilot, 1, 0, noiseless=True))[0]) - here.least_cost
-    return not abs(quiet - float(0.5 * moments.bias[-1] ** 2 @ total)) <= NOTICEABLY * expected
+    return not abs(quiet - float(0.5 * moments.bias[-1] ** 2 @ total)) <= NOTICEABLE_SHARE * expected
 
 
 def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
@@ -150,7 +154,7 @@ def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | Non
     cost = here.least_cost + 0.5 * float(np.max(away**2 @ here.curvature))
     squares = float(here.curvature.sum())
     typical = np.sqrt(2 * cost * squares) if pilot.objective.quadratic else np.sqrt(squares)
-    reach = TAILS * typical * (np.sqrt(pilot.source.width) if pilot.bound.norm == "l1" else 1.0)
+    reach = TAIL_FACTOR * typical * (np.sqrt(pilot.source.width) if pilot.bound.norm == "l1" else 1.0)
     if not reach > pilot.bound.value:
         return None
     return (
@@ -160,7 +164,7 @@ def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | Non
 
 
 def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
-    """Parameters [8, p] at which the noisiest round may ask."""
+    """Parameters [8, p] that the noisiest round may ask at."""
     noisiest = int(np.argmax(moments.point_gain @ (here.curvature + pilot.objective.regularisation)))
     z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
     error = moments.point_bias[noisiest] + np.sqrt(pilot.combined_variance() * moments.point_gain[noisiest]) * z
@@ -168,11 +172,87 @@ def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
 
 
 def _box_binds(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
-    """Whether in some round some coordinate lies outside the box with more than a small probability."""
+    """Whether some coordinate leaves the box in some round with more than a small probability."""
     radius = pilot.terms.model.radius
     if radius is None or here.directions is None:
         return False
     centre = here.optimum + here.outward(moments.point_bias)
     deviation = np.sqrt(pilot.combined_variance() * moments.point_gain @ (here.directions**2).T)
     outside = ndtr((np.abs(centre) - radius) / np.maximum(deviation, 1e-300))
-    return bool(outside.max() > RARELY) or not bool(np.abs(here.optimum).max() < radius)
+    return bool(outside.max() > NEGLIGIBLE_SHARE) or not bool(np.abs(here.optimum).max() < radius)
+
+
+MAX_STEPS = 6
+DIFFERENCE_WIDTH = 0.02  # of theta's size: how far apart gradients are compared for the curvature
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedLandscape:
+    """Where clipped gradients lead, and how: `goal` [p], curvatures (penalty included) and directions there, what the
+    true cost makes of errors in these directions (`metric` [p, p]), and its excess at the goal.
+
+    For costs of the margin, records scaled down to a clip follow the gradient of another convex cost (a Huber-like
+    one). Its minimum and its curvature there, found on the public rows, say what a clip does once training is near its
+    goal; how it gets there, only a run can tell.
+    """
+
+    bound: RecordBound
+    share: float  # of the records that are scaled down at the goal
+    goal: Floats
+    curvature: Floats
+    directions: Floats
+    metric: Floats
+    shift: Floats  # goal - theta* in these directions
+    bias: float
+
+
+def clipped_landscape(
+    objective: EmpiricalRisk, design: Design, here: Landscape, bound: RecordBound
+) -> ClippedLandscape | None:
+    """Find the landscape under a clip; None where no goal is found."""
+    if here.directions is None:
+        return None
+    r = objective.regularisation
+    true = (here.directions * (here.curvature + r)) @ here.directions.T
+    share = _share(objective, design, here.optimum, bound)
+    if share == 0:
+        return _seen(here, bound, true, here.optimum, true, 0.0)
+    theta = here.optimum
+    for _ in range(MAX_STEPS):
+        gradient, hessian = _field(objective, design, theta, bound, here.tilt)
+        try:
+            step = -np.linalg.solve(hessian + 1e-9 * np.trace(hessian) / len(hessian) * np.eye(len(hessian)), gradient)
+        except np.linalg.LinAlgError:
+            return None
+        reach = 1.0 + float(np.abs(here.optimum).max())
+        theta = theta + step * min(1.0, reach / max(float(np.abs(step).max()), 1e-300))
+        if float(np.abs(gradient @ step)) < 1e-8 * here.least_cost:
+            break
+    if not np.isfinite(theta).all():
+        return None
+    hessian = _field(objective, design, theta, bound, here.tilt)[1]
+    return _seen(here, bound, true, theta, hessian, _share(objective, design, theta, bound))
+
+
+def _share(objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound) -> float:
+    return float(np.mean(objective.record_norms(design, theta, bound.norm) > bound.value)) if bound.clips else 0.0
+
+
+def _field(
+    objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound, tilt: Floats | None
+) -> tuple[Floats, Floats]:
+    """The clipped mean gradient with the penalty's, and its derivative by finite differences [p, p]."""
+    p, width = len(theta), DIFFERENCE_WIDTH * max(float(np.abs(theta).max()), 0.1)
+    points = np.concatenate([theta[None], theta + width * np.eye(p), theta - width * np.eye(p)])
+    gradients = objective.mean_gradient(design, points, bound) + objective.penalty_gradient(points)
+    hessian = (gradients[1 : p + 1] - gradients[p + 1 :]) / (2 * width)
+    return gradients[0] if tilt is None else gradients[0] - tilt, (hessian + hessian.T) / 2
+
+
+def _seen(
+    here: Landscape, bound: RecordBound, true: Floats, goal: Floats, hessian: Floats, share: float
+) -> ClippedLandscape:
+    curvature, directions = np.linalg.eigh(hessian)
+    away = goal - here.optimum
+    metric, bias = directions.T @ true @ directions, 0.5 * float(away @ true @ away)
+    return ClippedLandscape(bound, share, goal, np.maximum(curvature, 0.0), directions, metric, away @ directions, bias)

@@ -17,11 +17,11 @@ from parley.protocol.aggregation import weighted_mean
 from parley.protocol.queries import Answer
 from parley.validate import Floats
 
-TRACED = 64  # rounds up to which the response to each round's noise is kept
+MAX_TRACED_ROUNDS = 64  # rounds up to which the response to each round's noise is kept
 
 
 @dataclass(frozen=True, eq=False)
-class SingleVoices:
+class SeparateAnswers:
     """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's
     records, and the deviation of its noise in units of one."""
 
@@ -50,7 +50,7 @@ class ErrorMoments:
 
     @property
     def point_bias(self) -> Floats:
-        """The mean error of the iterate itself after each round [T, p]."""
+        """The mean error of the iterate after each round [T, p]."""
         return self.point_kept * self.start
 
 
@@ -59,10 +59,10 @@ def error_moments(
     curvature: Floats,
     start: Floats,
     noise: Floats | None = None,
-    voices: SingleVoices | None = None,
+    separate: SeparateAnswers | None = None,
 ) -> ErrorMoments:
     """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without
-    a box. `noise` [T] is each round's variance in units of one; left out: all are one. With `voices` every owner's
+    a box. `noise` [T] is each round's variance in units of one; left out: all are one. With `separate` every owner's
     answer has its own noise instead.
 
     >>> from parley.learning.algorithms.gradient_descent import GradientDescent
@@ -74,17 +74,17 @@ def error_moments(
     free, T, p = _free(algorithm), algorithm.horizon, len(curvature)
     kept, gain, point_kept, point_gain = np.empty((4, T, p))
     steps = []
-    for k, after in enumerate(_rounds(free, curvature, noise, voices)):
+    for k, after in enumerate(_rounds(free, curvature, noise, separate)):
         kept[k], gain[k] = after.of_model(free)
         point_kept[k], point_gain[k] = _widest(free.asked(after.ahead), after.mean, after.spread)
-        if T <= TRACED and voices is None:
+        if T <= MAX_TRACED_ROUNDS and separate is None:
             steps.append((after.inner, after.noisy))
     unit = _traced(steps, after.model(free)) if steps else None
     return ErrorMoments(start, kept, gain, point_kept, point_gain, unit)
 
 
 def end_moments(algorithm: Descent, curvature: Floats) -> tuple[Floats, Floats]:
-    """Of the same moments those after the last round alone, (`kept`, `gain`) [p]: most of the work is in the others.
+    """The moments after the last round alone, (`kept`, `gain`) [p]: most of the work is in the others.
 
     >>> from parley.learning.algorithms.gradient_descent import GradientDescent
     >>> from parley.losses import LinearRegression
@@ -113,7 +113,7 @@ class _Round:
     ahead: State
 
     def model(self, free: Descent) -> Floats:
-        """What the model is made of [p, 1, part]."""
+        """The parts that make up the model [p, 1, part]."""
         return free.model(self.ahead)[: self.mean.shape[1]].T[:, None]
 
     def of_model(self, free: Descent) -> tuple[Floats, Floats]:
@@ -123,25 +123,25 @@ class _Round:
 
 
 def _rounds(
-    free: Descent, curvature: Floats, noise: Floats | None = None, voices: SingleVoices | None = None
+    free: Descent, curvature: Floats, noise: Floats | None = None, separate: SeparateAnswers | None = None
 ) -> Iterator[_Round]:
-    """Round after round, from the mean and covariance before it."""
+    """Yield round after round, from the mean and covariance before it."""
     T, p = free.horizon, len(curvature)
     loudness = np.ones(T) if noise is None else np.sqrt(noise)
     begin = free.start(np.ones(p))
     names = list(begin.memory)
-    size, noises = 1 + len(names), 1 if voices is None else len(voices.records)
+    size, noises = 1 + len(names), 1 if separate is None else len(separate.records)
     basis = np.eye(size, size + noises)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
     mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
     spread = np.zeros((p, size, size))
     for k in range(1, T + 1):
         state = _state(k, basis, names)
-        if voices is None:
+        if separate is None:
             answer = free.answer(lambda away: curvature * away, state.theta)
             answer[size] += loudness[k - 1]
             after = free.update(state, answer)
         else:
-            answers = _heard(free, state, curvature, voices, size)
+            answers = _separate_answers(free, state, curvature, separate, size)
             after = free.update(state, weighted_mean(answers), answers)
         step = _parts(after, names)  # [p, part, unit]
         inner, noisy = step[:, :, :size], step[:, :, size:]
@@ -159,14 +159,16 @@ def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Flo
     return means[np.arange(len(means)), most], variances.max(axis=1)
 
 
-def _heard(free: Descent, state: State, curvature: Floats, voices: SingleVoices, size: int) -> list[Answer]:
+def _separate_answers(
+    free: Descent, state: State, curvature: Floats, separate: SeparateAnswers, size: int
+) -> list[Answer]:
     """What those whose turn it is answer, each with one unit of its own noise."""
-    places = {name: size + place for place, name in enumerate(voices.records)}
+    places = {name: size + place for place, name in enumerate(separate.records)}
     answers = []
-    for name in voices.turns[state.round - 1]:
+    for name in separate.turns[state.round - 1]:
         value = free.reply(name, lambda away: curvature * away, state)
-        value[places[name]] += voices.deviations[name]
-        answers.append(Answer("", name, voices.records[name], value))
+        value[places[name]] += separate.deviations[name]
+        answers.append(Answer("", name, separate.records[name], value))
     return answers
 
 
@@ -179,7 +181,7 @@ def _parts(state: State, names: list[str]) -> Floats:
 
 
 def _traced(steps: list[tuple[Floats, Floats]], model: Floats) -> Floats:
-    """What the final model makes of each round's noise, from the last round to the first."""
+    """Trace what each round's noise does to the final model, from the last round to the first."""
     unit = np.empty((len(steps), len(model)))
     for k in range(len(steps) - 1, -1, -1):
         inner, noisy = steps[k]

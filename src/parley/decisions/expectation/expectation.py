@@ -1,30 +1,33 @@
 """The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the
-pilot."""
+pilot. A forecast and the check before a release start from it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from parley.data.sources import Table
 from parley.decisions.expectation.binding import binding
-from parley.decisions.expectation.error_moments import ErrorMoments, SingleVoices, error_moments
+from parley.decisions.expectation.error_moments import ErrorMoments, SeparateAnswers, error_moments
 from parley.decisions.expectation.pilot_runs import pilot_models
-from parley.decisions.knowledge.pilot import Pilot
-from parley.decisions.knowledge.sources import Landscape
+from parley.decisions.knowledge.pilot import Pilot, open_pilot
+from parley.decisions.knowledge.sources import Landscape, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Descent, Progress, State
 from parley.protocol.queries import Answer
+from parley.terms import Terms
 from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
 
 REPLICATES = 96  # of a pilot run, at least
-WORK = 5e9  # operations that a pilot run may take to have more of them
-MOST_OWNERS = 32  # that moments tell apart: their covariance has a row for each
-FEW_ANSWERS = 64  # noises up to which the model's error is drawn from the real noise; beyond, it is as good as normal
-RESAMPLES, FEWER = 30, 20  # of the pilot, for an interval; fewer where every one is run in batches
+MAX_OPERATIONS = 5e9  # operations that a pilot run may take to have more of them
+MAX_SEPARATE_OWNERS = 32  # that moments tell apart: their covariance has a row for each
+# noises up to which the model's error is drawn from the real noise; beyond, it is as good as normal
+MAX_DRAWN_NOISES = 64
+RESAMPLES, BATCHED_RESAMPLES = 30, 20  # of the pilot, for an interval; fewer where every one is run in batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,37 +43,37 @@ class Expectation(ABC):
     @property
     @abstractmethod
     def method(self) -> Method:
-        """How it was found, by the name that reports have for it."""
+        """The method's name in reports."""
 
     @abstractmethod
     def at(self, pilot: Pilot) -> "Expectation":
-        """The same method on another version of the pilot."""
+        """Apply the same method to another version of the pilot."""
 
     @abstractmethod
     def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
-        """Expected relative fitness; None: of as many replicates as `outcome` takes."""
+        """Expected relative fitness; None: from as many replicates as `outcome` takes."""
 
     @abstractmethod
     def outcome(
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
     ) -> tuple[Floats, Floats]:
-        """(expected relative fitness after each round [T], models as they may come out [replicates, p])."""
+        """Return (expected relative fitness after each round [T], possible final models [replicates, p])."""
 
     def ending(self, seed: int, replicates: int) -> tuple[float, Floats]:
-        """The last of the same: expected relative fitness, and models."""
+        """Return `outcome` after the last round: expected relative fitness, and models."""
         path, models = self.outcome(seed, replicates)
         return float(path[-1]), models
 
     @abstractmethod
     def bias(self) -> float:
-        """The excess cost that would remain without any noise: the start's, and the clip's."""
+        """The excess cost without any noise: from the start and from the clip."""
 
     @abstractmethod
     def squared_errors(self, models: Floats) -> tuple[Floats, Floats]:
         """The shapes [P] of the model's squared error in each direction: without noise, and of what noise adds."""
 
     def excess_of(self, models: Floats) -> Floats:
-        """The excess costs of models as they may come out, where the expectation is a mean of them; else none."""
+        """The excess costs of these models, where the expectation is their mean; else none."""
         return np.zeros(0)
 
     def by_method(self, mean: float) -> dict[str, float]:
@@ -79,27 +82,26 @@ class Expectation(ABC):
 
     @property
     def curvature_price(self) -> float | None:
-        """What a unit of noise costs by the curvature, where another method is taken and that can be said."""
+        """What a unit of noise costs by the curvature, where another method is used and this is known."""
         return None
 
     def run_quartiles(self, seed: int) -> tuple[float, float, float] | None:
-        """Quartiles of one run's relative fitness, where the moments are exact."""
+        """Quartiles of a single run's relative fitness, where the moments are exact."""
         return None
 
     @property
     def resamples(self) -> int:
-        """How many other versions of the pilot its interval takes."""
+        """How many other versions of the pilot the interval uses."""
         return RESAMPLES
 
     @property
     def unit(self) -> float:
-        """The least cost that the owners' own records will have, as far as the pilot tells: relative fitness is
-        measured in it."""
+        """The expected least cost on the owners' own records, in which relative fitness is measured."""
         return self.here.least_at(float(self.pilot.rows.sum()))
 
     def moved(self) -> float:
-        """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves
-        its public start."""
+        """How much of the owners' estimation error the model takes over: all of it, except where it hardly leaves its
+        public start."""
         begun = self.here.start_cost - self.here.least_cost
         if not self.pilot.starts_publicly or not begun > 0:
             return 1.0
@@ -128,7 +130,7 @@ class ByMoments(Expectation):
         return self.excess_at(self.pilot.combined_variance())
 
     def excess_at(self, variance: float) -> Floats:
-        """The same if the owners' combined answer had this variance."""
+        """The same with this variance of the combined answer."""
         total = self.here.curvature + self.pilot.objective.regularisation
         return 0.5 * (self.moments.bias**2 + variance * self.moments.gain) @ total
 
@@ -164,7 +166,7 @@ class ByMoments(Expectation):
     def models(self, count: int, seed: int) -> Floats:
         """Models [count, p] by the algorithm's response to noise as the owners' mechanisms draw it."""
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
-        if pilot.draws > FEW_ANSWERS or self.moments.unit is None or not pilot.setup.schedule.everybody:
+        if pilot.draws > MAX_DRAWN_NOISES or self.moments.unit is None or not pilot.setup.schedule.everybody:
             deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1])
             error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
         else:
@@ -188,7 +190,7 @@ class ByRuns(Expectation):
 
     @property
     def resamples(self) -> int:
-        return FEWER if self.pilot.question.batched else RESAMPLES
+        return BATCHED_RESAMPLES if self.pilot.question.batched else RESAMPLES
 
     def at(self, pilot: Pilot) -> "ByRuns":
         return ByRuns(pilot, pilot.landscape(), self.warnings)
@@ -202,11 +204,15 @@ class ByRuns(Expectation):
 
     @property
     def replicates(self) -> int:
-        """How many runs on the pilot are worth their time; where batches are drawn, groups of runs share them, and more
+        """How many pilot runs are worth their time. Where batches are drawn, groups of runs share them, so more runs
         say little more."""
         passes = self.pilot.algorithm.passes(self.pilot.source.width)
         most = 2 * REPLICATES if self.pilot.question.batched else 1000
-        return int(np.clip(WORK / (4.0 * len(self.pilot.design) * self.pilot.source.width * passes), REPLICATES, most))
+        return int(
+            np.clip(
+                MAX_OPERATIONS / (4.0 * len(self.pilot.design) * self.pilot.source.width * passes), REPLICATES, most
+            )
+        )
 
     def outcome(
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
@@ -229,12 +235,12 @@ class ByRuns(Expectation):
         return max(0.0, float(np.mean(self.excess_of(quiet))))
 
     def squared_errors(self, models: Floats) -> tuple[Floats, Floats]:
-        """Those of models as they came out [R, P], for both."""
+        """The squared errors of these models [R, P], for both."""
         both = np.mean(self.here.inward(models - self.here.optimum) ** 2, axis=0)
         return both, both
 
     def excess_of(self, models: Floats) -> Floats:
-        """The pilot's cost of each model above its least."""
+        """The pilot's cost of each model above its least cost."""
         excess = self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
         return excess if self.here.tilt is None else excess - (models - self.here.optimum) @ self.here.tilt
 
@@ -259,39 +265,123 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     here = pilot.landscape() if here is None else here
     if not here.least_cost > 1e-12 * here.start_cost:
         raise DataError(
-            "the pilot is fitted without error, so there is no relative fitness to forecast; expected a larger pilot "
-            "sample"
+            "the model fits the public sample without error, so there is no relative fitness to forecast; give a "
+            "larger sample"
         )
     with np.errstate(over="ignore", invalid="ignore"):
         moments = _error_moments(pilot, here)
     if moments is not None and not np.isfinite(moments.gain).all():
-        raise SettingError("learning.step: by the pilot's curvature the run diverges; choose a smaller step")
+        raise SettingError("learning.step: the run diverges by the public sample's curvature; choose a smaller step")
     binds, warnings = binding(pilot, here, moments)
     exact = pilot.objective.quadratic and not binds and pilot.setup.aggregation.averages
-    told = None if moments is None else ByMoments(pilot, here, warnings, moments, exact)
+    by_moments = None if moments is None else ByMoments(pilot, here, warnings, moments, exact)
     # rows that trees were grown on cannot run in the place of others
-    if told is not None and (told.exact or not pilot.has_rows or pilot.grown is not None):
-        return told
-    return ByRuns(pilot, here, warnings, told)
+    if by_moments is not None and (by_moments.exact or not pilot.has_rows or pilot.grown is not None):
+        return by_moments
+    return ByRuns(pilot, here, warnings, by_moments)
 
 
 def _error_moments(pilot: Pilot, here: Landscape) -> ErrorMoments | None:
     if not isinstance(pilot.algorithm, Descent) or here.directions is None:
         return None
     if pilot.algorithm.each:
-        voices = _single_voices(pilot)
-        return None if voices is None else error_moments(pilot.algorithm, here.curvature, here.start, voices=voices)
+        separate = _separate_answers(pilot)
+        return (
+            None if separate is None else error_moments(pilot.algorithm, here.curvature, here.start, separate=separate)
+        )
     return error_moments(pilot.algorithm, here.curvature, here.start, pilot.variances / pilot.combined_variance())
 
 
-def _single_voices(pilot: Pilot) -> SingleVoices | None:
-    """The owners one by one, their noise in units of the combined answer's; None: too many of them."""
+def _separate_answers(pilot: Pilot) -> SeparateAnswers | None:
+    """List the owners one by one, with noise in units of the combined answer's; None: too many of them."""
     schedule, unit = pilot.setup.schedule, pilot.combined_variance()
-    if len(schedule.names) > MOST_OWNERS:
+    if len(schedule.names) > MAX_SEPARATE_OWNERS:
         return None
     deviations = np.sqrt(pilot.noise.variances / unit)
-    return SingleVoices(
+    return SeparateAnswers(
         [schedule.at(k) for k in range(1, pilot.algorithm.horizon + 1)],
         dict(zip(schedule.names, map(int, pilot.rows), strict=True)),
         dict(zip(schedule.names, map(float, deviations), strict=True)),
     )
+
+
+NO_OPTIMUM = (
+    "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or model.radius"
+)
+
+USELESS_FITNESS = 1.0  # relative fitness of a model that adds as much as the best one costs; beyond it no worse
+INVENTED_LAWS = 20  # every strength of the relation, with columns at each end of what they may be
+RUNS_PER_LAW = 12  # of each law
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """One that is invented where there is no public sample: what is expected if it is the truth, and models as they may
+    come out [R, P].
+
+    None is known to be the true one. So a figure's interval is the hull over all of them, and the forecast is of the
+    law whose relative fitness comes nearest to their mean, counted up to 1: one law, so that its figures go together.
+    """
+
+    expected: Expectation
+    fitness: float
+    models: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Prospect:
+    """Relative fitness after each round [T], models as they may come out [R, P], and what they rest on."""
+
+    expected: Expectation
+    path: Floats
+    models: Floats
+    laws: tuple[Law, ...] = ()  # that were invented, where there is no public sample
+    failed: int = 0  # of them, those that allow no forecast
+
+    @property
+    def fitness(self) -> float:
+        """The finished model's expected relative fitness."""
+        return float(self.path[-1])
+
+
+def prospect(
+    terms: Terms,
+    pilot: Table | Source | None = None,
+    seed: int = 0,
+    speeds: Mapping[str, float] | None = None,
+    laws: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Prospect:
+    """Forecast these terms from public knowledge: the same figure for the same seed, whoever asks. No private record is
+    read. `laws`: about how many laws are invented where there is no public sample."""
+    expected = expect(open_pilot(terms, pilot, speeds))
+    if not expected.pilot.source.invented:
+        return Prospect(expected, *expected.outcome(seed, progress=progress))
+    found, failed = _invented_laws(expected, seed, INVENTED_LAWS if laws is None else laws, progress)
+    if not found or failed > len(found):
+        raise DataError(NO_OPTIMUM)
+    middle = _middle_law(found)
+    return Prospect(middle, *middle.outcome(seed, REPLICATES), tuple(found), failed)
+
+
+def _invented_laws(expected: Expectation, seed: int, count: int, progress: Progress) -> tuple[list[Law], int]:
+    """Return (the laws that allow a forecast, how many do not)."""
+    others = expected.pilot.others(np.random.default_rng(seed), count, run=expected.simulated)
+    found = []
+    for place, other in enumerate(others):
+        progress(place, len(others))
+        try:
+            there = expected.at(other)
+            fitness, models = there.ending(seed + place + 1, RUNS_PER_LAW)
+        except SettingError:
+            continue  # its rows have no optimum
+        if np.isfinite(fitness):
+            found.append(Law(there, fitness, models))
+    return found, len(others) - len(found)
+
+
+def _middle_law(laws: Sequence[Law]) -> Expectation:
+    """The expectation under the law nearest to the mean of all; no law counts more than a useless model."""
+    mean = float(np.mean([min(law.fitness, USELESS_FITNESS) for law in laws]))
+    nearest = min(laws, key=lambda law: abs(law.fitness - mean))
+    return expect(nearest.expected.pilot)

@@ -105,7 +105,7 @@ class PilotExchange:
 
 
 def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
-    """Every question once, and whom it is asked. Mostly there is one, for everybody."""
+    """Return each different question once, with the owners it goes to. Mostly one question goes to all."""
     if len(set(questions.values())) == 1:
         return [(next(iter(questions.values())), tuple(questions))]
     different = dict.fromkeys(questions.values())
@@ -130,7 +130,7 @@ def pilot_models(
 
 
 def scaled_share(pilot: Pilot, thetas: Floats) -> float:
-    """The largest share of pilot records that the bound scales down, over these parameters [..., P]."""
+    """The largest share of pilot records that the bound scales down at these parameters [..., P]."""
     return max(pilot.question.scaled_share(pilot.tables, theta) for theta in thetas)
 
 

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 
 from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.verdict import LEAST_GAIN
+from parley.protocol.setup import resolve
 from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.terms.model import GROWN
@@ -26,6 +28,9 @@ Wanted = Literal["lines", "bins", "hinges", "trees", "margin", "best"]
 
 CLEARLY = 1 - LEAST_GAIN  # of the simplest way's cost: what is not below is no reason to bend
 FEWEST_ROWS = 200  # of a public sample, to cut or grow anything on
+# `heard_per_column` from which boosted trees are the default without a public sample, found on so many tables
+# (benchmarks/RESULTS.md, kinds.py: of each table also without that table)
+BENDS_FROM, TABLES_COMPARED = 80.0, 8
 BENT = ("number", "two classes")  # what trees predict; leaves of several classes are too many to plan
 
 
@@ -109,6 +114,15 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
         if way.wanted in ("bins", "hinges") and model.predicts not in (*BENT, "classes"):
             continue
         yield way
+
+
+def heard_per_column(terms: Terms) -> float:
+    """Records times epsilon for each column, as a single owner would have them whose people have one row each: several
+    owners with noise of their own are heard like one of a smaller epsilon."""
+    promised = np.array([part.epsilon for part in terms.owners])
+    epsilon = promised.min() if terms.noise.summed else np.sum(promised**-2.0) ** -0.5
+    people = sum(terms.train_rows(part.name) for part in terms.owners) / terms.privacy.records_per_person
+    return float(people * epsilon / resolve(terms).preparation.width)
 
 
 def judged_trees(terms: Terms, public: pd.DataFrame) -> Tried:

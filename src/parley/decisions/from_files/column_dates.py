@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from parley.data.dates import ISO, WrittenDates, day_number
+from parley.data.dates import ISO_FORMAT, WrittenDates, day_number
 from parley.data.headers import written_dates
 from parley.data.sources import Table
 from parley.errors import SettingError
 from parley.numerals import counted
-from parley.terms.columns import DATE_FORMAT, date_pattern
+from parley.terms.keys import DATE_FORMAT, date_pattern
 from parley.validate import printable
 
 
@@ -79,7 +79,7 @@ def range_ends(words: Sequence[str]) -> tuple[tuple[float, float], bool] | None:
     >>> range_ends(["0", "5.5"]), range_ends(["1970-01-01", "1970-02-01"]), range_ends(["car", "house"])
     (((0.0, 5.5), False), ((0.0, 31.0), True), None)
     """
-    dates = [day_number(word, ISO) for word in words]
+    dates = [day_number(word, ISO_FORMAT) for word in words]
     if len(words) != 2:
         return None
     try:

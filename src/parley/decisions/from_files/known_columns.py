@@ -25,7 +25,7 @@ from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import Floats, printable
 
 NUMBER: Kind = "number"

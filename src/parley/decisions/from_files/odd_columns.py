@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from parley.data.cells import TRUTH, cell_number
+from parley.data.cells import TRUTH_VALUES, cell_number
 from parley.data.table import cell_counts, names, numbers
-from parley.terms.columns import folded
+from parley.terms.keys import folded
 from parley.validate import printable
 
 # who somebody is
@@ -99,4 +99,4 @@ def _odd(column: str, cells: Sequence[str]) -> str | None:
 
 
 def _is_number(cell: str) -> bool:
-    return cell not in TRUTH and not math.isnan(cell_number(cell))
+    return cell not in TRUTH_VALUES and not math.isnan(cell_number(cell))

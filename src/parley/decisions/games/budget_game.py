@@ -13,24 +13,25 @@ A joint model takes two: whoever joins alone trains alone, so nobody joining is 
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from parley.decisions.games.best_response import maximise
+from parley.decisions.games.game import maximise
 from parley.decisions.games.stakes import CommonStakes, Stakes
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.coalition import prefix
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
-GRID = 65  # points of an owner's search over the logarithm of its budget; its payoff has at most two peaks
-EXACT_UP_TO = 8  # owners for whom every coalition is looked at
-ONE_BY_ONE = 50  # owners up to which searches begin in many places and move one owner at a time
+GRID_POINTS = 65  # points of an owner's search over the logarithm of its budget; its payoff has at most two peaks
+MAX_EXACT_OWNERS = 8  # owners for whom every coalition is looked at
+MAX_MOVED_SINGLY = 50  # owners up to which searches begin in many places and move one owner at a time
 
 
-class OwnersGame:
+class OwnersGame(ABC):
     """What games between owners have in common."""
 
     stakes: Stakes | CommonStakes
@@ -39,27 +40,27 @@ class OwnersGame:
 
     @property
     def owners(self) -> int:
-        """The number of owners in the game, N."""
+        """The number of owners, N."""
         return len(self.value)
 
     @property
     def everyone(self) -> Members:
-        """The coalition of all owners, as truth values [N]."""
+        """The coalition of all owners [N]."""
         return np.ones(self.owners, dtype=bool)
 
     def counted(self, gain: Floats) -> Floats:
-        """What a member counts of test cost alone less together."""
+        """What a member counts of its gain, test cost alone less together."""
         return np.maximum(gain, 0.0) if self.keep_own else gain
 
     @property
     def alone(self) -> Floats:
-        """What the joint model may cost above the best until a member gains nothing by it [N]."""
+        """The joint model's excess cost at which a member gains nothing [N]."""
         known = self.stakes
         return known.cost.alone(known.records) if known.lines is None else known.lines.alone
 
     @property
     def share(self) -> Floats:
-        """Of what the joint model costs less than that, what a member gains [N]."""
+        """The share of a saving in the joint model's cost that a member gains [N]."""
         return np.ones(self.owners) if self.stakes.lines is None else self.stakes.lines.share
 
     @property
@@ -71,6 +72,17 @@ class OwnersGame:
     def budget_range(self) -> tuple[float, float]:
         """The budgets that owners may choose."""
         return self.stakes.budget_range
+
+    @abstractmethod
+    def gains(self, epsilon: Floats, members: Members) -> Floats:
+        """What each member counts of test cost alone less together; 0 for owners who stay out."""
+
+    def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
+        """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was
+        nothing to gain."""
+        quiet = self.stakes.cost.at(self.stakes.records.sum(), 0.0)
+        free = (self.share * np.maximum(0.0, self.alone - quiet)).sum()
+        return float(1 - np.maximum(0.0, self.gains(epsilon, members)).sum() / free) if free > 0 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +105,12 @@ class BudgetGame(OwnersGame):
         return float(self.stakes.fitness(self.stakes.noise(epsilon).variance(members)))
 
     def gains(self, epsilon: Floats, members: Members) -> Floats:
-        """What every member counts of test cost alone less together; 0 for whoever stays out."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
         below = self.counted(self.alone - cost.together(noise, members)[..., None])
         return np.where(members, self.share * below, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
-        """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
+        """What each owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
 
         With a `price`, that much for each unit of eps comes on top. Where there is no other member there is no joint
         model: 0.
@@ -110,7 +121,7 @@ class BudgetGame(OwnersGame):
         return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
 
     def payoffs(self, epsilon: Floats, members: Members) -> Floats:
-        """Payoffs before payments; 0 for whoever stays out."""
+        """Payoffs before payments; 0 for owners who stay out."""
         return np.where(members, self.joining(epsilon, epsilon, members), 0.0)
 
     def noise_weight(self, members: Members) -> Floats:
@@ -153,29 +164,16 @@ class BudgetGame(OwnersGame):
 
         low, high = (np.full(noise_weight.size, np.log(end)) for end in self.budget_range)
         epsilon, variance, cost = self._on_grid
-        heights = (price * epsilon - weight * variance - cost).swapaxes(-1, -2).reshape(noise_weight.size, GRID)
-        return np.clip(np.exp(maximise(worth, low, high, GRID, heights)), *self.budget_range).reshape(shape)
+        heights = (price * epsilon - weight * variance - cost).swapaxes(-1, -2).reshape(noise_weight.size, GRID_POINTS)
+        return np.clip(np.exp(maximise(worth, low, high, GRID_POINTS, heights)), *self.budget_range).reshape(shape)
 
     @cached_property
     def _on_grid(self) -> tuple[Floats, Floats, Floats]:
-        """(budgets [GRID, 1], `stakes.unit_variance` there, and every owner's privacy cost [GRID, N]): the same in all
-        coalitions."""
+        """(budgets [G, 1] of the grid, `stakes.unit_variance` there, every owner's privacy cost [G, N]): the same in
+        all coalitions."""
         low, high = np.log(self.budget_range)
-        epsilon = np.exp(np.linspace(low, high, GRID))[:, None]
+        epsilon = np.exp(np.linspace(low, high, GRID_POINTS))[:, None]
         return epsilon, np.asarray(self.stakes.unit_variance(epsilon)), self.privacy_cost(epsilon)
-
-    def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
-        """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was
-        nothing to gain."""
-        return price_of_privacy(self, self.gains(epsilon, members))
-
-
-def price_of_privacy(game: OwnersGame, gains: Floats) -> float | None:
-    """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to
-    gain."""
-    quiet = game.stakes.cost.at(game.stakes.records.sum(), 0.0)
-    free = (game.share * np.maximum(0.0, game.alone - quiet)).sum()
-    return float(1 - np.maximum(0.0, gains).sum() / free) if free > 0 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +194,7 @@ def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
     search on which owners join and leave for ever ends at nobody joining, which is an equilibrium always. So with more
     than eight owners a better equilibrium may exist.
     """
-    if game.owners <= EXACT_UP_TO:
+    if game.owners <= MAX_EXACT_OWNERS:
         return _best_of_all(game, price)
     earlier = set[bytes]()
     ends = [end for end in (_search(game, start, price, earlier) for start in _starts(game, price)) if end is not None]
@@ -209,7 +207,7 @@ def _starts(game: BudgetGame, price: float) -> list[Members]:
     epsilon = game.best_budgets(game.everyone, price)
     noise = game.stakes.noise(epsilon)
     starts = [game.everyone, game.stakes.cost.best_coalition(noise)]
-    if game.owners <= ONE_BY_ONE:
+    if game.owners <= MAX_MOVED_SINGLY:
         gain = game.joining(epsilon, epsilon, game.everyone, price)
         sizes = np.unique(np.geomspace(2, game.owners, 8).astype(int))
         for order in (
@@ -222,7 +220,7 @@ def _starts(game: BudgetGame, price: float) -> list[Members]:
 
 
 def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
-    """Every coalition at once, one a row."""
+    """Look at every coalition at once, one a row."""
     members = np.array(list(itertools.product((False, True), repeat=game.owners)))  # [2^N, N], nobody first
     epsilon = game.best_budgets(members, price)
     payoff = game.joining(epsilon, epsilon, members, price)
@@ -233,8 +231,8 @@ def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
 
 
 def _search(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
-    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves. None: it
-    came to where an `earlier` search had been, which ends as that one did."""
+    """Let the worst loser leave until nobody loses, then the best gainer join, until nobody moves. None: an `earlier`
+    search came here too, and ends the same."""
     members, seen = members.copy(), {members.tobytes()}
     while True:
         if members.tobytes() in earlier:
@@ -246,7 +244,9 @@ def _search(game: BudgetGame, members: Members, price: float, earlier: set[bytes
             earlier |= seen
             return StableCoalition(epsilon, members, np.where(members, payoff, 0.0))
         moving = leaving if leaving.size else coming
-        share = 0 if game.owners <= ONE_BY_ONE else moving.size // 8  # an eighth at a time keeps 1,000 owners fast
+        share = (
+            0 if game.owners <= MAX_MOVED_SINGLY else moving.size // 8
+        )  # an eighth at a time keeps 1,000 owners fast
         first = moving[np.argsort(-np.abs(payoff[moving]))[: 1 + share]]
         members[first] = ~members[first]
         state = members.tobytes()

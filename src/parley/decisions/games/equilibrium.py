@@ -1,4 +1,5 @@
-"""Pure equilibria: all of them for two players, at least one for more where dynamics or Newton's method lead to it."""
+"""Pure equilibria: all of them for two players, at least one for more where dynamics or Newton's method lead to it.
+And what selfishness costs: the social optimum, the prices of anarchy and stability (P eq. 4)."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,22 +8,21 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import root
+from scipy.optimize import minimize, root
 
-from parley.decisions.games.best_response import all_best_responses, best_responses, gains, largest_gain
-from parley.decisions.games.game import Game
+from parley.decisions.games.game import Game, all_best_responses, best_responses, gains, largest_gain
 from parley.errors import NoEquilibriumError, SettingError
 from parley.validate import Floats, whole
 
 Order = Literal["sequential", "simultaneous"]
 
-STILL = 1e-7  # a round that moves nobody by more than this share of its interval has come to rest
+REST_TOLERANCE = 1e-7  # a round that moves nobody by more than this share of its interval has come to rest
 TOLERANCE = 1e-7  # the largest gain, relative to the spread of payoffs, with which a profile counts as an equilibrium
-CURVE = 257  # points of a best-response curve
+CURVE_POINTS = 257  # points of a best-response curve
 HALVINGS = 30  # of a bracket of a curve: what is left is finer than best responses are
-APART = 1e-4  # of an interval: equilibria closer than this are one
-STARTS = 6  # at random, beside the box's lowest, highest and middle point
-ROUNDS = 40  # of best responses
+LEAST_DISTANCE = 1e-4  # of an interval: equilibria closer than this are one
+RANDOM_STARTS = 6  # at random, beside the box's lowest, highest and middle point
+MAX_ROUNDS = 40  # of best responses
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def solve(game: Game) -> Equilibrium:
 
 
 def describe(game: Game, found: Sequence[Floats]) -> Equilibrium:
-    """The best of these equilibria by total payoff, with what its strategies mean and whether it is the only one."""
+    """Describe the equilibrium with the largest total payoff: its meaning, and whether it is unique."""
     best = max(range(len(found)), key=lambda place: float(np.sum(game.payoff(found[place]))))
     profile = found[best]
     unique, because = _uniqueness(game, len(found))
@@ -136,9 +136,9 @@ def pure_equilibria(game: Game) -> list[Floats]:
     """
     if game.players != 2:
         raise SettingError(f"game: expected 2 players, found {game.players}; use solve")
-    y = np.linspace(game.low[1], game.high[1], CURVE)
+    y = np.linspace(game.low[1], game.high[1], CURVE_POINTS)
     gap = _returned(game, y)[1] - y
-    near = np.abs(gap) <= APART * (game.high[1] - game.low[1])
+    near = np.abs(gap) <= LEAST_DISTANCE * (game.high[1] - game.low[1])
     change = np.flatnonzero(np.sign(gap[:-1]) * np.sign(gap[1:]) < 0)
     below, above = _bisect(game, y[change], y[change + 1], gap[change])
     candidates = np.concatenate([y[near], below, above])
@@ -153,7 +153,7 @@ def pure_equilibria(game: Game) -> list[Floats]:
 
 
 def _returned(game: Game, y: Floats) -> tuple[Floats, Floats]:
-    """(r1(y), r2(r1(y))) for strategies y of player 2."""
+    """Return (r1(y), r2(r1(y))) for strategies y of player 2."""
     x = best_responses(game, 0, np.stack([np.full_like(y, game.low[0]), y], axis=1))
     return x, best_responses(game, 1, np.stack([x, y], axis=1))
 
@@ -171,9 +171,9 @@ def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats,
 
 
 def _refined(game: Game, profile: Floats) -> Floats:
-    """A few rounds of answers from a near-equilibrium; kept only if they make it better."""
+    """Improve a near-equilibrium by a few rounds of best responses; keep it only if it is better."""
     end = best_response_dynamics(game, profile, rounds=20).end
-    near = np.max(np.abs(end - profile) / (game.high - game.low)) < 10 * APART
+    near = np.max(np.abs(end - profile) / (game.high - game.low)) < 10 * LEAST_DISTANCE
     return end if near and largest_gain(game, end) < largest_gain(game, profile) else profile
 
 
@@ -181,11 +181,11 @@ def reached_equilibria(game: Game) -> list[Floats]:
     """Equilibria that best-response dynamics reach from several starts, by whole or part steps; failing those, Newton's
     method."""
     rng = np.random.default_rng(0)
-    spread = rng.uniform(game.low, game.high, (STARTS, game.players))
+    spread = rng.uniform(game.low, game.high, (RANDOM_STARTS, game.players))
     starts = np.stack([game.low, game.high, (game.low + game.high) / 2, *spread])
     ends, restless = [], starts
     for share in (1.0, 0.3):
-        path, at_rest = paths(game, restless, "sequential", ROUNDS, share)
+        path, at_rest = paths(game, restless, "sequential", MAX_ROUNDS, share)
         ends += list(path[-1][at_rest])
         restless = path[-1][~at_rest]
         if not len(restless):
@@ -201,11 +201,11 @@ def _newton(game: Game, start: Floats) -> Floats:
 
 
 def _distinct(game: Game, profiles: Sequence[Floats]) -> list[Floats]:
-    """The equilibria among these profiles, each once."""
+    """Keep the equilibria among these profiles, each once."""
     kept: list[Floats] = []
     scale = _spread(game)
     for profile in profiles:
-        new = all(np.max(np.abs(profile - other) / (game.high - game.low)) > APART for other in kept)
+        new = all(np.max(np.abs(profile - other) / (game.high - game.low)) > LEAST_DISTANCE for other in kept)
         if new and (gains(game, profile) <= TOLERANCE * scale).all():
             kept.append(profile)
     return kept
@@ -255,7 +255,7 @@ class Dynamics:
 
     @property
     def end(self) -> Floats:
-        """The last profile that was reached."""
+        """The last profile reached."""
         return np.asarray(self.path[-1])
 
 
@@ -306,7 +306,77 @@ def paths(game: Game, starts: Floats, order: Order, rounds: int, share: float) -
             seen = before if order == "simultaneous" else after
             after[:, i] += share * (best_responses(game, i, seen) - after[:, i])
         path.append(after)
-        still = np.max(np.abs(after - before) / (game.high - game.low), axis=1) < STILL * share
+        still = np.max(np.abs(after - before) / (game.high - game.low), axis=1) < REST_TOLERANCE * share
         if still.all():
             break
     return np.array(path), still
+
+
+GRID_BUDGET = 60_000  # profiles looked at before the polish
+
+
+@dataclass(frozen=True, eq=False)
+class Welfare:
+    """The best total payoff beside those of the equilibria; a price is None where a total payoff of 0 or less makes it
+    meaningless."""
+
+    optimum: Floats
+    best_total: float
+    price_of_anarchy: float | None  # best total / worst equilibrium's
+    price_of_stability: float | None  # best total / best equilibrium's
+
+
+def social_optimum(game: Game, seed: int = 0) -> Floats:
+    """A profile with the largest sum of payoffs: a grid (random points for many players), then Powell's method from the
+    best three."""
+    per_player = int(GRID_BUDGET ** (1 / game.players))
+    if per_player >= 5:
+        axes = [np.linspace(a, b, per_player) for a, b in zip(game.low, game.high, strict=True)]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, game.players)
+    else:
+        points = np.random.default_rng(seed).uniform(game.low, game.high, (GRID_BUDGET // game.players, game.players))
+    totals = game.payoff(points).sum(axis=-1)
+    best = points[np.argsort(-totals)[:3]]
+    polished = [
+        minimize(
+            lambda s: -float(game.payoff(s).sum()),
+            start,
+            method="Powell",
+            bounds=list(zip(game.low, game.high, strict=True)),
+        ).x
+        for start in best
+    ]
+    candidates = np.concatenate([best, np.clip(polished, game.low, game.high)])
+    return np.asarray(candidates[np.argmax(game.payoff(candidates).sum(axis=-1))])
+
+
+def welfare(game: Game, equilibria: Sequence[Floats]) -> Welfare:
+    """Compare the equilibria with the social optimum.
+
+    Parameters
+    ----------
+    game
+        Players, strategies and payoffs.
+    equilibria
+        Strategies [N] of each, as `solve` or `pure_equilibria` found them.
+
+    Returns
+    -------
+    Welfare
+        The largest total, those of the equilibria, and the prices of anarchy and stability.
+
+    Examples
+    --------
+    >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
+    >>> result = welfare(commons, [np.array([1 / 3, 1 / 3])])
+    >>> round(result.best_total, 6), round(result.price_of_anarchy, 6)
+    (0.25, 1.125)
+    """
+    if not len(equilibria):
+        raise SettingError("equilibria: expected at least one to compare with the social optimum")
+    optimum = social_optimum(game)
+    totals = [float(game.payoff(profile).sum()) for profile in equilibria]
+    best = max(float(game.payoff(optimum).sum()), *totals)
+    anarchy = best / min(totals) if min(totals) > 0 else None
+    stability = best / max(totals) if max(totals) > 0 else None
+    return Welfare(optimum, best, anarchy, stability)

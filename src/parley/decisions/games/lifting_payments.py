@@ -10,19 +10,18 @@ import itertools
 
 import numpy as np
 
-from parley.decisions.games.best_response import maximise
-from parley.decisions.games.local_maxima import LocalMaxima
-from parley.decisions.games.payments import EXACT_UP_TO, Deal, what_would_help
-from parley.decisions.games.weakest_link import Play, WeakestLink, play, stable_play, starts
+from parley.decisions.games.game import maximise
+from parley.decisions.games.payments import MAX_PRICED_OWNERS, Deal, what_would_help
+from parley.decisions.games.weakest_link import LocalMaxima, Play, WeakestLink, play, stable_play, starts
 from parley.errors import NoEquilibriumError, SettingError
 from parley.protocol.aggregation import Members
 from parley.validate import Floats, positive
 
-CURVE = 40  # points of a spending curve
+CURVE_POINTS = 40  # points of a spending curve
 
 
 def common_deal(game: WeakestLink, members: Members, common: float) -> Deal:
-    """The least payments with which these members stay at this common epsilon."""
+    """Find the least payments that keep these members at this common epsilon."""
     nothing, epsilon = np.zeros(game.owners), np.full(game.owners, common)
     payoff = np.where(members, game.payoff(epsilon, members), 0.0)
     contract = np.where(members, _due(game, members, np.array([common]))[0], 0.0)
@@ -37,7 +36,7 @@ def _due(game: WeakestLink, members: Members, common: Floats, local_maxima: Loca
 
 
 def free_common_deal(game: WeakestLink) -> Deal:
-    """The equilibrium without payments: the largest common epsilon of the stable coalition; else nobody joins."""
+    """Find the equilibrium without payments: the largest common epsilon of the stable coalition; else nobody joins."""
     found, nothing = stable_play(game), np.zeros(game.owners)
     if found is None:
         return Deal(game.peaks(game.everyone), np.zeros(game.owners, dtype=bool), nothing, nothing, 0.0, nothing)
@@ -53,8 +52,8 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     """
     target = positive(target, "target")
     if game.owners < 2:
-        raise SettingError("owners: expected at least two; a joint model takes two")
-    if game.owners <= EXACT_UP_TO:
+        raise SettingError("owners: expected at least two; a joint model needs two")
+    if game.owners <= MAX_PRICED_OWNERS:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
     else:
         coalitions = starts(game)
@@ -68,7 +67,8 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not kept:
         raise NoEquilibriumError(
-            f"target = {target:g}: every coalition that reaches it would be joined uninvited, and all together miss it"
+            f"target = {target:g}: outsiders would join every coalition that reaches it, and all owners together miss "
+            "it"
         )
     return min(kept, key=lambda deal: deal.spend)
 
@@ -108,9 +108,9 @@ def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
 
 
 def lift_curve(game: WeakestLink, unpaid: Play) -> tuple[Floats, Floats]:
-    """(money, relative fitness) of the least payments, from what these members play unpaid up to the largest common
-    epsilon."""
-    common, members = np.geomspace(unpaid.epsilon, game.budget_range[1], CURVE), unpaid.members
+    """Return (money, relative fitness) of the least payments, from what these members play unpaid up to the largest
+    common epsilon."""
+    common, members = np.geomspace(unpaid.epsilon, game.budget_range[1], CURVE_POINTS), unpaid.members
     money = _due(game, members, common)[:, members].sum(axis=1)
     fitness = [game.fitness(np.full(game.owners, each), members) for each in common]
     return money, np.array([np.inf if each is None else each for each in fitness])

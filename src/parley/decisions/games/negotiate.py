@@ -29,9 +29,9 @@ from parley.protocol.aggregation import Members
 from parley.terms import Terms
 from parley.validate import Floats
 
-CURVE = 200  # points of an owner's payoff curve
-SEARCH = "looking for budgets that hold"
-POSTED_UP_TO = 100  # owners for whom the dearer posted price is computed for comparison
+CURVE_POINTS = 200  # points of an owner's payoff curve
+SEARCHING = "looking for budgets that hold"
+MAX_POSTED_OWNERS = 100  # owners for whom the dearer posted price is computed for comparison
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Negotiation:
         return {
             "title": self.terms.title,
             **self._owners_json(),
-            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
+            "adjacency": Adjacency.from_unit(self.terms.privacy.unit),
             "price_of_privacy": self.price_of_privacy,
             "relative_fitness": self.relative_fitness,
             "largest_gain": self.largest_gain,
@@ -81,32 +81,32 @@ class Negotiation:
         }
 
     def _owners_json(self) -> dict[str, Any]:
-        """The outlook of all owners at the terms' own budgets; beside each, what the deal is for it."""
+        """The outlook of all owners at the terms' own budgets, with each owner's deal."""
         outlook = self.game.stakes.outlook
         deals = [{**vars(owner)} | {"deal_gain": owner.gain} for owner in self.owners]
         if outlook is None:
             return {"owners": deals}
-        told = outlook.to_json()
-        return told | {"owners": [deal | said for deal, said in zip(deals, told["owners"], strict=True)]}
+        content = outlook.to_json()
+        return content | {"owners": [deal | row for deal, row in zip(deals, content["owners"], strict=True)]}
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
-        """(budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
+        """Return (budgets, each owner's payoff before payments by its own budget, with the others' as in the deal)."""
         game, deal = self.game, self.deal
-        epsilon = np.geomspace(*game.budget_range, CURVE)
-        own = np.broadcast_to(epsilon[:, None], (CURVE, game.owners))
+        epsilon = np.geomspace(*game.budget_range, CURVE_POINTS)
+        own = np.broadcast_to(epsilon[:, None], (CURVE_POINTS, game.owners))
         curves = game.joining(own, deal.epsilon, deal.members)
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
 
     def wishes(self) -> tuple[Wish, ...]:
-        """What each owner would choose in the best company, and what it lacks: why nobody joins, where nobody does."""
+        """What each owner would choose in the best coalition and what it lacks: why nobody joins, where nobody does."""
         return wishes(self.game, [part.name for part in self.terms.owners])
 
     def agreed_terms(self) -> Terms:
-        """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""
+        """The terms with the deal's budgets, to six digits, without the owners who stay out."""
         chosen = {owner.name: owner.epsilon for owner in self.owners if owner.epsilon is not None}
         if not chosen:
             raise SettingError(
-                "nobody joins, so there are no terms to agree on; a target may bring owners in by payments"
+                "nobody joins, so there are no terms to agree on; with a target, payments may bring owners in"
             )
         quorum, shared = self.terms.learning.quorum, self.terms.privacy.shared_records
         return self.terms.changed(
@@ -118,7 +118,7 @@ class Negotiation:
         )
 
     def spending(self) -> dict[str, tuple[Floats, Floats]]:
-        """(money, relative fitness) of ways to pay for a better model."""
+        """(money, relative fitness) by way of paying for a better model."""
         return spending_curves(self.game) if isinstance(self.game, BudgetGame) else {}
 
 
@@ -165,24 +165,39 @@ def negotiate(
     if terms.noise.common:
         return _negotiate_common(terms, pilot, target, balance, seed, keep_own, differences, doing)
     known = stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
-    doing(SEARCH)
+    doing(SEARCHING)
     game = budget_game(terms, known, keep_own)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
-    posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
+    posted = None if target is None or game.owners > MAX_POSTED_OWNERS else posted_price(game, target)
     if balance:
         deal = balanced(deal)
-    return Negotiation(
-        terms=terms,
-        game=game,
-        deal=deal,
-        owners=_owners(terms, game, deal),
-        target=target,
-        relative_fitness=game.fitness(deal.epsilon, deal.members),
-        price_of_privacy=game.price_of_privacy(deal.epsilon, deal.members),
-        largest_gain=largest_gain(game, deal),
-        posted=posted,
-        warnings=known.warnings,
-    )
+    return Negotiation(**_outcome(terms, game, deal, target), posted=posted, warnings=known.warnings)
+
+
+def _outcome(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal, target: float | None) -> dict[str, Any]:
+    """What a negotiation says of a deal, whatever the noise, by field."""
+    gains = game.gains(deal.epsilon, deal.members)
+    owners = [
+        OwnerDeal(
+            name=part.name,
+            participates=bool(deal.members[place]),
+            epsilon=float(deal.epsilon[place]) if deal.members[place] else None,
+            gain=float(gains[place]),
+            payoff=float(deal.payoff[place]),
+            payment=float(deal.payment[place]),
+        )
+        for place, part in enumerate(terms.owners)
+    ]
+    return {
+        "terms": terms,
+        "game": game,
+        "deal": deal,
+        "owners": tuple(owners),
+        "target": target,
+        "relative_fitness": game.fitness(deal.epsilon, deal.members),
+        "price_of_privacy": game.price_of_privacy(deal.epsilon, deal.members),
+        "largest_gain": largest_gain(game, deal),
+    }
 
 
 @dataclass(frozen=True)
@@ -227,7 +242,7 @@ class CommonNegotiation(Negotiation):
         """(common budgets, each owner's payoff before payments by the budget of all)."""
         if not isinstance(self.game, WeakestLink):
             raise TypeError("a common epsilon belongs to the game of the weakest link")
-        epsilon, members = np.geomspace(*self.game.budget_range, CURVE), self._members
+        epsilon, members = np.geomspace(*self.game.budget_range, CURVE_POINTS), self._members
         curves = self.game.payoff(np.repeat(epsilon[:, None], self.game.owners, axis=1), members)
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
 
@@ -257,7 +272,7 @@ def _negotiate_common(
     """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that
     lift it."""
     known = common_stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
-    doing(SEARCH)
+    doing(SEARCHING)
     game = common_game(terms, known, keep_own)
     free = free_common_deal(game)
     deal = free if target is None else cheapest_lift(game, target)
@@ -270,14 +285,7 @@ def _negotiate_common(
     names = [part.name for part in terms.owners]
     several = [name for name, is_so in zip(names, there.several_peaks, strict=True) if is_so]
     return CommonNegotiation(
-        terms=terms,
-        game=game,
-        deal=deal,
-        owners=_owners(terms, game, deal),
-        target=target,
-        relative_fitness=game.fitness(deal.epsilon, deal.members),
-        price_of_privacy=game.price_of_privacy(deal.epsilon, deal.members),
-        largest_gain=largest_gain(game, deal),
+        **_outcome(terms, game, deal, target),
         posted=None,
         warnings=(*known.warnings, *_bumpy(several)),
         equilibria=_equilibria(there) if deal.members.any() else None,
@@ -296,8 +304,8 @@ def _bumpy(several: list[str]) -> list[str]:
     if not several:
         return []
     return [
-        f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is "
-        f"right all the same"
+        f"the payoff of {', '.join(several)} has several peaks, so there may be gaps between equilibria; the largest "
+        "one is still right"
     ]
 
 
@@ -308,16 +316,16 @@ def _preference(name: str, there: Preferences, place: int) -> OwnerPreference:
 
 
 def budget_game(terms: Terms, known: Stakes, keep_own: bool = True) -> BudgetGame:
-    """The game of these terms' owners."""
-    return BudgetGame(known, *_stated(terms), keep_own)
+    """Make the game of these terms' owners."""
+    return BudgetGame(known, *stated_values(terms), keep_own)
 
 
 def common_game(terms: Terms, known: CommonStakes, keep_own: bool = True) -> WeakestLink:
-    """The game of these terms' owners where one noise protects everybody."""
-    return WeakestLink(known, *_stated(terms), keep_own)
+    """Make the game of these terms' owners under one noise for all."""
+    return WeakestLink(known, *stated_values(terms), keep_own)
 
 
-def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
+def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
     """Every owner's value and privacy cost, as the terms say."""
     curves, values = [], []
     for owner in terms.owners:
@@ -325,36 +333,22 @@ def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
         cost = stated_cost(terms, owner)
         if owner.value is None or cost is None:
             raise TermsError(
-                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, as "
-                '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or --value and '
-                "--privacy-cost for all who state none; which value pays: docs/games.md#which-value"
+                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both. Write "
+                '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or give --value '
+                "and --privacy-cost. Which value pays: docs/games.md#which-value"
             )
         values.append(owner.value)
         curves.append(cost)
-    return np.array(values), PrivacyCosts.of(curves)
+    return np.array(values), PrivacyCosts.from_curves(curves)
 
 
 def budgets(terms: Terms) -> tuple[float, float]:
-    """The budgets that owners may choose: training gets at least the range's lower end, a score its part beside it."""
+    """The budgets that owners may choose: training gets at least the range's lower end, with the score's part on
+    top."""
     low, high = BUDGET_RANGE[0] + float(terms.score_epsilon), BUDGET_RANGE[1]
     if not low < high:
         raise TermsError(
-            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate: budgets end at "
+            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate; budgets end at "
             f"{high:g}"
         )
     return low, high
-
-
-def _owners(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal) -> tuple[OwnerDeal, ...]:
-    gains = game.gains(deal.epsilon, deal.members)
-    return tuple(
-        OwnerDeal(
-            name=part.name,
-            participates=bool(deal.members[place]),
-            epsilon=float(deal.epsilon[place]) if deal.members[place] else None,
-            gain=float(gains[place]),
-            payoff=float(deal.payoff[place]),
-            payment=float(deal.payment[place]),
-        )
-        for place, part in enumerate(terms.owners)
-    )

@@ -19,20 +19,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.decisions.games.best_response import GOLDEN
 from parley.decisions.games.budget_game import BudgetGame, stable_coalition
+from parley.decisions.games.game import GOLDEN_RATIO
 from parley.decisions.outlook.coalition import prefix
 from parley.errors import NoEquilibriumError, SettingError
 from parley.protocol.aggregation import Members
 from parley.validate import Floats, positive
 
-EXACT_UP_TO = 6  # owners for whom every coalition is priced
-PREFIXES = 6  # of the owners, priced where there are more
+MAX_PRICED_OWNERS = 6  # owners for whom every coalition is priced
+PRICED_PREFIXES = 6  # of the owners, priced where there are more
 HALVINGS = 50
-GRID = 201  # budgets of each owner that a search of contracts looks at, in each of
+GRID_POINTS = 201  # budgets of each owner that a search of contracts looks at, in each of
 ZOOMS = 5  # ever narrower ranges
 REFINEMENTS = 14  # of the quality, where a better model than asked for is cheaper
-CHECK = 2001  # budgets tried by `largest_gain`
+CHECKED_BUDGETS = 2001  # budgets tried by `largest_gain`
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +48,17 @@ class Deal:
 
     @property
     def payment(self) -> Floats:
-        """Net, of each owner; positive: it receives."""
+        """Each owner's net payment; positive: it receives."""
         return np.where(self.members, self.contract + self.price * self.epsilon - self.fee, 0.0)
 
     @property
     def spend(self) -> float:
-        """What the learner pays in all."""
+        """The learner's total payment."""
         return float(self.payment.sum())
 
 
 def free_deal(game: BudgetGame, price: float = 0.0) -> Deal:
-    """The equilibrium without payments, or at a posted price."""
+    """Find the equilibrium without payments, or at a posted price."""
     found = stable_coalition(game, price)
     nothing = np.zeros(game.owners)
     return Deal(found.epsilon, found.members, nothing, nothing, price, found.payoff)
@@ -77,9 +77,9 @@ class Choices(Protocol):
 
 
 def largest_gain(game: Choices, deal: Deal) -> float:
-    """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of
-    its own."""
-    grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECK)[:, None], (CHECK, game.owners))
+    """The most that any owner gains by another budget, by leaving or by joining uninvited; checked on a grid of its
+    own."""
+    grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECKED_BUDGETS)[:, None], (CHECKED_BUDGETS, game.owners))
     unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(
         deal.members, deal.fee, 0.0
     )
@@ -87,7 +87,7 @@ def largest_gain(game: Choices, deal: Deal) -> float:
 
 
 def reachable(game: BudgetGame, members: Members) -> float:
-    """The least relative fitness that these members can reach: all at the largest budget."""
+    """The least relative fitness that these members reach, all at the largest budget."""
     fitness = game.fitness(np.full(game.owners, game.budget_range[1]), members)
     return np.inf if fitness is None else fitness
 
@@ -102,7 +102,7 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     """
     target = positive(target, "target")
     if game.owners < 2:
-        raise SettingError("owners: expected at least two; a joint model takes two")
+        raise SettingError("owners: expected at least two; a joint model needs two")
     coalitions = _coalitions(game)
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:
@@ -115,28 +115,29 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not stable:
         raise NoEquilibriumError(
-            f"target = {target:g}: every coalition that reaches it would be joined uninvited, and all together miss it"
+            f"target = {target:g}: outsiders would join every coalition that reaches it, and all owners together miss "
+            "it"
         )
     return min(stable, key=lambda deal: deal.spend)
 
 
 def what_would_help(target: float, without_noise: float) -> str:
-    """What to do about a relative fitness out of reach: what the rounds leave open without any noise, no record and no
-    budget brings."""
+    """Advise on an unreachable relative fitness: neither records nor budgets change what the rounds leave without
+    noise."""
     if without_noise > target:
         return (
-            f"{without_noise:.3g} of it is left by the way of training, without any noise: a longer horizon, another "
-            "step or clip brings more, budgets and records do not (parley plan TERMS)"
+            f"even without noise, training leaves {without_noise:.3g}. Change the horizon, step or clip (parley plan "
+            "TERMS); larger budgets and more records do not help"
         )
-    return "ask for that or more, or find owners with more records"
+    return "raise the target to that, or find owners with more records"
 
 
 def _coalitions(game: BudgetGame) -> list[Members]:
-    if game.owners <= EXACT_UP_TO:
+    if game.owners <= MAX_PRICED_OWNERS:
         subsets = itertools.product((True, False), repeat=game.owners)
         return [np.array(subset) for subset in subsets if sum(subset) > 1]
     order, fitness = _prefixes(game)
-    sizes = np.unique(np.append(np.geomspace(2, game.owners, PREFIXES).astype(int), 1 + int(np.argmin(fitness))))
+    sizes = np.unique(np.append(np.geomspace(2, game.owners, PRICED_PREFIXES).astype(int), 1 + int(np.argmin(fitness))))
     coalitions = [prefix(order, size) for size in sizes]
     return [members for members in (*coalitions, stable_coalition(game).members) if members.sum() > 1]
 
@@ -183,16 +184,16 @@ def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Flo
     if not finer.spend < deal.spend:
         return deal
     low, high = np.log(max(reachable(game, members), 1e-12)), np.log(start)
-    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    left, right = high - GOLDEN_RATIO * (high - low), low + GOLDEN_RATIO * (high - low)
     finer, coarser = (at(float(np.exp(end))) for end in (left, right))
     for _ in range(REFINEMENTS):
         if finer.spend <= coarser.spend:
             high, right, coarser = right, left, finer
-            left = high - GOLDEN * (high - low)
+            left = high - GOLDEN_RATIO * (high - low)
             finer = at(float(np.exp(left)))
         else:
             low, left, finer = left, right, coarser
-            right = low + GOLDEN * (high - low)
+            right = low + GOLDEN_RATIO * (high - low)
             coarser = at(float(np.exp(right)))
     return min((deal, finer, coarser), key=lambda found: found.spend)
 
@@ -222,7 +223,7 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
     low, high = (np.full(game.owners, np.log(end)) for end in game.budget_range)
     width = high - low
     for _ in range(ZOOMS):
-        epsilon = np.clip(np.exp(np.linspace(low, high, GRID)), *game.budget_range)  # [GRID, N]
+        epsilon = np.clip(np.exp(np.linspace(low, high, GRID_POINTS)), *game.budget_range)  # [GRID_POINTS, N]
         noise = share * law(epsilon)
         harm = game.stakes.cost.noise_price * (share * law(own) - noise)  # of going back to the own budget, to all
         unpaid = game.weight * game.counted(gain - harm) - game.privacy_cost(own)
@@ -232,7 +233,7 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
         place = _least_sum(payment[:, members], noise[:, members], allowed)
         centre = np.zeros(game.owners)
         centre[members] = np.log(np.take_along_axis(epsilon[:, members], place[None], axis=0)[0])
-        width = width * (4 / GRID)
+        width = width * (4 / GRID_POINTS)
         low, high = (
             np.maximum(centre - width / 2, np.log(game.budget_range[0])),
             np.minimum(centre + width / 2, np.log(game.budget_range[1])),
@@ -295,15 +296,15 @@ def posted_price(game: BudgetGame, target: float) -> Deal | None:
 
 
 def balanced(deal: Deal) -> Deal:
-    """The same deal paid by the members themselves; `NoEquilibriumError` where their gains do not cover the bill."""
+    """Let the members pay the deal themselves; `NoEquilibriumError` where their gains do not cover the bill."""
     surplus = np.where(deal.members, deal.payoff, 0.0)
     bill = deal.spend
     if not bill > 0:
         return deal
     if surplus.sum() < bill:
         raise NoEquilibriumError(
-            f"balanced budget: the members gain {surplus.sum():.4g} with payments of {bill:.4g}, too little to pay "
-            f"those themselves; the learner must bring {bill - surplus.sum():.4g}"
+            f"balanced budget: members gain {surplus.sum():.4g}, less than the payments of {bill:.4g}; the learner "
+            f"must add {bill - surplus.sum():.4g}"
         )
     fee = bill * surplus / surplus.sum()
     return replace(deal, fee=fee, payoff=deal.payoff - fee)

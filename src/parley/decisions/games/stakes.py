@@ -19,7 +19,7 @@ from parley.decisions.outlook.outlook import Outlook
 from parley.errors import SettingError, TermsError
 from parley.privacy.accounting import exact, make_series
 from parley.protocol.aggregation import EachOwnerNoise
-from parley.protocol.schedule import uses
+from parley.protocol.stages import uses
 from parley.terms import Terms
 from parley.validate import Floats, Integers
 
@@ -27,7 +27,7 @@ from parley.validate import Floats, Integers
 # become 0.99995.
 BUDGET_RANGE = (0.01, 10.0)
 FEW_KNOTS = 9  # where one takes seconds: draws in secret
-FLAT = 1e-9  # the least share
+LEAST_SLOPE = 1e-9  # the least share
 KNOTS = 161  # of the noise law between the ends of the range of budgets
 
 
@@ -44,54 +44,61 @@ class Lines:
     share: Floats
 
     @classmethod
-    def of(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
-        """Through the gains of this outlook, whose combined answers have this variance; costs in the target's units."""
+    def from_outlook(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
+        """Draw the line through this outlook's gains, whose combined answers have this variance; costs in the target's
+        units."""
         size, gain = np.array(outlook.laws[0].owners.together_records), outlook.expected_gain
         here, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
         if not outlook.corrected:
             return cls(here + gain, np.ones(len(gain)))
         most = outlook.louder(0.0).expected_gain
-        share = np.maximum((most - gain) / max(here - quiet, 1e-300), FLAT)
+        share = np.maximum((most - gain) / max(here - quiet, 1e-300), LEAST_SLOPE)
         return cls(here + gain / share, share)
 
     def take(self, owners: Integers) -> "Lines":
-        """Of these owners alone."""
+        """The lines of these owners alone."""
         return Lines(self.alone[owners], self.share[owners])
 
 
-@dataclass(frozen=True, eq=False)
-class Stakes:
-    """What any coalition with any budgets in the range costs, in the target's own units.
-
-    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared
-    sensitivity.
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ForecastStakes:
+    """What a forecast says of any coalition, in the target's own units."""
 
     cost: CoalitionCost
     least_cost: float  # of the best model on the pilot; relative fitness is measured in it
-    unit_noise: EachOwnerNoise
-    unit_variance: Callable[[Floats], Floats]
     budget_range: tuple[float, float] = BUDGET_RANGE
     lines: Lines | None = None  # what joining saves owners; None: what the joint model costs less than one of own rows
     outlook: Outlook | None = None  # which says so
     warnings: tuple[str, ...] = ()
 
+    def fitness(self, variance: Floats) -> Floats:
+        """Expected relative fitness of models whose combined answers have this variance."""
+        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stakes(ForecastStakes):
+    """What any coalition with any budgets in the range costs.
+
+    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared
+    sensitivity.
+    """
+
+    unit_noise: EachOwnerNoise
+    unit_variance: Callable[[Floats], Floats]
+
     @property
     def records(self) -> Floats:
-        """The number of records n_l of every owner."""
+        """Each owner's number of records n_l."""
         return self.unit_noise.records
 
     def variances(self, epsilon: Floats) -> Floats:
-        """Of each owner's answers at budgets [..., N]."""
+        """The variances of owners' answers at budgets [..., N]."""
         return np.asarray(self.unit_noise.variances * self.unit_variance(epsilon))
 
     def noise(self, epsilon: Floats) -> EachOwnerNoise:
         """The owners' noise at budgets [..., N]."""
         return EachOwnerNoise(self.records, self.variances(epsilon))
-
-    def fitness(self, variance: Floats) -> Floats:
-        """Expected relative fitness of models whose combined answers have this variance."""
-        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
 
     def variance_at(self, fitness: float) -> float:
         """The variance of the combined answers at which models have this relative fitness; noise must have a price."""
@@ -125,25 +132,15 @@ class Demand:
         return np.log(self.knots), np.log(self.heights)
 
 
-@dataclass(frozen=True, eq=False)
-class CommonStakes:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CommonStakes(ForecastStakes):
     """The same where one noise protects everybody alike, so that a coalition has one epsilon.
 
     `demand` is the variance of that noise in a sum, at any common epsilon in the range.
     """
 
-    cost: CoalitionCost
-    least_cost: float
     records: Floats
     demand: Demand
-    budget_range: tuple[float, float] = BUDGET_RANGE
-    lines: Lines | None = None
-    outlook: Outlook | None = None
-    warnings: tuple[str, ...] = ()
-
-    def fitness(self, variance: Floats) -> Floats:
-        """Expected relative fitness of models whose combined answers have this variance."""
-        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
 
 
 def common_stakes(
@@ -155,14 +152,14 @@ def common_stakes(
     differences: Heterogeneity | None = None,
 ) -> CommonStakes:
     """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
-    is looked at."""
-    known, said = _known(terms, pilot, seed, keep_own, differences)
+    is read."""
+    known, shared = _known(terms, pilot, seed, keep_own, differences)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
-    return CommonStakes(records=known.rows, demand=demand_law(known, budget_range), budget_range=budget_range, **said)
+    return CommonStakes(records=known.rows, demand=demand_law(known, budget_range), budget_range=budget_range, **shared)
 
 
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
-    """Calibrated at knots as hosts do it.
+    """Calibrate the demand at knots as hosts do it.
 
     The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls
     everywhere.
@@ -206,21 +203,20 @@ def stakes(
     """
     if terms.learning.rules.one_owner:
         raise TermsError(
-            "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can "
-            "agree on"
+            "learning.algorithm: objective-perturbation is for one owner; expected an algorithm for several owners"
         )
     if terms.aggregation is not None and terms.aggregation.rule != "mean":
         raise TermsError(
-            f"aggregation.rule: expected 'mean' where budgets are negotiated: what {terms.aggregation.rule!r} makes of "
-            "owners whose noise differs has no law that a game could be solved by"
+            f"aggregation.rule: expected 'mean' to negotiate budgets; with {terms.aggregation.rule!r} and unequal "
+            "noise the game has no known solution"
         )
-    known, said = _known(terms, pilot, seed, keep_own, differences)
+    known, shared = _known(terms, pilot, seed, keep_own, differences)
     records = np.array([float(question.records) for question in known.questions])
     return Stakes(
         unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
         unit_variance=noise_law(terms, budget_range),
         budget_range=budget_range,
-        **said,
+        **shared,
     )
 
 
@@ -233,16 +229,14 @@ def _known(
     expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:
         cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))
-        guess = (
-            "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess"
-        )
+        guess = "the price of noise is a guess: the larger of a pilot run's and the curvature's"
         warnings = (*warnings, guess)
     known, outlook = expected.pilot, replace(found.outlook, corrected=keep_own)
     unit = known.setup.preparation.target_scale**2
     cost = cost.in_units(unit)
-    lines = Lines.of(outlook, cost, known.combined_variance())
-    said = {"cost": cost, "least_cost": expected.unit * unit, "lines": lines, "outlook": found.outlook}
-    return known, said | {"warnings": warnings}
+    lines = Lines.from_outlook(outlook, cost, known.combined_variance())
+    shared = {"cost": cost, "least_cost": expected.unit * unit, "lines": lines, "outlook": found.outlook}
+    return known, shared | {"warnings": warnings}
 
 
 def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
@@ -261,7 +255,7 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     """
     if not terms.learning.waits:
         raise SettingError(
-            "learning.staleness: budgets are negotiated for rounds that wait for everybody; negotiate without the key"
+            "learning.staleness: remove it to negotiate; budgets are negotiated for rounds that wait for every owner"
         )
     privacy, learning, set_aside = terms.privacy, terms.learning, float(terms.score_epsilon)
     many = uses(learning, range(1, learning.horizon + 1))

@@ -19,18 +19,113 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from parley.decisions.games.budget_game import OwnersGame, price_of_privacy
-from parley.decisions.games.local_maxima import LocalMaxima, Thresholds
-from parley.decisions.games.stakes import CommonStakes
+from parley.decisions.games.budget_game import OwnersGame
+from parley.decisions.games.stakes import CommonStakes, Demand
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.coalition import prefix
 from parley.protocol.aggregation import Members, OneNoise
-from parley.validate import Floats
+from parley.validate import Floats, Integers
 
-GRID = 129  # common epsilons looked at where owners stand
-EXACT_UP_TO = 8  # owners for whom every coalition is looked at
-REMEMBERED = 256  # coalitions whose local maxima are kept: all of as many owners
-ONE_BY_ONE = 50  # owners up to which searches move one at a time
+# of false position; lines that are straight within a thousandth cross within rounding after four
+FALSE_POSITION_STEPS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LocalMaxima:
+    """Every owner's local maxima [M], owner by owner from the lowest epsilon up; each owner has at least one."""
+
+    owner: Integers
+    epsilon: Floats
+    height: Floats
+    first: Integers  # [N]: the place of each owner's first
+
+    def peaks(self) -> Floats:
+        """Where each owner's payoff is highest [N]; of equal ones the lowest."""
+        top = np.maximum.reduceat(self.height, self.first)[self.owner]
+        return np.asarray(np.minimum.reduceat(np.where(self.height == top, self.epsilon, np.inf), self.first))
+
+    def best_below(self, common: Floats) -> tuple[Floats, Floats]:
+        """Each owner's highest local maximum up to these epsilons [K] and the largest epsilon where it is, both [K, N];
+        none: -inf."""
+        seen = np.where(self.epsilon <= common[:, None], self.height, -np.inf)
+        best = np.maximum.reduceat(seen, self.first, axis=1)
+        there = np.where(seen == best[:, self.owner], self.epsilon, -np.inf)
+        return best, np.maximum.reduceat(there, self.first, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Where owners' payoffs stop rising: all local maxima over the common epsilon, in one coalition, without a search.
+
+    On the logarithm of epsilon an owner's payoff rises while weight p(eps) D(eps) > eps c'(eps). D is the variance of
+    the one noise, which falls like eps^-p between two knots; c is the owner's privacy cost. eps c'/(p D) is the same in
+    every coalition: it is kept at both ends of every cell between knots, for every owner [cells, N]. A coalition only
+    changes the weight, so one comparison says whether the payoff rises there. Where it rises into a cell and falls out
+    of it, the top is where two nearly straight lines on logarithms cross. Two tops within one cell, 4 % of epsilon,
+    count as one.
+    """
+
+    demand: Demand
+    privacy_cost: PrivacyCosts
+    left: Floats
+    right: Floats
+
+    @classmethod
+    def from_demand(cls, demand: Demand, privacy_cost: PrivacyCosts) -> "Thresholds":
+        """Compute the thresholds for this demand and these owners' costs."""
+        given_up = privacy_cost.marginal(demand.knots[:, None])
+        # a flat cell, p = 0: nothing is saved there, and nothing is above 0/0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left, right = (
+                given_up[ends] / (demand.powers * demand.heights[ends])[:, None]
+                for ends in (slice(None, -1), slice(1, None))
+            )
+        return cls(demand, privacy_cost, left, right)
+
+    def tops(self, weight: Floats, most: Floats) -> tuple[Integers, Floats]:
+        """(owners, epsilons) of all local maxima, sorted by both, where an owner's noise weighs so much [N]; a model
+        with a noise of more than `most` [N] is not used, so that payoffs fall there."""
+        used = self.demand.heights[:, None] < most
+        # whether it rises at a cell's ends
+        into, out = (weight > self.left) & used[:-1], (weight > self.right) & used[1:]
+        at_knot = np.ones((len(self.demand.knots), len(weight)), dtype=bool)
+        at_knot[1:] &= out
+        at_knot[:-1] &= ~into
+        owner, knot = np.nonzero(at_knot.T)
+        inside, cell = np.nonzero((into & ~out).T)
+        owners = np.concatenate([owner, inside])
+        epsilon = np.concatenate([self.demand.knots[knot], self._crossings(weight[inside], inside, cell)])
+        order = np.lexsort((epsilon, owners))
+        return owners[order], epsilon[order]
+
+    def _crossings(self, weight: Floats, owner: Integers, cell: Integers) -> Floats:
+        """Where in its cell each of these stops rising: false position, a side that stays counting half (Illinois)."""
+        power, start = self.demand.powers[cell], np.log(self.demand.knots[cell])
+        saved, costs = np.log(weight * power * self.demand.heights[cell]), self.privacy_cost.take(owner)
+
+        def rise(x: Floats) -> Floats:
+            return np.asarray(saved - power * (x - start) - np.log(costs.marginal(np.exp(x))))
+
+        a, b = start, np.log(self.demand.knots[cell + 1])
+        f_a, f_b = np.maximum(rise(a), 0.0), np.minimum(rise(b), 0.0)
+        x, before = a, np.zeros(len(a), dtype=int)
+        for _ in range(FALSE_POSITION_STEPS):
+            gap = f_a - f_b
+            x = np.where(gap > 0, a + (b - a) * f_a / np.where(gap > 0, gap, 1.0), a)
+            f = rise(x)
+            above = f > 0
+            f_a, f_b = (
+                np.where(above, f, np.where(before < 0, f_a / 2, f_a)),
+                np.where(above, np.where(before > 0, f_b / 2, f_b), f),
+            )
+            a, b, before = np.where(above, x, a), np.where(above, b, x), np.where(above, 1, -1)
+        return np.clip(np.exp(x), self.demand.knots[cell], self.demand.knots[cell + 1])
+
+
+GRID_POINTS = 129  # common epsilons looked at where owners stand
+MAX_EXACT_OWNERS = 8  # owners for whom every coalition is looked at
+MAX_REMEMBERED = 256  # coalitions whose local maxima are kept: all of as many owners
+MAX_MOVED_SINGLY = 50  # owners up to which searches move one at a time
 TOLERANCE = 1e-9  # of payoffs, below which two count as equal
 
 
@@ -54,7 +149,7 @@ class WeakestLink(OwnersGame):
         return np.where(self._others(members), payoff, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
-        """What every owner would get by naming `own`, the other members naming `epsilon`."""
+        """What each owner would get by naming `own`, the other members naming `epsilon`."""
         others = _least_of_others(np.where(members, epsilon, np.inf))
         common = np.minimum(own, others)
         return np.asarray(self.payoff(common, members) + price * own)
@@ -66,7 +161,7 @@ class WeakestLink(OwnersGame):
 
     @cached_property
     def _found(self) -> Callable[[bytes], LocalMaxima]:
-        return lru_cache(maxsize=REMEMBERED)(self._local_maxima)
+        return lru_cache(maxsize=MAX_REMEMBERED)(self._local_maxima)
 
     def _local_maxima(self, coalition: bytes) -> LocalMaxima:
         members = np.frombuffer(coalition, dtype=bool)
@@ -80,7 +175,7 @@ class WeakestLink(OwnersGame):
         return LocalMaxima(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
 
     def _most_noise(self, without: Floats, size: Floats) -> Floats:
-        """The noise up to which a member uses the joint model, that is better by so much without any."""
+        """The noise up to which a member uses the joint model, which is better by this much without noise."""
         if not self.keep_own:
             return np.full(self.owners, np.inf)
         price = self.stakes.cost.noise_price
@@ -88,18 +183,18 @@ class WeakestLink(OwnersGame):
 
     @cached_property
     def _thresholds(self) -> Thresholds:
-        return Thresholds.of(self.stakes.demand, self.privacy_cost)
+        return Thresholds.from_demand(self.stakes.demand, self.privacy_cost)
 
     def best_below(self, common: Floats, members: Members, local_maxima: LocalMaxima) -> Floats:
-        """Every owner's best payoff at common epsilons up to these [K] -> [K, N]."""
+        """Each owner's best payoff at common epsilons up to these [K] -> [K, N]."""
         return np.asarray(np.maximum(self.payoff(common[:, None], members), local_maxima.best_below(common)[0]))
 
     def peaks(self, members: Members) -> Floats:
-        """The common epsilon that every owner likes best in this coalition, itself included [N]."""
+        """The common epsilon that each owner likes best in this coalition, itself included [N]."""
         return self.local_maxima(members).peaks()
 
     def _size(self, members: Members) -> Floats:
-        """The rows of each coalition with each owner in it."""
+        """Each coalition's rows with each owner in it."""
         return np.asarray((members @ self.stakes.records)[..., None] + np.where(members, 0.0, self.stakes.records))
 
     def _others(self, members: Members) -> Members:
@@ -114,16 +209,11 @@ class WeakestLink(OwnersGame):
         return float(self.stakes.fitness(self.stakes.demand(common) / size**2))
 
     def gains(self, epsilon: Floats, members: Members) -> Floats:
-        """What every member counts of test cost alone less together; 0 for whoever stays out."""
         if not members.any():
             return np.zeros(self.owners)
         cost, size = self.stakes.cost, members @ self.stakes.records
         together = cost.at(size, self.stakes.demand(np.asarray(epsilon[members].min())) / size**2)
         return np.where(members, self.share * self.counted(self.alone - together), 0.0)
-
-    def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
-        """What part of everyone's gain without noise is lost; None if there was nothing to gain."""
-        return price_of_privacy(self, self.gains(epsilon, members))
 
     def whom_to_ask(self) -> tuple[Members, float]:
         """The coalition of least test cost if every owner insists on its peak in the coalition of all, and its common
@@ -160,7 +250,7 @@ class Preferences:
 
 
 def play(game: WeakestLink, members: Members) -> Play:
-    """What a coalition of two or more would play."""
+    """Find what a coalition of two or more would play."""
     local_maxima = game.local_maxima(members)
     peaks = local_maxima.peaks()
     common, here = _largest(game, members, local_maxima, float(peaks[members].min()))
@@ -181,9 +271,9 @@ def _largest(game: WeakestLink, members: Members, local_maxima: LocalMaxima, com
 
 
 def preferences(game: WeakestLink, played: Play) -> Preferences:
-    """The owners' walk-away points in this coalition, and its equilibria."""
-    grid = np.geomspace(*game.budget_range, GRID)
-    curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), played.members)  # [GRID, N]
+    """Find the owners' walk-away points in this coalition, and its equilibria."""
+    grid = np.geomspace(*game.budget_range, GRID_POINTS)
+    curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), played.members)  # [GRID_POINTS, N]
     lowest, highest = (_walk_away(game, played, grid, curves, up) for up in (False, True))
     least = float(np.max(np.nan_to_num(lowest[played.members], nan=np.inf)))
     # Whoever keeps its own model falls until it begins to use the joint one: below 0, where it walks away anyhow.
@@ -197,7 +287,7 @@ def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up
     bisection."""
     members, peaks = played.members, played.peaks
     losing = ~(curves > 0) & ((grid[:, None] > peaks) if up else (grid[:, None] < peaks))
-    first = np.argmax(losing, axis=0) if up else GRID - 1 - np.argmax(losing[::-1], axis=0)
+    first = np.argmax(losing, axis=0) if up else GRID_POINTS - 1 - np.argmax(losing[::-1], axis=0)
     inside, outside = peaks.copy(), np.where(losing.any(axis=0), grid[first], np.nan)
     for _ in range(50):
         middle = np.sqrt(inside * np.nan_to_num(outside, nan=1.0))
@@ -208,7 +298,7 @@ def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up
 
 
 def _several_peaks(curves: Floats) -> Members:
-    """Whether a curve [GRID, N] rises again after it fell."""
+    """Whether a curve [G, N] rises again after it fell."""
     size = 1 + np.abs(curves).max(axis=0)
     fallen = np.maximum.accumulate(-np.diff(curves, axis=0) > TOLERANCE * size, axis=0)
     return np.asarray((fallen[:-1] & (np.diff(curves, axis=0)[1:] > TOLERANCE * size)).any(axis=0))
@@ -222,7 +312,7 @@ def stable_play(game: WeakestLink) -> Play | None:
     the best end of searches from everyone, from whom it were best to ask, and from the first by peaks: whoever loses
     leaves, the worst first, then whoever gains joins; so with more than eight owners a better one may exist.
     """
-    if game.owners <= EXACT_UP_TO:
+    if game.owners <= MAX_EXACT_OWNERS:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
         found = [each for each in (play(game, members) for members in coalitions) if each.stable]
     else:
@@ -232,7 +322,7 @@ def stable_play(game: WeakestLink) -> Play | None:
 
 
 def starts(game: WeakestLink) -> list[Members]:
-    """Coalitions worth a look: everyone, the one to ask, and the owners with the highest peaks."""
+    """List coalitions to search from: everyone, the one to ask, and the owners with the highest peaks."""
     order = np.argsort(-game.peaks(game.everyone), kind="stable")
     sizes = np.unique(np.geomspace(2, game.owners, 10).astype(int))
     chosen = [*(prefix(order, size) for size in sizes[::-1]), game.whom_to_ask()[0]]
@@ -250,14 +340,14 @@ def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | Non
             return here
         leaving, coming = np.flatnonzero(members & ~(here.payoff > 0)), np.flatnonzero(~members & (here.payoff > 0))
         moving = leaving if leaving.size else coming
-        share = 0 if game.owners <= ONE_BY_ONE else moving.size // 8
+        share = 0 if game.owners <= MAX_MOVED_SINGLY else moving.size // 8
         first = moving[np.argsort(-np.abs(here.payoff[moving]), kind="stable")[: 1 + share]]
         members[first] = ~members[first]
     return None
 
 
 def _least_of_others(x: Floats) -> Floats:
-    """The smallest along the last axis of all entries but each one; alone: infinity."""
+    """The smallest of all other entries along the last axis; infinity for a single one."""
     if x.shape[-1] < 2:
         return np.full_like(x, np.inf)
     two = np.partition(x, 1, axis=-1)[..., :2]

@@ -16,7 +16,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class Wish:
-    """One owner in the best company; money, but for `epsilon` and `gain`."""
+    """One owner in the best company; money, except `epsilon` and `gain`."""
 
     name: str
     asked: bool  # whether it belongs to the best company
@@ -29,13 +29,13 @@ class Wish:
 
     @property
     def short(self) -> float:
-        """What it lacks: a payment of so much brings it in at this budget; 0 where it would come by itself."""
+        """The payment that brings it in at this budget; 0 where it would come by itself."""
         return max(self.privacy_cost - self.worth, 0.0)
 
     @property
     def bearable(self) -> float:
-        """The share of its privacy cost up to which it would come at this budget; 0: none, since the joint model is of
-        no use to it."""
+        """The share of its privacy cost up to which it would come at this budget; 0: none, because the joint model is
+        of no use to it."""
         return float(np.clip(self.worth / self.privacy_cost, 0.0, 1.0)) if self.privacy_cost > 0 else 1.0
 
     def to_json(self) -> dict[str, object]:
@@ -44,7 +44,7 @@ class Wish:
 
 
 def wishes(game: BudgetGame | WeakestLink, names: list[str]) -> tuple[Wish, ...]:
-    """What every owner would wish, one `Wish` for each."""
+    """Find each owner's wish."""
     if isinstance(game, WeakestLink):
         members, common = game.whom_to_ask()
         members = members if members.sum() > 1 else game.everyone

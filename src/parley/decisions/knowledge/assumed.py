@@ -21,33 +21,32 @@ from parley.errors import DataError
 from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
 from parley.terms import Model
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import Floats
 
 STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that the columns may explain
-USUAL = 0.3
+USUAL_STRENGTH = 0.3
 SPREADS = (0.1, 1.0)  # of columns of which the range alone is known, in quarters of that range
 USUAL_SPREAD = 0.5
 HALF_RANGE = 2.0  # in the same unit
-CORRELATED = 0.9  # largest correlation between columns of numbers
-ROWS, ROWS_A_COLUMN, MOST_ROWS = 2000, 60, 20_000
-GAPS = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
-MOST_SPREAD, MOST_COUNTED = 1.5, 1e15  # of logarithms of rates; of expected counts, as far as they can be drawn
-LOST = 0.1  # share of subjects that are not watched to the end
-LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
+LARGEST_CORRELATION = 0.9  # largest correlation between columns of numbers
+LEAST_ROWS, ROWS_PER_COLUMN, MAX_ROWS = 2000, 60, 20_000
+MISSING_SHARE = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
+MAX_LOG_SPREAD, MAX_COUNT = 1.5, 1e15  # of logarithms of rates; of expected counts, as far as they can be drawn
+CENSORED_SHARE = 0.1  # share of subjects that are not watched to the end
+LOGISTIC_DEVIATION = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
 
-SENTENCE = (
-    "there is no public sample: columns are drawn from the {drawn}, and nobody knows how they go together or how "
-    f"strong the relation to the target is; laws are invented with correlations up to {CORRELATED:g} and relations "
-    f"that explain {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}: the interval covers all of them, the forecast is of the "
-    "one in the middle"
+INVENTED_LAWS_WARNING = (
+    "there is no public sample: columns are drawn from the {drawn}, and their relation to the target is "
+    f"invented. Correlations go up to {LARGEST_CORRELATION:g}, and relations explain {STRENGTHS[0]:.0%} to "
+    f"{STRENGTHS[-1]:.0%} of the variance. The interval covers all of them; the forecast is the middle one"
 )
-RANGES = (
-    "of {columns} the declared range alone is known: in the invented laws values spread over all of it, a tenth, or "
-    "between; "
-    "the wider a range beside the values in it, the worse the model, so declare what is usual, simulate (parley "
-    "train), or ask for scales (parley scales)"
+RANGES_WARNING = (
+    "only the declared range of {columns} is known. Invented values fill all of it, a tenth, or something between. A "
+    "range far wider than its values makes the model worse: declare usual values, simulate (parley train), or ask for "
+    "scales (parley column-stats)"
 )
-NAMED = 3
+COLUMNS_NAMED = 3
 
 
 class ConstantError(DataError):
@@ -63,9 +62,9 @@ class AssumedSample(Sample):
     invented: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, setup: Setup) -> "AssumedSample":
-        """The rows that the terms' own scales suggest."""
-        return cls(_draw(setup.preparation, USUAL, 0).for_studies(), preparation=setup.preparation)
+    def from_setup(cls, setup: Setup) -> "AssumedSample":
+        """Draw the rows that the terms' own scales suggest."""
+        return cls(_draw(setup.preparation, USUAL_STRENGTH, 0).for_studies(), preparation=setup.preparation)
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
@@ -75,20 +74,20 @@ class AssumedSample(Sample):
         return replace(here, warnings=(*self._rests_on(), *here.warnings))
 
     def _rests_on(self) -> list[str]:
-        """What the rows are drawn from, and the columns of which no more than a range is known, if there are any."""
+        """Name what the rows are drawn from, and the columns of which only a range is known."""
         model = self.preparation.model
         columns = [each for each in model.scales if range_alone(model, each)]
         scales = [] if model.scales and len(columns) == len(model.scales) else ["scales that the terms give"]
         drawn = " and the ".join([*scales, *(["declared ranges"] if columns else [])])
-        more = f" and {len(columns) - NAMED} more columns" if len(columns) > NAMED else ""
-        said = [RANGES.format(columns=", ".join(columns[:NAMED]) + more)] if columns else []
-        return [SENTENCE.format(drawn=drawn), *said]
+        more = f" and {len(columns) - COLUMNS_NAMED} more columns" if len(columns) > COLUMNS_NAMED else ""
+        lines = [RANGES_WARNING.format(columns=", ".join(columns[:COLUMNS_NAMED]) + more)] if columns else []
+        return [INVENTED_LAWS_WARNING.format(drawn=drawn), *lines]
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Every strength, with columns at both ends of what they may be, the worst and the best, and each somewhere
         between. Few of them take these in turns, so that a mean over them leans to none."""
         low, high = SPREADS
-        ends = [(low, CORRELATED), (high, 0.0), (None, 0.0), (None, CORRELATED)]
+        ends = [(low, LARGEST_CORRELATION), (high, 0.0), (None, 0.0), (None, LARGEST_CORRELATION)]
         few = max(1, min(count // len(STRENGTHS), len(ends)))
         seeds = rng.integers(2**31, size=len(ends)).tolist()
         turns = [(strength, (k + j) % len(ends)) for k, strength in enumerate(STRENGTHS) for j in range(few)]
@@ -103,7 +102,7 @@ class AssumedSample(Sample):
 
 
 def range_alone(model: Model, column: str) -> bool:
-    """Whether a column's scale says nothing beside its bounds: it is a quarter of their range, around the middle."""
+    """Whether a column's scale says nothing more than its bounds: a quarter of their range, around the middle."""
     if column not in model.scales or column not in model.bounds:
         return False
     low, high = model.bounds[column]
@@ -112,7 +111,8 @@ def range_alone(model: Model, column: str) -> bool:
 
 
 def _spread(model: Model, column: str, spread: float | None, rng: np.random.Generator) -> tuple[float, float]:
-    """(centre, deviation) of a scaled column, in units of its scale; without a spread for all it has one of its own."""
+    """Return (centre, deviation) of a scaled column in units of its scale; without a common spread each column draws
+    its own."""
     if not range_alone(model, column):
         return 0.0, 1.0
     if spread is None:
@@ -126,7 +126,7 @@ def _draw(
     """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, or somewhere in their range, so
     spread; names as often as each other."""
     rng = np.random.default_rng([seed, round(100 * strength)])
-    rows = min(max(ROWS, ROWS_A_COLUMN * preparation.width), MOST_ROWS)
+    rows = min(max(LEAST_ROWS, ROWS_PER_COLUMN * preparation.width), MAX_ROWS)
     X = _features(preparation, rows, spread, correlated, rng)
     away = X - X.mean(axis=0)
     deviations = away.std(axis=0)
@@ -150,11 +150,15 @@ def _draw(
     elif model.predicts == "count":
         return _counts(preparation, X, relation(), strength, rng)
     elif model.predicts == "survival":
-        y = _lifetimes(len(model.periods or ()), explained / rest * LOGISTIC * relation(), rng)
+        y = _lifetimes(
+            len(SurvivalModel.expect(model).periods), explained / rest * LOGISTIC_DEVIATION * relation(), rng
+        )
     elif model.predicts == "two classes":
-        y = np.where(explained / rest * LOGISTIC * relation() + rng.logistic(size=rows) > 0, 1.0, -1.0)
+        y = np.where(explained / rest * LOGISTIC_DEVIATION * relation() + rng.logistic(size=rows) > 0, 1.0, -1.0)
     else:
-        scores = [explained / rest * LOGISTIC * relation() + rng.gumbel(size=rows) for _ in preparation.classes]
+        scores = [
+            explained / rest * LOGISTIC_DEVIATION * relation() + rng.gumbel(size=rows) for _ in preparation.classes
+        ]
         y = np.argmax(scores, axis=0).astype(float)
     return Design(X, y, preparation.weights(y))
 
@@ -165,9 +169,9 @@ def _counts(preparation: Preparation, X: Floats, relation: Floats, strength: flo
     low, high = preparation.target_bounds
     weight = rng.uniform(*weight_ends(preparation.model, preparation.target_centre), len(X))
     usual = float(weight.mean()) if preparation.target_centre > 0 else high / 8
-    spread = min(np.sqrt(np.log1p(strength / (1 - strength) / usual)), MOST_SPREAD)
+    spread = min(np.sqrt(np.log1p(strength / (1 - strength) / usual)), MAX_LOG_SPREAD)
     expected = usual / weight.mean() * weight * np.exp(spread * relation - spread**2 / 2)
-    counted = np.clip(rng.poisson(np.minimum(expected, MOST_COUNTED)), low, high)
+    counted = np.clip(rng.poisson(np.minimum(expected, MAX_COUNT)), low, high)
     return Design(X, counted / weight, weight)
 
 
@@ -177,7 +181,7 @@ def _lifetimes(periods: int, relation: Floats, rng: np.random.Generator) -> Floa
     usual = np.log(np.expm1(np.log(2) / periods))
     happens = usual + relation + rng.logistic(size=(periods, len(relation))) > 0
     first = np.where(happens.any(axis=0), happens.argmax(axis=0), periods)
-    lost = np.where(rng.random(len(relation)) < LOST, rng.integers(0, periods + 1, len(relation)), periods)
+    lost = np.where(rng.random(len(relation)) < CENSORED_SHARE, rng.integers(0, periods + 1, len(relation)), periods)
     return np.where(first < lost, 2.0 * first + 1, 2.0 * np.minimum(first, lost))
 
 
@@ -188,7 +192,7 @@ def _features(
     low, high = preparation.prepared_bounds
     common = rng.standard_normal(rows)
     for encoding in preparation.encodings:
-        gaps = rng.random(rows) < (GAPS if encoding.fills else 0.0)
+        gaps = rng.random(rows) < (MISSING_SHARE if encoding.fills else 0.0)
         drawn = encoding.drawn(gaps, rng)
         if drawn is not None:
             columns += encoding.columns(drawn)
@@ -199,7 +203,7 @@ def _features(
         if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
                 f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
-                "(parley scales), or a pilot"
+                "(parley column-stats), or a pilot"
             )
         if scaled:
             centre, deviation = _spread(preparation.model, encoding.column, spread, rng)

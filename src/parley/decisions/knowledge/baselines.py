@@ -6,15 +6,15 @@ worth a budget.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from parley.data import Design
-from parley.data.blocks import Remembered, named_by
-from parley.decisions.knowledge.learning_curve import LearningCurve
+from parley.data.blocks import Remembered, content_key
 from parley.decisions.knowledge.pilot import Pilot
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.outcome.boosting import (
@@ -32,13 +32,88 @@ from parley.learning.outcome.boosting import (
 from parley.learning.start import PublicFit, ridge_fit
 from parley.validate import Floats
 
-PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
-FEW_FOLDS = 2  # in which they are judged
+POWERS = np.array([0.5, 1.0])
+MAX_EXTRAPOLATION = 8.0  # times the most rows looked at: beyond, more rows are not thought to help
+INTERVAL_ERRORS = 1.645  # standard errors to an end of a 90 % interval
 
-_known = Remembered[Floats](most=128)  # losses by trees of the last few samples
-FROM_THE_FIT = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "start": "public"} | dict.fromkeys(
-    ("average", "decay", "momentum", "local_steps")
-)
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """The cost of boosted trees of any number of rows: measured at a few sizes of the public sample, and continued to
+    others by a power law.
+
+    cost(n) = cost(m) + b (n^-c - m^-c), m the most rows that were looked at. How fast more rows help is known roughly
+    at best: each power c has the slope b that fits the smaller sizes, and counts for how well it does so. What the
+    powers disagree on is part of the error.
+    """
+
+    rows: float  # m
+    cost: float  # there
+    error: float  # its standard error, beside what it is compared with
+    slopes: Floats  # b of every power
+    slope_errors: Floats
+    weights: Floats  # what every power counts for
+
+    @classmethod
+    def through(
+        cls, rows: float, cost: float, error: float, sizes: ArrayLike, rises: ArrayLike, errors: ArrayLike
+    ) -> "LearningCurve":
+        """The curve through `cost` at m rows that fits how much more smaller `sizes` cost [k], known up to `errors`."""
+        m, rise, precision = np.asarray(sizes), np.asarray(rises), np.maximum(np.asarray(errors), 1e-300) ** -2.0
+        away = m[None] ** -POWERS[:, None] - rows ** -POWERS[:, None]
+        known = np.sum(precision * away**2, axis=1)
+        slopes = np.maximum(np.sum(precision * away * rise, axis=1) / known, 0.0)
+        misfit = np.sum(precision * (rise - slopes[:, None] * away) ** 2, axis=1)
+        weights = np.exp(-(misfit - misfit.min()) / 2)
+        return cls(rows, cost, error, slopes, known**-0.5, weights / weights.sum())
+
+    def at(self, records: Floats) -> tuple[Floats, Floats]:
+        """Return (cost, standard error) [N] of trees of so many rows; infinite where these are too few for trees."""
+        n = np.clip(records, 1.0, MAX_EXTRAPOLATION * self.rows)
+        away = n ** -POWERS[:, None] - self.rows ** -POWERS[:, None]
+        each = self.slopes[:, None] * away
+        mean = self.weights @ each
+        chance = self.weights @ (self.slope_errors[:, None] * away) ** 2 + self.weights @ (each - mean) ** 2
+        some = records >= LEAST_ROWS
+        return np.where(some, self.cost + mean, np.inf), np.where(some, np.sqrt(self.error**2 + chance), 0.0)
+
+    def ahead(self, records: Floats, linear: Floats) -> Floats:
+        """For which owners [N] trees are expected to cost less than the linear model of this cost [N], by a standard
+        error or more."""
+        mean, error = self.at(records)
+        return np.asarray(mean + error < linear)
+
+    def best(self, records: Floats, linear: Floats, side: int = 0) -> Floats:
+        """The cost of the model that is chosen [N]: trees where they are `ahead`, else linear; `side` -1 and 1: the low
+        and the high end of its 90 % interval, for what is not known of trees."""
+        mean, error = self.at(records)
+        return np.where(mean + error < linear, np.minimum(linear, mean + side * INTERVAL_ERRORS * error), linear)
+
+    def above(self, cost: float) -> "LearningCurve":
+        """The same curve counted from this cost."""
+        return replace(self, cost=self.cost - cost)
+
+    def in_units(self, unit: float) -> "LearningCurve":
+        """The same curve in another unit, `unit` of which make one of these."""
+        return replace(
+            self,
+            cost=self.cost * unit,
+            error=self.error * unit,
+            slopes=self.slopes * unit,
+            slope_errors=self.slope_errors * unit,
+        )
+
+
+SAMPLE_PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
+PART_FOLDS = 2  # in which they are judged
+
+_known = Remembered[Floats](max_entries=128)  # losses by trees of the last few samples
+PUBLIC_START_LEARNING = {
+    "algorithm": "averaged-subgradient",
+    "horizon": 100,
+    "step": "auto",
+    "start": "public",
+} | dict.fromkeys(("average", "decay", "momentum", "local_steps"))
 
 
 AloneModel = Literal["linear", "boosted trees"]
@@ -70,7 +145,7 @@ class Baselines:
 
 
 def baselines(pilot: Pilot) -> Baselines:
-    """Both baselines for these terms. No private record is looked at."""
+    """Compute both baselines for these terms. No private record is read."""
     unit, model, trees = pilot.setup.preparation.target_scale**2, public_sample_model(pilot), public_trees(pilot)
     if pilot.has_rows:
         begin = pilot.objective.start(pilot.setup.preparation)
@@ -166,7 +241,7 @@ def _from_the_fit(pilot: Pilot) -> Pilot | None:
         try:
             there = pilot
             if pilot.grown is None:
-                there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT, privacy=clip))
+                there = pilot.under(pilot.terms.changed(learning=PUBLIC_START_LEARNING, privacy=clip))
             there.landscape()
             return None if there.own_fit is None else there
         except (TermsError, SettingError, DataError):
@@ -179,7 +254,7 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
     if columns is None or len(design) < LEAST_ROWS:
         return None
     some = looked_at(len(design), columns.shape[1])
-    rows = TreeRows.of(pilot.objective, pilot.setup.preparation, design.where(some), columns[some])
+    rows = TreeRows.from_design(pilot.objective, pilot.setup.preparation, design.where(some), columns[some])
     linear: Floats | None = None
     if pilot.grown is not None and len(pilot.grown.scores) == len(design):
         linear = rows.scored(pilot.grown.scores[some])  # the terms' own trees stand in the place of the linear fit
@@ -194,8 +269,8 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
     elif not gain > error:
         return None
     most = len(rows) * (FOLDS - 1) / FOLDS
-    sizes = [int(most / part) for part in PARTS]
-    rises = [_rise(rows, trees, part) for part in PARTS]
+    sizes = [int(most / part) for part in SAMPLE_PARTS]
+    rises = [_rise(rows, trees, part) for part in SAMPLE_PARTS]
     means, errors = zip(*rises, strict=True)
     return PublicTrees(gain, error, LearningCurve.through(most, fit.cost - gain, error, sizes, means, errors))
 
@@ -215,11 +290,11 @@ def _linear_losses(pilot: Pilot, fit: PublicFit, design: Design, rows: TreeRows)
 def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]:
     """(by how much more trees cost that are made of one in `part` of a fold's rows, its standard error)."""
     fold = folds(len(rows))
-    order = np.concatenate([np.flatnonzero(fold == k) for k in range(FEW_FOLDS)])
+    order = np.concatenate([np.flatnonzero(fold == k) for k in range(PART_FOLDS)])
     ways = np.concatenate(
         [
             _losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves, trees.tried)
-            for k in range(FEW_FOLDS)
+            for k in range(PART_FOLDS)
         ],
         axis=1,
     )
@@ -227,6 +302,6 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 
 
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
-    """`tree_losses` of public rows, grown once for the same ones."""
-    key = named_by((rows.digest, new.digest, leaves, tuple(iterations)))
-    return _known.of(key, lambda: tree_losses(rows, new, leaves, iterations))
+    """`tree_losses` of public rows, computed once for the same rows."""
+    key = content_key((rows.digest, new.digest, leaves, tuple(iterations)))
+    return _known.get(key, lambda: tree_losses(rows, new, leaves, iterations))

@@ -16,9 +16,9 @@ from parley.terms.catalogue import PREDICTION
 from parley.validate import printable
 
 FOLDS = 2
-MOST_ROWS = 4000  # of the public sample that are looked at
-MOST_PARAMETERS = 500  # above, a fit takes longer than the answer is worth
-MATTERS = 0.005  # of the cost, below which two codings are as good
+MAX_ROWS = 4000  # of the public sample that are looked at
+MAX_PARAMETERS = 500  # above, a fit takes longer than the answer is worth
+LEAST_RELATIVE_GAIN = 0.005  # of the cost, below which two codings are as good
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class CodingCost:
     @property
     def matters(self) -> bool:
         """Whether one-hot columns are clearly better."""
-        return self.one_hot < (1 - MATTERS) * self.integer
+        return self.one_hot < (1 - LEAST_RELATIVE_GAIN) * self.integer
 
     def words(self) -> str:
-        """A sentence that compares the costs of both codings."""
+        """Compare the costs of both codings in a sentence."""
         costs = f"names as 0, 1, 2, … give a cost of {number(self.integer)}, one-hot columns {number(self.one_hot)}"
         better = "one-hot columns would not be better here"
         if self.matters:
@@ -85,18 +85,16 @@ def coding_cost(terms: Terms) -> CodingCost | None:
     one_hot = terms.changed(model={"coding": "one-hot", "bounds": bounds})
     other, other_public = task_of(one_hot).preparation(one_hot)
     objective = objectives.make(terms.model)
-    if other_public is None or objective.parameters(other) > MOST_PARAMETERS or len(public) < 2 * FOLDS:
+    if other_public is None or objective.parameters(other) > MAX_PARAMETERS or len(public) < 2 * FOLDS:
         return None
     costs = [_held_back(objective, terms, *each) for each in ((preparation, public), (other, other_public))]
-    return (
-        None if None in costs else CodingCost(float(costs[0] or 0), float(costs[1] or 0), min(len(public), MOST_ROWS))
-    )
+    return None if None in costs else CodingCost(float(costs[0] or 0), float(costs[1] or 0), min(len(public), MAX_ROWS))
 
 
 def _held_back(objective: EmpiricalRisk, terms: Terms, preparation: Preparation, public: Design) -> float | None:
     """The mean cost of rows under models of all other folds; a ridge of weight 1 (of all rows together) keeps every fit
     finite."""
-    places = np.random.default_rng(0).permutation(len(public))[:MOST_ROWS]
+    places = np.random.default_rng(0).permutation(len(public))[:MAX_ROWS]
     total = 0.0
     for fold in range(FOLDS):
         held = np.arange(len(places)) % FOLDS == fold

@@ -37,25 +37,25 @@ from parley.losses.loss import Loss
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.tree_folds import TreeFold, require_as_good, tree_folds
 from parley.terms import Terms
-from parley.terms.model import Trees
+from parley.terms.keys import Trees
 from parley.validate import Floats
 
-SETTLED = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
-BENT = 1e-4  # of the largest curvature: flatter directions are not told apart in rows drawn again
+SETTLED_CURVATURE = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
+LEAST_TOLD_CURVATURE = 1e-4  # of the largest curvature: flatter directions are not told apart in rows drawn again
 # ways of growing to choose from, slow by halves of the sample or fast by all of it
-GROWTHS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
+GROWTH_SETTINGS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
-LARGE = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
-WIDEST = 40  # columns beyond which a forest takes seconds to grow
-CHOOSING = 4  # of the folds, those that choose how trees are grown
-TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
-HEARD = 1e-2  # of the largest curvature: r
-FLAT = 0.25  # of c, where the cost is flat
+LARGE_TREES = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
+MAX_FOREST_COLUMNS = 40  # columns beyond which a forest takes seconds to grow
+CHOOSING_FOLDS = 4  # of the folds, those that choose how trees are grown
+MEASURING_FOLDS = 5  # of the folds, those whose gradients are looked at: a curvature is dear
+STOPPING_CURVATURE = 1e-2  # of the largest curvature: r
+FLAT_SHARE = 0.25  # of c, where the cost is flat
 # the c that such trees mostly have (0.7 to 1.3 on three tables), and how many measurements that counts for: one of them
 # is off by about 1
-USUAL, SURE = 0.9, 8.0
-LEAST, MOST = 0.1, 3.0  # what c may come out as
-DRAWN = 16  # leaf values as they may come out
+USUAL_SHARE, USUAL_SHARE_WEIGHT = 0.9, 8.0
+LEAST_SHARE, LARGEST_SHARE = 0.1, 3.0  # what c may come out as
+DRAWN_LEAF_VALUES = 16  # leaf values as they may come out
 
 
 @dataclass(frozen=True)
@@ -72,37 +72,41 @@ class CrossFit:
         """How far leaf values grown on so many rows may lie from the best [B, P], in opposite pairs; curvature [P] and
         its directions [P, P] are those of the cost."""
         largest = float(curvature.max())
-        told = curvature > SETTLED * largest
-        share = self.share * (FLAT + (1 - FLAT) * curvature / (curvature + HEARD * largest))
-        deviation = np.sqrt(share * self.noise / records / np.where(told, curvature, 1.0)) * told
-        drawn = np.random.default_rng(0).standard_normal((DRAWN // 2, len(curvature))) * deviation
+        curved = curvature > SETTLED_CURVATURE * largest
+        share = self.share * (FLAT_SHARE + (1 - FLAT_SHARE) * curvature / (curvature + STOPPING_CURVATURE * largest))
+        deviation = np.sqrt(share * self.noise / records / np.where(curved, curvature, 1.0)) * curved
+        drawn = np.random.default_rng(0).standard_normal((DRAWN_LEAF_VALUES // 2, len(curvature))) * deviation
         return np.concatenate([drawn, -drawn]) @ directions.T
 
 
 def cross_fit(setup: Setup) -> CrossFit:
-    """The trees of these terms, grown anew without each fold of their public sample, which judges them."""
+    """Grow the terms' trees again without each fold of their public sample, and judge them on that fold."""
     loss = setup.risk.loss
     if not isinstance(loss, Loss):
         raise SettingError(
-            "model.columns: what trees of several classes are worth cannot be told yet; train without a forecast, or "
-            "take 'bins'"
+            "model.columns: trees of several classes cannot be forecast yet; train without a forecast, or use 'bins'"
         )
     costs, found = list[float](), list[tuple[float, float, float]]()
-    said = np.empty(0 if setup.public is None else len(setup.public))
+    scores = np.empty(0 if setup.public is None else len(setup.public))
     for fold in tree_folds(setup):
-        said[fold.held] = fold.objective.scores(fold.judges.X, fold.theta)
+        scores[fold.held] = fold.objective.scores(fold.judges.X, fold.theta)
         costs.append(fold.cost)
-        if len(found) < TELLING:
+        if len(found) < MEASURING_FOLDS:
             found.append(_judged(fold, loss))
     noises, signals, curvatures = np.array(found).T
     noise, curvature = float(noises.mean()), float(curvatures.mean())
     if not noise > 0:
-        raise DataError("the public sample: trees predict rows held back without error, so nothing tells what to add")
+        raise DataError(
+            "the public sample: trees predict held-out rows without error, so there is nothing to forecast; look for "
+            "a column that gives the target away"
+        )
     measured = float(signals.mean()) / noise
-    share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
+    share = float(
+        np.clip((measured + USUAL_SHARE_WEIGHT * USUAL_SHARE) / (1 + USUAL_SHARE_WEIGHT), LEAST_SHARE, LARGEST_SHARE)
+    )
     grown = HeldBack(np.array(costs))
     require_as_good(setup, grown)
-    return CrossFit(grown, noise / curvature, share, curvature, said)
+    return CrossFit(grown, noise / curvature, share, curvature, scores)
 
 
 def with_best_growth(terms: Terms) -> Terms:
@@ -110,16 +114,20 @@ def with_best_growth(terms: Terms) -> Terms:
     faster ones, and some a large model, of which most is a margin."""
     size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
     if _wide(terms, size):
-        return _grown_by(terms, size, GROWTHS[0])
-    best, cost = _cheapest(terms, size, GROWTHS)
+        return _grown_by(terms, size, GROWTH_SETTINGS[0])
+    best, cost = _cheapest(terms, size, GROWTH_SETTINGS)
     if best == 0 or box is not None or size.model_fields_set & {"count", "leaves"}:
-        return _grown_by(terms, size, GROWTHS[best])  # a margin needs a weight that no box bears; a chosen size stays
-    return _grown_by(terms, size, LARGE if _cheapest(terms, size, [LARGE])[1] < cost else GROWTHS[best])
+        return _grown_by(
+            terms, size, GROWTH_SETTINGS[best]
+        )  # a margin needs a weight that no box bears; a chosen size stays
+    return _grown_by(
+        terms, size, LARGE_TREES if _cheapest(terms, size, [LARGE_TREES])[1] < cost else GROWTH_SETTINGS[best]
+    )
 
 
 def with_best_margin(terms: Terms) -> Terms:
     """The terms with straight lines beside a margin of those trees that cost least on public rows held back."""
-    size, margins = Trees(), [{**growth, "refitted": 0} for growth in GROWTHS]
+    size, margins = Trees(), [{**growth, "refitted": 0} for growth in GROWTH_SETTINGS]
     if _wide(terms, size):
         return _grown_by(terms, size, margins[0])
     return _grown_by(terms, size, margins[_cheapest(terms, size, margins)[0]])
@@ -141,8 +149,8 @@ class GrownSample(Sample):
 
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
         """The same in directions that are not flat."""
-        told = curvature > SETTLED * float(curvature[-1])
-        return float((spread[told] / curvature[told]).sum()) / 2
+        curved = curvature > SETTLED_CURVATURE * float(curvature[-1])
+        return float((spread[curved] / curvature[curved]).sum()) / 2
 
     def redrawn(
         self, objective: EmpiricalRisk, here: Landscape, rng: np.random.Generator, count: int
@@ -151,17 +159,17 @@ class GrownSample(Sample):
         `here`, the landscape of these rows, has."""
         bends, directions, n = objective.record_curvatures(self.design, here.optimum), here.directions, len(self.design)
         if bends is None or directions is None:
-            raise SettingError("model.columns: too many leaves for a forecast; take fewer trees")
-        told = here.curvature > BENT * float(here.curvature.max())
+            raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
+        curved = here.curvature > LEAST_TOLD_CURVATURE * float(here.curvature.max())
         bends = bends * (self.flatness / n)
         seen = GrownRows(
             here,
-            (self.design.X @ directions[:, told]) * np.sqrt(bends)[:, None],
+            (self.design.X @ directions[:, curved]) * np.sqrt(bends)[:, None],
             bends * self.design.row_norms("l2") ** 2,
             (objective.record_losses(self.design, here.optimum) + float(objective.penalty(here.optimum))) / n,
             self.optimism,
         )
-        starts, drawn = here.starts[:, told], [rng.integers(n, size=n) for _ in range(count)]
+        starts, drawn = here.starts[:, curved], [rng.integers(n, size=n) for _ in range(count)]
         return [
             (RedrawnRows(self, seen, np.bincount(rows, minlength=n)), starts[[b % len(starts)]])
             for b, rows in enumerate(drawn)
@@ -219,16 +227,19 @@ class RedrawnRows(Source):
 
 
 def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
-    """(the place of the growth whose trees cost least on rows that they were grown without, what they cost)."""
-    setup = resolve(_grown_by(terms, size, growths[0]))  # but for the trees themselves all have one preparation
-    folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING) for each in growths]
+    """Return (the place of the growth whose trees cost least on held-out rows, that cost)."""
+    setup = resolve(_grown_by(terms, size, growths[0]))  # all have one preparation, except for the trees themselves
+    folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING_FOLDS) for each in growths]
     costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)
     return int(np.argmin(costs)), float(costs.min())
 
 
 def _wide(terms: Terms, size: Trees) -> bool:
-    """Whether trees have so many columns to look at that they are grown in one way alone."""
-    return len(resolve(_grown_by(terms, size, {**GROWTHS[0], "refitted": None})).preparation.unturned.labels) > WIDEST
+    """Whether trees have so many columns that only one way of growing is tried."""
+    return (
+        len(resolve(_grown_by(terms, size, {**GROWTH_SETTINGS[0], "refitted": None})).preparation.unturned.labels)
+        > MAX_FOREST_COLUMNS
+    )
 
 
 def _grown_by(terms: Terms, size: Trees, growth: Mapping[str, Any]) -> Terms:
@@ -241,20 +252,20 @@ def _judged(fold: TreeFold, loss: Loss) -> tuple[float, float, float]:
     bends = objective.record_curvatures(grown, theta)
     if bends is None:
         raise SettingError(
-            "model.columns: how far leaf values are from the best cannot be told of so many parameters; take fewer "
-            "trees, or train without a forecast"
+            "model.columns: too many parameters to measure how far leaf values lie from the best; use fewer trees, "
+            "or train without a forecast"
         )
     curvature = grown.curved(bends) / len(grown)
     gradients, rows = objective.record_gradients(held, theta), len(held)
-    ridge = HEARD * float(eigsh(curvature, 1, return_eigenvectors=False, tol=1e-2)[0])
+    ridge = STOPPING_CURVATURE * float(eigsh(curvature, 1, return_eigenvectors=False, tol=1e-2)[0])
     factor = cholesky(curvature + ridge * np.eye(len(theta)), lower=True)
     turned = cho_solve((factor, True), gradients.T)
     half = ridge * dpotri(factor, lower=1)[0]  # r (H + r)^-1, of which one half says all; the other is zero
     own = np.diagonal(half)
-    told = len(theta) - float(own.sum())  # tr A, A = (H + r)^-1 H
-    both = told - float(own.sum()) + 2 * float(np.vdot(half, half)) - float(own @ own)  # tr A^2
+    curved = len(theta) - float(own.sum())  # tr A, A = (H + r)^-1 H
+    both = curved - float(own.sum()) + 2 * float(np.vdot(half, half)) - float(own @ own)  # tr A^2
     each = float(np.einsum("ij,ji->", gradients, turned))
     pairs = float(gradients.sum(axis=0) @ turned.sum(axis=1)) - each
-    signal = pairs / (rows * (rows - 1)) / (FLAT * told + (1 - FLAT) * both) * len(grown)
+    signal = pairs / (rows * (rows - 1)) / (FLAT_SHARE * curved + (1 - FLAT_SHARE) * both) * len(grown)
     outside, inside = (float(np.mean(loss.hessian(d.X @ theta, d.y) * d.weight)) for d in (held, grown))
-    return each / rows / told, signal, outside / inside
+    return each / rows / curved, signal, outside / inside

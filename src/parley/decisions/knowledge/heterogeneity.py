@@ -15,8 +15,8 @@ from parley.numerals import number
 
 Origin = Literal["assumed", "stated", "measured"]
 
-ALIKE, RATIOS = 0.3, (1e-4, 3e-2)
-DIRECTIONS = 20  # up to which each may differ so much
+ONE_LAW_SHARE, RATIO_RANGE = 0.3, (1e-4, 3e-2)
+MAX_FREE_DIRECTIONS = 20  # up to which each may differ so much
 
 
 @dataclass(frozen=True)
@@ -37,29 +37,29 @@ class Heterogeneity:
 
     @classmethod
     def stated(cls, multiple: float) -> "Heterogeneity":
-        """Known, or stated by whoever asks."""
+        """Heterogeneity that the user states."""
         return cls(multiple, multiple, multiple, "stated")
 
     @classmethod
     def load(cls, path: str | Path) -> "Heterogeneity":
-        """From the object that `parley differences --json` printed, or --save kept."""
+        """Read the object that `parley heterogeneity --json` printed, or --save kept."""
         try:
-            told: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-            content = told["differences"]
+            printed: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = printed["differences"]
             found = cls(float(content["mean"]), float(content["low"]), float(content["high"]), "measured")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
-            raise DataError(f"{path}: expected the JSON that `parley differences --save` wrote") from None
-        if told.get("inside"):
+            raise DataError(f"{path}: expected the JSON that `parley heterogeneity --save` wrote") from None
+        if printed.get("inside"):
             raise DataError(
-                f"{path}: a simulation computed it from private rows, so it stays inside; expected what owners "
-                "released: parley differences TERMS --ledgers FOLDER --save FILE"
+                f"{path}: a simulation computed this from private rows, so it must stay inside. Give what owners "
+                "released: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
             )
         return found
 
     def at(self, position: float) -> float:
-        """The multiple at a position from 0 to 1 of what it may be: a twentieth lies below `low`, half below `mean`."""
+        """The multiple at a position from 0 to 1 of its range: a twentieth lies below `low`, half below `mean`."""
         if self.origin == "assumed":
             return self.high * assumed_ratio(position) / assumed_ratio(0.95)
         if position >= 0.5:
@@ -67,23 +67,22 @@ class Heterogeneity:
         return max(0.0, self.mean - (self.mean - self.low) * (0.5 - position) / 0.45)
 
     def words(self, rows: float) -> str:
-        """What is assumed, for owners of whom the median one has so many rows."""
+        """Describe what is assumed, for owners of whom the median one has so many rows."""
         unit = f"the variance of an owner's own estimate from {round(rows):,} rows"
         if self.origin == "assumed":
             return (
-                f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to "
-                f"{number(self.high, 2)} times {unit} (parley differences asks them)"
+                f"How much owners differ is not known. Assumed: their heterogeneity is {number(self.low)} to "
+                f"{number(self.high, 2)} times {unit} (parley heterogeneity asks the owners)"
             )
         if self.origin == "measured":
             return (
-                f"By what owners released, the variance between them is {number(self.mean)} times {unit} (90 %: "
-                f"{number(self.low)} to "
-                f"{number(self.high)})"
+                f"By what owners released, their heterogeneity is {number(self.mean)} times {unit} (90% interval: "
+                f"{number(self.low)} to {number(self.high)})"
             )
         return (
-            "Owners are taken to follow one law"
+            "All owners are assumed to follow one law"
             if not self.mean
-            else f"Stated: owners differ by {number(self.mean)} times {unit}"
+            else f"Stated: their heterogeneity is {number(self.mean)} times {unit}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,13 +93,13 @@ class Heterogeneity:
 def assumed_heterogeneity(rows: float, directions: int) -> Heterogeneity:
     """Where nothing is known, for owners of whom the median one has so many rows and a model with so many directions:
     populations differ by as much however many rows are drawn from them, and however many columns describe them."""
-    scale = rows * min(1.0, DIRECTIONS / max(directions, 1))
+    scale = rows * min(1.0, MAX_FREE_DIRECTIONS / max(directions, 1))
     low, mean, high = (scale * assumed_ratio(position) for position in (0.05, 0.5, 0.95))
     return Heterogeneity(mean, low, high, "assumed")
 
 
 def assumed_ratio(position: float) -> float:
     """The variance between owners over that of an estimate from one row, at a position of what is assumed: none in
-    `ALIKE` of all consortia, else anything between `RATIOS`, each magnitude as likely as another."""
-    beyond = max(position - ALIKE, 0.0) / (1 - ALIKE)
-    return 0.0 if position <= ALIKE else RATIOS[0] * (RATIOS[1] / RATIOS[0]) ** beyond
+    `ONE_LAW_SHARE` of all consortia, else anything between `RATIO_RANGE`, each magnitude as likely as another."""
+    beyond = max(position - ONE_LAW_SHARE, 0.0) / (1 - ONE_LAW_SHARE)
+    return 0.0 if position <= ONE_LAW_SHARE else RATIO_RANGE[0] * (RATIO_RANGE[1] / RATIO_RANGE[0]) ** beyond

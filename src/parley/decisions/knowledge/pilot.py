@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parley.data import Design, Preparation, read_table
-from parley.data.fitting import PUBLIC, read_public
+from parley.data.fitting import PUBLIC_SAMPLE, read_public
 from parley.data.sources import Table
 from parley.decisions.knowledge.assumed import AssumedSample
 from parley.decisions.knowledge.cross_fit import CrossFit, GrownSample, cross_fit
@@ -33,7 +33,7 @@ from parley.protocol.queries import Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
 from parley.terms import Terms
-from parley.terms.study_noise import UNFORECAST
+from parley.terms.sections import UNFORECAST
 from parley.validate import Floats
 
 DRAWN_FITS = 16  # public fits as they may come out
@@ -64,34 +64,32 @@ class Pilot:
     def design(self) -> Design:
         """The pilot's rows; only a sample has any."""
         if self.source.rows is None:
-            raise DataError(
-                "this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot"
-            )
+            raise DataError("this forecast runs the algorithm on rows; give a public sample as the pilot")
         return self.source.rows
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are rows on which the algorithm can run."""
+        """Whether there are rows to run the algorithm on."""
         return self.source.rows is not None
 
     @property
     def tables(self) -> Tables:
-        """The pilot's rows in the place of an owner's."""
+        """The pilot's rows in place of an owner's."""
         return Tables(self.design, self.design)
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
-        """What each owner is asked in training; they differ in sizes alone."""
+        """Each owner's training question; they differ only in size."""
         return tuple(part.training.question for part in self.setup.parts.values())
 
     @property
     def question(self) -> Question:
-        """The training question that any of the owners is asked."""
+        """Any owner's training question."""
         return self.questions[0]
 
     @property
     def bound(self) -> RecordBound:
-        """On one record's share in training."""
+        """The bound on one record in training."""
         if self.question.bound is None:
             raise ValueError("training questions bound records")
         return self.question.bound
@@ -103,7 +101,7 @@ class Pilot:
 
     @cached_property
     def noise(self) -> CoalitionNoise:
-        """What noise coalitions of the owners carry."""
+        """The noise of coalitions of owners."""
         noise = self.setup.aggregation.noise(self.setup)
         return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
 
@@ -127,7 +125,7 @@ class Pilot:
         return self.variances_of(self.noise)
 
     def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
-        """The same if this were the owners' noise."""
+        """The same for this noise in place of the owners'."""
         schedule = self.setup.schedule
         if schedule.everybody or schedule.own is not None:  # answers that come one by one are averaged in the end, too
             return np.full(self.algorithm.horizon, noise.all_together)
@@ -137,7 +135,7 @@ class Pilot:
 
     @property
     def draws(self) -> int:
-        """How many noises go into a model where everybody is asked in every round."""
+        """How many noises enter a model where every owner is asked in every round."""
         return self.algorithm.horizon * (1 if self.terms.noise.summed else len(self.mechanisms))
 
     def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
@@ -160,7 +158,7 @@ class Pilot:
         return float(self.variances.mean())
 
     def landscape(self) -> Landscape:
-        """The cost around its optimum, as the pilot shows it."""
+        """The cost around its optimum, by the pilot."""
         return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
 
     @cached_property
@@ -175,9 +173,7 @@ class Pilot:
         if self.terms.learning.start != "public" or self.apart:
             return starting_point(self.setup)[None]
         if not self.has_rows:
-            raise SettingError(
-                "learning.start: how far a public fit lies from the best model takes a public sample to tell"
-            )
+            raise SettingError("learning.start: 'public' needs a public sample to forecast; set model.public")
         return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
 
     @property
@@ -272,9 +268,9 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
     were there."""
     never = {name for name, speed in speeds.items() if speed == 0}
-    heard = {name: speed for name, speed in speeds.items() if name not in never}
+    answering = {name: speed for name, speed in speeds.items() if name not in never}
     if not never:
-        return replace(pilot, speeds=heard)
+        return replace(pilot, speeds=answering)
     terms, algorithm = pilot.terms, pilot.algorithm
     names = [part.name for part in terms.owners if part.name not in never]
     if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
@@ -283,7 +279,7 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
         )
     fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
     silent = tuple(name for name in pilot.setup.schedule.names if name in never)
-    return replace(fewer, algorithm=algorithm.without(never), speeds=heard, silent=silent)
+    return replace(fewer, algorithm=algorithm.without(never), speeds=answering, silent=silent)
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
@@ -309,10 +305,10 @@ def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
 
 
 def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
-    """Leaf values [B, P] as they may come out around the best, which the pilot's rows lean towards."""
+    """Draw possible leaf values [B, P] around the best, towards which the pilot's rows lean."""
     here = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
     if here.directions is None:
-        raise SettingError("model.columns: too many leaves for a forecast; take fewer trees")
+        raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
     public = len(pilot.design) if pilot.setup.public is None else len(pilot.setup.public)
     return here.optimum + grown.draws(here.curvature, here.directions, public)
 
@@ -354,18 +350,18 @@ def _known_rows(setup: Setup, example: pd.DataFrame | None) -> Source:
         again = partial(_public_columns, plain) if turned else None
         return (Sample if model.trees is None else GrownSample)(setup.public.for_studies(), unturned=again)
     if model.scales or (model.categories and model.coding == "one-hot"):
-        return AssumedSample.of(setup)
+        return AssumedSample.from_setup(setup)
     raise DataError(
-        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), "
-        "released moments or stated assumptions"
+        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley "
+        "column-stats), released moments or stated assumptions"
     )
 
 
 def _targeted_columns(plain: Preparation, example: pd.DataFrame) -> Floats:
-    """The columns of a table's rows that have a target, before a rotation, a basis or leaves."""
+    """The columns of a table's rows with a target, before a rotation, a basis or leaves."""
     return plain.design(example, "pilot").targeted().X
 
 
 def _public_columns(plain: Preparation) -> Floats:
-    """The same of the terms' public sample."""
-    return plain.matrix(read_public(plain.model), PUBLIC)
+    """The same for the terms' public sample."""
+    return plain.matrix(read_public(plain.model), PUBLIC_SAMPLE)

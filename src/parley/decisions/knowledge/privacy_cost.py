@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import TermsError
-from parley.privacy.accounting.meaning import BIT, pure_nats, pure_nats_slope
+from parley.privacy.accounting.meaning import NATS_PER_BIT, pure_nats, pure_nats_slope
 from parley.terms import OwnerTerms, PrivacyCost, Terms
 from parley.validate import Floats, Integers
 
@@ -19,18 +19,18 @@ CURVES: Mapping[str, tuple[Shape, Shape]] = {
     "exponential": (np.expm1, lambda epsilon: epsilon * np.exp(epsilon)),
     "posterior": (lambda epsilon: np.tanh(epsilon / 2), lambda epsilon: epsilon * 0.5 / np.cosh(epsilon / 2) ** 2),
     "min-entropy": (
-        lambda epsilon: -np.log1p(np.expm1(-epsilon) / 2) / BIT,
-        lambda epsilon: epsilon / (1 + np.exp(epsilon)) / BIT,
+        lambda epsilon: -np.log1p(np.expm1(-epsilon) / 2) / NATS_PER_BIT,
+        lambda epsilon: epsilon / (1 + np.exp(epsilon)) / NATS_PER_BIT,
     ),
     "mutual-information": (
-        lambda epsilon: pure_nats(epsilon) / BIT,
-        lambda epsilon: pure_nats_slope(epsilon) / BIT,
+        lambda epsilon: pure_nats(epsilon) / NATS_PER_BIT,
+        lambda epsilon: pure_nats_slope(epsilon) / NATS_PER_BIT,
     ),
 }
 
 
 def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
-    """What the terms say of an owner's privacy cost; refused in bits where no epsilon bounds them."""
+    """The owner's privacy cost in the terms; refused in bits where no epsilon bounds them."""
     cost = owner.privacy_cost
     if cost is not None and cost.kind in BITS and terms.privacy.delta > 0:
         raise TermsError(
@@ -53,7 +53,8 @@ class PrivacyCosts:
     (`stated_cost`); posterior is P of eps whatever delta, which single releases may exceed then. The first two and the
     last are convex; posterior and min-entropy level off, so an owner that pays them may have two locally best budgets.
 
-    >>> costs = PrivacyCosts.of([PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)])
+    >>> curves = [PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)]
+    >>> costs = PrivacyCosts.from_curves(curves)
     >>> costs(np.array([1.0, 1.0])).round(3).tolist()
     [2.0, 4.621]
     """
@@ -61,8 +62,8 @@ class PrivacyCosts:
     weights: Mapping[str, Floats]  # of each shape, for every owner [N]
 
     @classmethod
-    def of(cls, curves: Sequence[PrivacyCost]) -> "PrivacyCosts":
-        """The curves that the terms name."""
+    def from_curves(cls, curves: Sequence[PrivacyCost]) -> "PrivacyCosts":
+        """Collect the curves in the terms."""
         kinds = (LINEAR, *CURVES)
         return cls({kind: np.array([each.weight if each.kind == kind else 0.0 for each in curves]) for kind in kinds})
 
@@ -80,7 +81,7 @@ class PrivacyCosts:
         return PrivacyCosts({kind: weight[owners] for kind, weight in self.weights.items()})
 
     def _summed(self, epsilon: Floats, which: int) -> Floats:
-        """The first shape, which is its own marginal, and what the others add."""
+        """Add up all shapes; the first is its own marginal."""
         found = np.asarray(self.weights[LINEAR] * epsilon)
         for kind, shapes in CURVES.items():
             weight = self.weights[kind]
@@ -101,7 +102,7 @@ def joining_price(terms: Terms, name: str) -> float | None:
     if part.value is None or cost is None or not part.value > 0:
         return None
     epsilon = np.array([float(terms.promised_epsilon(name))])
-    return float(PrivacyCosts.of([cost])(epsilon)[0]) / part.value
+    return float(PrivacyCosts.from_curves([cost])(epsilon)[0]) / part.value
 
 
 def price_note(terms: Terms, name: str) -> str | None:

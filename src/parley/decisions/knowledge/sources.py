@@ -56,8 +56,8 @@ class Landscape:
             least = max(self.test_cost - self.estimation / records, 0.5 * least)
         if not least > 0:
             raise DataError(
-                "public rows are fitted without any error (one class alone, or a column that gives the target away): "
-                "they say nothing of new ones; give others, or none"
+                "the model fits the public rows without error (a single class, or a column that gives the target "
+                "away); give other public rows, or none"
             )
         return least
 
@@ -78,16 +78,16 @@ class Landscape:
         return self.optimum + self.outward(self.starts[0])
 
     def inward(self, away: Floats) -> Floats:
-        """Differences of parameters [..., p] in the coordinates of the directions."""
+        """Express differences of parameters [..., p] in the directions' coordinates."""
         return away if self.directions is None else np.asarray(away @ self.directions)
 
     def outward(self, error: Floats) -> Floats:
-        """An error in directions of the curvature, turned back into parameters."""
+        """Turn an error in directions of the curvature back into parameters."""
         return error if self.directions is None else np.asarray(error @ self.directions.T)
 
 
 def bent(curvature: Floats) -> NDArray[np.bool_]:
-    """Which of these curvatures [p] are more than rounding."""
+    """Mark the curvatures [p] that are more than rounding."""
     size = np.abs(curvature)
     return np.asarray(size > 2.0**-52 * len(size) * size.max())
 
@@ -101,11 +101,11 @@ class Source(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many parameters it speaks of."""
+        """The number of parameters it describes."""
 
     @property
     def rows(self) -> Design | None:
-        """Prepared rows in the place of the owners', where it has any."""
+        """Prepared rows in place of the owners', where it has any."""
         return None
 
     @property
@@ -119,7 +119,7 @@ class Source(ABC):
         return None
 
     def leaning(self, theta: Floats | None) -> "Source":
-        """The same with its rows' cost tilted, so that its minimum lies at theta [p]; None: as it is."""
+        """Tilt its rows' cost so that the minimum lies at theta [p]; None: leave it as it is."""
         return self
 
     def tilt(self, objective: EmpiricalRisk) -> Floats | None:
@@ -140,7 +140,7 @@ class Source(ABC):
 
     @abstractmethod
     def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
-        """About `count` versions of itself as it might have come out."""
+        """Return about `count` versions of itself as it might have come out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,14 +199,12 @@ class Sample(Source):
         if theta is None:
             theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
         if theta is None:
-            raise DataError(
-                "the objective has no optimum that can be found, so there is no relative fitness to forecast"
-            )
+            raise DataError("no optimum was found for this objective, so there is no relative fitness to forecast")
         least, first = float(objective.cost(design, theta)), float(objective.cost(design, np.zeros_like(theta)))
         bent, few = objective.principal_curvatures(design, theta), _few_rows(len(design), len(theta))
         if bent is None:
             # As for least squares, s^2 p: for other losses the same order of magnitude.
-            few = (*few, "too many parameters for a curvature: what estimation costs is a guess")
+            few = (*few, "too many parameters for a curvature: the estimation error is a guess")
             largest = np.full(len(theta), objective.curvature(design) - objective.regularisation)
             return Landscape(-theta[None], least, first, largest, None, least * len(theta), len(design), few, theta)
         curvature, directions = bent
@@ -227,11 +225,11 @@ class Sample(Source):
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
         """c = tr(H^-1 G)/2 from what G and the data's part of H are in each direction of the latter [p]."""
         total = curvature + penalty
-        told = bent(total)
-        return float((spread[told] / total[told]).sum()) / 2
+        curved = bent(total)
+        return float((spread[curved] / total[curved]).sum()) / 2
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Other samples: as many rows, drawn with replacement from these."""
+        """Draw other samples of as many rows, with replacement."""
         drawn = [rng.integers(len(self.design), size=len(self.design)) for _ in range(count)]
         return [replace(self, design=self.design.where(rows), towards=None) for rows in drawn]
 
@@ -248,7 +246,7 @@ class ReleasedMoments(Source):
 
     @classmethod
     def load(cls, path: str | Path) -> "ReleasedMoments":
-        """From the object that `parley train --json` printed for terms whose algorithm is "sufficient-statistics"."""
+        """Read the object that `parley train --json` printed for terms whose algorithm is "sufficient-statistics"."""
         try:
             content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))["moments"]
             matrix = finite(content["matrix"], "matrix")
@@ -279,7 +277,7 @@ class ReleasedMoments(Source):
         """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as
         noise high."""
         if not objective.quadratic:
-            raise SettingError("second moments say enough for linear-regression only; give a public sample")
+            raise SettingError("second moments suffice for linear-regression only; give a public sample")
         p = self.width
         values, directions = np.linalg.eigh(self.matrix[:p, :p])
         floor = 2 * self.deviation * math.sqrt(p)
@@ -303,7 +301,7 @@ class ReleasedMoments(Source):
         return Landscape(-best[None], least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """The release with its noise drawn once more."""
+        """Draw the release's noise again."""
         noise = np.triu(rng.normal(scale=self.deviation, size=(count, *self.matrix.shape)))
         symmetric = noise + np.triu(noise, 1).transpose(0, 2, 1)
         return [replace(self, matrix=self.matrix + drawn) for drawn in symmetric]
@@ -344,7 +342,7 @@ class Stated(Source):
 
     @classmethod
     def load(cls, path: str | Path) -> "Stated":
-        """From a TOML file with `curvature`, `least_cost` and `distance` or `start`."""
+        """Read a TOML file with `curvature`, `least_cost` and `distance` or `start`."""
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
@@ -394,13 +392,13 @@ def _gradient(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats
     return objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
 
 
-ROWS_A_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow
+ROWS_PER_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow
 
 
 def _few_rows(rows: int, width: int) -> tuple[str, ...]:
-    if rows >= ROWS_A_PARAMETER * width:
+    if rows >= ROWS_PER_PARAMETER * width:
         return ()
-    return (f"the pilot has {rows} rows for {width} parameters: the interval is narrower than what it does not know",)
+    return (f"the pilot has {rows} rows for {width} parameters: the true uncertainty is larger than the interval",)
 
 
 def bootstrap_interval(forecast: float, as_if_true: float, others: Floats, wider: float = 1.0) -> tuple[float, float]:

@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.knowledge.baselines import trees_alone
-from parley.decisions.knowledge.learning_curve import LearningCurve
+from parley.decisions.knowledge.baselines import LearningCurve, trees_alone
 from parley.errors import SettingError
 from parley.protocol.aggregation import CoalitionNoise, EachOwnerNoise, Members
 from parley.validate import Floats, finite
 
-EXACT_UP_TO = 12
-PERMUTATIONS, FEWER = 2000, 200  # orders in which owners join; fewer of very many owners,
-MARGINS = 2e6  # so that no more than this are looked at
+MAX_EXACT_OWNERS = 12
+MAX_PERMUTATIONS, LEAST_PERMUTATIONS = 2000, 200  # orders in which owners join; fewer of very many owners,
+MAX_MARGINS = 2e6  # so that no more than this are looked at
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class CoalitionCost:
     trees: LearningCurve | None = None  # what boosted trees of own rows cost above the best linear model
 
     def at(self, records: Floats, variance: Floats | float) -> Floats:
-        """The cost of a model from so many records whose combined answers have this variance."""
+        """The cost of a model from so many records and combined answers of this variance."""
         some = records > 0
         return np.where(
             some, self.estimation / np.where(some, records, 1.0) + self.privacy_error(variance), self.nobody
@@ -51,27 +50,26 @@ class CoalitionCost:
         return self.at(noise.size(members), noise.variance(members))
 
     def alone(self, records: Floats) -> Floats:
-        """The cost of each owner's own model, trained without noise: linear, or trees where they are expected to be
-        better."""
+        """The cost of each owner's own model without noise: linear, or trees where they are expected to be better."""
         linear = np.asarray(self.estimation / records)
         return linear if self.trees is None else self.trees.best(records, linear)
 
     def privacy_error(self, variance: Floats | float) -> Floats:
-        """What the noise and the way of training add to the cost of the best model on the same records."""
+        """What noise and training add to the cost of the best model on the same records."""
         return np.asarray(self.bias + self.noise_price * variance)
 
     def in_units(self, unit: float) -> "CoalitionCost":
-        """The same with costs counted in another unit, `unit` of which make one of these."""
+        """The same costs in another unit, `unit` of which make one of these."""
         trees, nobody = None if self.trees is None else self.trees.in_units(unit), self.nobody * unit
         return CoalitionCost(self.estimation * unit, self.bias * unit, self.noise_price * unit, nobody, trees)
 
     def best_coalition(self, noise: CoalitionNoise) -> Members:
-        """The coalition of least cost: exact, in O(N log N)."""
+        """Find the coalition of least cost, exactly, in O(N log N)."""
         order = noise.quietest_first()
         return prefix(order, 1 + int(np.argmin(self.at(*noise.prefixes(order)))))
 
     def leave_one_out(self, noise: CoalitionNoise) -> Floats:
-        """By how much the coalition of all gets worse without each owner; negative: better without."""
+        """How much worse the coalition of all gets without each owner; negative: better."""
         everyone = np.ones(len(noise.records), dtype=bool)
         return self.at(*noise.without_each(everyone)) - self.together(noise, everyone)
 
@@ -79,12 +77,17 @@ class CoalitionCost:
         """(values, standard errors) of the owners' Shapley values in saved excess cost; exact (error 0) up to 12
         owners."""
         count = len(noise.records)
-        if count <= EXACT_UP_TO:
+        if count <= MAX_EXACT_OWNERS:
             return self._exact_shapley(noise), np.zeros(count)
         rng = np.random.default_rng(seed)
         pairs = np.stack([noise.records, noise.variances])
         _, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
-        orders = np.array([rng.permutation(count) for _ in range(int(np.clip(MARGINS / count, FEWER, PERMUTATIONS)))])
+        orders = np.array(
+            [
+                rng.permutation(count)
+                for _ in range(int(np.clip(MAX_MARGINS / count, LEAST_PERMUTATIONS, MAX_PERMUTATIONS)))
+            ]
+        )
         margins = -np.diff(self.at(*noise.prefixes(orders)), prepend=self.nobody)
         # owners that are alike have one value: what they add on average is an estimate of it
         cell = np.arange(len(orders))[:, None] * len(sizes) + kind[orders]
@@ -117,7 +120,7 @@ def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost
 
 
 def prefix(order: NDArray[np.int64], count: int) -> Members:
-    """The coalition of the first `count` owners of an order."""
+    """The coalition of the first `count` owners in an order."""
     members = np.zeros(len(order), dtype=bool)
     members[order[:count]] = True
     return members

@@ -10,8 +10,7 @@ import numpy as np
 from parley.data.blocks import one_thread
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
-from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
-from parley.decisions.expectation.prospect import NO_OPTIMUM, Law, prospect
+from parley.decisions.expectation.expectation import NO_OPTIMUM, REPLICATES, Expectation, Law, Method, prospect
 from parley.decisions.expectation.published import PublishedBounds, published_bounds
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.coding import CodingCost, coding_cost
@@ -33,8 +32,9 @@ from parley.terms import Terms
 from parley.terms.sections import OWNER
 from parley.validate import Floats, whole
 
-SCORED = 24  # models for the task's metrics
-FAR = 2.0  # times the upper end of the forecast's interval: beyond it a simulation contradicts its forecast
+SCORED_MODELS = 24  # models for the task's metrics
+# times the upper end of the forecast's interval: beyond it a simulation contradicts its forecast
+CONTRADICTION_FACTOR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,55 +53,54 @@ class Forecast:
 
     @property
     def method(self) -> Method:
-        """The method by which the forecast was found."""
         return self.expected.method
 
     @property
     def coverage(self) -> str:
-        """A few words on what the intervals cover."""
+        """What the intervals cover, in words."""
         return self.expected.pilot.source.coverage
 
     @property
     def excess_cost(self) -> Interval:
-        """Above the least training cost, in the target's own units."""
+        """The cost above the least training cost, in the target's own units."""
         unit, fitness = self.expected.pilot.setup.preparation.target_scale**2, self.relative_fitness
         mean, *ends = (unit * self.expected.unit * end for end in (fitness.mean, fitness.low, fitness.high))
         return _hull(mean, [unit * law.expected.unit * law.fitness for law in self.laws] or ends)
 
     @property
     def by_method(self) -> dict[str, float]:
-        """Mean relative fitness by every method that applies."""
+        """Mean relative fitness by each method that applies."""
         return self.expected.by_method(float(self.path[-1]))
 
     @cached_property
     def run_quartiles(self) -> tuple[float, float, float] | None:
-        """Of a single run's relative fitness, where the moments are exact."""
+        """Quartiles of a single run's relative fitness, where the moments are exact."""
         return self.expected.run_quartiles(self.seed)
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The task's own, expected of the joint model; empty without a sample."""
-        return _metrics(self.expected.pilot, self.models[:SCORED])
+        """The joint model's expected task metrics; empty without a sample."""
+        return _metrics(self.expected.pilot, self.models[:SCORED_MODELS])
 
     @cached_property
     def coding(self) -> CodingCost | None:
-        """What names in one column cost, where the terms put them there."""
+        """What integer coding of names costs, where the terms use it."""
         return coding_cost(self.terms)
 
     @property
     def published_bounds(self) -> PublishedBounds:
-        """W's own bounds, under that name."""
+        """W's own bounds."""
         expected = self.expected
         return published_bounds(expected.pilot, expected.here, float(self.path[-1]) * expected.unit)
 
     @cached_property
     def best_cost(self) -> float:
-        """What the best model costs on new rows, prepared."""
+        """The best model's cost on new rows, prepared."""
         return best_cost(self.expected.pilot)
 
     @cached_property
     def coalitions(self) -> tuple[CoalitionCost, CoalitionNoise]:
-        """What any coalition costs, beside the noise of the terms' own budgets."""
+        """The cost of any coalition, and the noise of the terms' own budgets."""
         return coalition_cost(self.expected, float(self.path[-1]))
 
     @cached_property
@@ -114,25 +113,27 @@ class Forecast:
                 gains_by(law.expected, law.fitness, law.models, self.differences, law=place, laws=count)
                 for place, law in enumerate(self.laws)
             ]
-            return Outlook.of(who, laws)
+            return Outlook.from_laws(who, laws)
         fitness = self.relative_fitness
         low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))
         factors = min(low, 1.0), max(high, 1.0)
-        return Outlook.of(who, [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)])
+        return Outlook.from_laws(
+            who, [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)]
+        )
 
     @property
     def owners(self) -> tuple[OwnerOutlook, ...]:
-        """What joining means for each of them."""
+        """The outlook of each owner."""
         return self.outlook.owners
 
     @cached_property
     def values(self) -> tuple[OwnerValue, ...]:
-        """What each owner adds to the joint model, and from which epsilon on joining pays it."""
+        """What each owner adds to the joint model, and the epsilon from which joining pays it."""
         return owner_values(self.outlook, self.expected, *self.coalitions)
 
     @property
     def verdict(self) -> Consortium:
-        """Should these owners learn together by these terms?"""
+        """The verdict for the consortium."""
         return self.outlook.consortium
 
     @property
@@ -144,19 +145,19 @@ class Forecast:
 
     @cached_property
     def best_coalition(self) -> tuple[str, ...]:
-        """The names of the owners whom it is best to ask."""
+        """The names of the best owners to ask."""
         cost, noise = self.coalitions
         names = self.expected.pilot.terms.owners
         return tuple(names[place].name for place in np.flatnonzero(cost.best_coalition(noise)))
 
     @cached_property
     def worth(self) -> Worth:
-        """The joint model beside what nobody has to be asked for."""
+        """The joint model compared with models that ask no owner."""
         return worth_of(self.expected, float(self.path[-1]), self.models)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """The sentences that a reader should know beside the figures."""
+        """Warnings for the reader."""
         known, mean = self.expected.pilot, float(self.path[-1])
         found = (*_other_trees(known), *_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
         if self.terms.privacy.unit == OWNER:
@@ -176,16 +177,16 @@ class Forecast:
 
     def headline_json(self) -> dict[str, Any]:
         """What every command's --json says of these terms."""
-        told = {"relative_fitness": self.relative_fitness.mean, "expected_cost": self.worth.together}
-        return self.outlook.to_json() | told
+        printed = {"relative_fitness": self.relative_fitness.mean, "expected_cost": self.worth.together}
+        return self.outlook.to_json() | printed
 
     def _owners_json(self) -> dict[str, Any]:
-        told = self.outlook.to_json()
-        for said, owner, value in zip(told["owners"], self.owners, self.values, strict=True):
-            said |= {"together_interval": vars(owner.together_interval), "alone_model": owner.alone_model} | {
+        printed = self.outlook.to_json()
+        for sentence, owner, value in zip(printed["owners"], self.owners, self.values, strict=True):
+            sentence |= {"together_interval": vars(owner.together_interval), "alone_model": owner.alone_model} | {
                 key: each for key, each in vars(value).items() if key != "name"
             }
-        return told
+        return printed
 
     @one_thread
     def to_json(self) -> dict[str, Any]:
@@ -201,7 +202,7 @@ class Forecast:
             "metrics": self.metrics,
             "published_bounds": vars(self.published_bounds),
             **self._owners_json(),
-            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
+            "adjacency": Adjacency.from_unit(self.terms.privacy.unit),
             "owners_needed": self.owners_needed,
             "differences": self.outlook.laws[0].differences.to_json(),
             "best_coalition": list(self.best_coalition),
@@ -324,10 +325,10 @@ def missed_forecast(
 
     The interval is slow to compute, so it is computed only where the simulation is that far above the mean.
     """
-    if worth.fitness is None or not simulated > FAR * worth.fitness:
+    if worth.fitness is None or not simulated > CONTRADICTION_FACTOR * worth.fitness:
         return None
     interval = forecast(terms, speeds=speeds).relative_fitness
-    return interval if simulated > FAR * interval.high else None
+    return interval if simulated > CONTRADICTION_FACTOR * interval.high else None
 
 
 def worth_spending(
@@ -406,29 +407,30 @@ def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
     if not mean > nothing:
         return []
     return [
-        f"the model that asks nobody (ψ = {nothing:.3g}) would be better: budgets or records are too small for these "
+        f"a model that uses no owner's data (ψ = {nothing:.3g}) would be better: budgets or records are too small for "
+        "these "
         f"terms"
     ]
 
 
 def _noise_choice(known: Pilot) -> list[str]:
-    """Which noise is cheaper for the terms' clip, where that is a question."""
-    said = noise_choice(known.setup, known.terms.owners[0].name)
-    return [] if said is None else [said[0].lower() + said[1:].rstrip(".")]
+    """Say which noise is cheaper for the terms' clip, where that is a question."""
+    sentence = noise_choice(known.setup, known.terms.owners[0].name)
+    return [] if sentence is None else [sentence[0].lower() + sentence[1:].rstrip(".")]
 
 
 def _loud(known: Pilot) -> list[str]:
-    """Budgets that promise next to nothing."""
+    """Warn of budgets that promise next to nothing."""
     warning = budget_warning(known.terms, [part.name for part in known.terms.owners])
     return [] if warning is None else [warning.sentence[0].lower() + warning.sentence[1:].rstrip(".")]
 
 
 def _other_trees(known: Pilot) -> list[str]:
-    """Trees of a file that this machine does not grow on the public sample."""
+    """Warn of pinned trees that this machine would not grow on the public sample."""
     if grown_here(known.setup.preparation) is not False:
         return []
     return [
-        "the forecast is of trees that are grown on the public sample, and the pinned file holds others: another "
-        "processor may choose splits of equal worth, or somebody changed them; they may be wrong about rows unlike "
-        "the public ones, so pin them anew (parley pin) or ask who wrote the terms"
+        "this machine grows other trees on the public sample than the pinned file holds, and the forecast is of its "
+        "own. Another processor may choose splits of equal worth, or somebody changed the file. Pinned trees may be "
+        "wrong about rows unlike the public ones: pin them again (parley pin), or ask who wrote the terms"
     ]

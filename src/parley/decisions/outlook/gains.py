@@ -13,9 +13,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.knowledge.baselines import best_cost, fit_errors
+from parley.decisions.knowledge.baselines import LearningCurve, best_cost, fit_errors
 from parley.decisions.knowledge.heterogeneity import Heterogeneity, assumed_heterogeneity
-from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import bent
 from parley.decisions.outlook.coalition import coalition_cost
@@ -25,8 +24,8 @@ from parley.validate import Floats
 
 # by which positions of three unknowns, from 0 to 1, go on from world to world: powers of the root of x^4 = x + 1, far
 # from all fractions, so that no two go together
-STRIDES = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703])
-FINE = (np.arange(64) + 0.5) / 64  # positions that what own rows show is weighed at
+WORLD_STRIDES = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703])
+FINE_POSITIONS = (np.arange(64) + 0.5) / 64  # positions that what own rows show is weighed at
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +55,12 @@ class Gains:
 
     @cached_property
     def alone(self) -> Floats:
-        """Of the model alone: linear, or boosted trees where public rows say that they would be better."""
+        """Costs of the model alone: linear, or boosted trees where public rows say they would be better."""
         return self._costs([self._alone(world) for world in self._worlds])
 
     @cached_property
     def together(self) -> Floats:
-        """Of the joint model as it is."""
+        """Costs of the joint model as it is."""
         return self._costs([world.owners.together(world.between) for world in self._worlds])
 
     @cached_property
@@ -71,35 +70,35 @@ class Gains:
 
     @property
     def draws(self) -> int:
-        """How many there are in each world."""
+        """How many draws each world has."""
         return self.owners.draws
 
     @property
     def by_trees(self) -> Members:
-        """For which owners the model alone is one of boosted trees [N]."""
+        """For which owners the model alone is boosted trees [N]."""
         if self.trees is None:
             return np.zeros(len(self.owners.records), bool)
         world = self._worlds[len(self._worlds) // 2]
         return np.asarray(self.trees.ahead(self.owners.records, world.owners.alone(world.between).mean(axis=1)))
 
     def at(self, variance: Floats | float) -> "Gains":
-        """The same if the combined answer had this variance, one or for each owner its own [N, 1]."""
+        """The gains with this variance of the combined answer, common or for each owner [N, 1]."""
         return replace(self, owners=replace(self.owners, noise=np.minimum(variance * self.price, 1e250)))
 
     def among(self, copies: float) -> "Gains":
-        """The same if there were so many owners like each of these, at the same variance."""
+        """The gains with so many owners like each of these, at the same variance."""
         return replace(self, owners=replace(self.owners, copies=copies))
 
     def under(self, pilot: Pilot) -> "Gains":
-        """The same under terms that differ in owners' numbers and in whose noise it is."""
+        """The gains under terms with other owners' numbers or another kind of noise."""
         there = replace(self, pilot=pilot, owners=replace(self.owners, records=pilot.rows, members=None))
         if self.differences.origin == "assumed":
             differ = assumed_heterogeneity(float(np.median(pilot.rows)), len(self.price))
             there = replace(there, differences=differ)
         return there.at(pilot.combined_variance())
 
-    def of(self, members: Members) -> "Gains":
-        """The same if these owners learned together [N]."""
+    def for_members(self, members: Members) -> "Gains":
+        """The gains if these owners learned together [N]."""
         noise, everyone = self.pilot.noise, np.ones(len(members), bool)
         if members.all() and self.owners.members is None:
             return self
@@ -108,7 +107,7 @@ class Gains:
         return there.at(self.pilot.combined_variance() * times)
 
     def seeing(self, seen: Seen) -> "Gains":
-        """The same to whoever has seen the private rows of one owner."""
+        """The gains for somebody who has seen one owner's private rows."""
         return replace(self, owners=replace(self.owners, seen=seen, drawn={}))
 
     def _costs(self, excess: list[Floats]) -> Floats:
@@ -120,12 +119,12 @@ class Gains:
 
     @cached_property
     def _worlds(self) -> "list[_World]":
-        """What may be the case, equally likely."""
+        """Equally likely worlds."""
         unit, (better, worse) = self.owners.scatter / np.median(self.owners.records), self.error_factors
         worlds = list[_World]()
         for place, position in enumerate(self._positions(unit)):
             number = self.owners.law * self.owners.worlds + place
-            error, trees, beside = (0.5 + number * STRIDES) % 1
+            error, trees, beside = (0.5 + number * WORLD_STRIDES) % 1
             times = math.exp(np.interp(error, (0.05, 0.5, 0.95), np.log((better, 1.0, worse))))
             owners = replace(self.owners.erring(times), world=number)
             worlds.append(_World(self.differences.at(position) * unit, owners, float(ndtri(trees)), float(beside)))
@@ -136,9 +135,11 @@ class Gains:
         even = (np.arange(self.owners.worlds) + 0.5) / self.owners.worlds
         if self.owners.seen is None:
             return even
-        heights = np.array([self.owners.likelihood(self.differences.at(position) * unit) for position in FINE])
+        heights = np.array(
+            [self.owners.likelihood(self.differences.at(position) * unit) for position in FINE_POSITIONS]
+        )
         weights = np.cumsum(np.exp(heights - heights.max()))
-        return FINE[np.searchsorted(weights / weights[-1], even)]
+        return FINE_POSITIONS[np.searchsorted(weights / weights[-1], even)]
 
     def _alone(self, world: "_World") -> Floats:
         linear = world.owners.alone(world.between)

@@ -20,8 +20,8 @@ from scipy.special import fdtrc
 from parley.data import Design
 from parley.data.blocks import one_thread
 from parley.data.sources import Table
+from parley.decisions.knowledge.baselines import LearningCurve
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
-from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
 from parley.decisions.outlook.forecast import Forecast, forecast
@@ -39,9 +39,9 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 LEAST_ROWS = 10
-LEAST_CHANCE = 0.25  # of what public rows expect: a name that no own row has is not known for certain
-LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
-MOST = 16_000  # rows that the test looks at
+LEAST_VARIANCE_SHARE = 0.25  # of what public rows expect: a name that no own row has is not known for certain
+TEST_LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
+MAX_TEST_ROWS = 16_000  # rows that the test looks at
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LawTest:
 
     @property
     def differs(self) -> bool:
-        return self.p_value < LEVEL
+        return self.p_value < TEST_LEVEL
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class InsideView:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --inside --json` prints."""
-        law = self.law and {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
+        law = self.law and {"p_value": self.law.p_value, "level": TEST_LEVEL, "differs": self.law.differs}
         head = {"owners": [self.owner.to_json()], "rows": self.rows, "alone_model": self.alone_model}
         return {**head, "worth": self.worth, "price": self.owner.price, "least": self.least, "law": law}
 
@@ -104,13 +104,12 @@ def inside_view(
         public = forecast(terms, pilot, seed, differences=differences)
     known = open_pilot(terms) if public is None else public.expected.pilot
     if not known.has_rows:
-        raise DataError("an inside view sets own rows beside public ones; give a public sample as the pilot")
+        raise DataError("an inside view compares own rows with public ones; give a public sample as the pilot")
     agreement = owner.prepare(known.setup)
     rows = agreement.tables.train.in_memory().targeted()
     if len(rows) < LEAST_ROWS:
         raise DataError(
-            f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or "
-            "more"
+            f"{owner.name}: {len(rows)} training rows are too few for an inside view; expected {LEAST_ROWS} or more"
         )
     own_law = known.source.invented
     if own_law or public is None:
@@ -138,15 +137,15 @@ def _seen(law: Gains, place: int, rows: Design, alone: Floats) -> Seen:
         own = own if here.directions is None else here.directions.T @ own @ here.directions
         share = len(rows) / (len(rows) + len(pilot.design))
         second = second + share * (own[np.ix_(curved, curved)] - second)
-    some = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
+    some = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MAX_TEST_ROWS)).astype(np.int64))
     own_slopes = here.inward(pilot.objective.record_gradients(some, alone))[:, curved]
     scatter = np.linalg.solve(second, own_slopes.T).var(axis=1, ddof=1) / len(rows)
-    scatter = np.maximum(scatter, LEAST_CHANCE * law.owners.scatter / len(rows))
+    scatter = np.maximum(scatter, LEAST_VARIANCE_SHARE * law.owners.scatter / len(rows))
     return Seen(place, np.asarray(-np.linalg.solve(second, slope[curved])), np.asarray(scatter))
 
 
 def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:
-    """The same where the model alone costs this owner's rows what cross-validation says, by trees of them too."""
+    """Set the cost of the model alone on this owner's rows to what cross-validation says, by trees too."""
     unit, losses = law.pilot.setup.preparation.target_scale**2, alone.losses
     linear = replace(law, trees=None)
     ridge = next((way for way in alone.ways if way.name == "ridge"), None)
@@ -172,7 +171,7 @@ def law_test(
     would err: a name that few public rows have is fitted too well there, and own rows that have it too would seem to
     follow another law.
     """
-    rows = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
+    rows = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MAX_TEST_ROWS)).astype(np.int64))
     few = replace(objective, regularisation=objective.regularisation + 1 / (len(rows) + len(public)))
     common = few.optimum([public, rows], radius, precision=1e-5, start=optimum)  # finite, whatever separates
     both = [objective.record_gradients(each, optimum if common is None else common) for each in (rows, public)]
@@ -189,7 +188,7 @@ def law_test(
 
 
 def contradicted(terms: Terms, owners: Sequence[Owner]) -> dict[str, LawTest]:
-    """The owners whose own training rows contradict the public sample: `LEVEL` is how often any is named where all
+    """The owners whose own training rows contradict the public sample: `TEST_LEVEL` is how often any is named where all
     follow its law. Tables too large to hold are not looked at, nor are trees, which fit the public rows too well.
 
     Formal guarantee: none. This is computed from private rows without noise, for the eyes of the person who holds these
@@ -206,7 +205,7 @@ def contradicted(terms: Terms, owners: Sequence[Owner]) -> dict[str, LawTest]:
             continue
         if len(rows) >= LEAST_ROWS:
             found[owner.name] = _law(known, rows)
-    return {name: test for name, test in found.items() if test.p_value < LEVEL / len(found)}
+    return {name: test for name, test in found.items() if test.p_value < TEST_LEVEL / len(found)}
 
 
 def _law(known: Pilot, rows: Design) -> LawTest:

@@ -24,13 +24,14 @@ from parley.validate import Floats
 
 Verdict = Literal["join", "stay", "unsure"]
 
-SURE = 0.9  # share of draws in which it does, to join; in as many it does not, to stay
-SINGLE = 0.5  # of what a single training's chance moves a gain, for verdicts: as the mean of four trainings scatters
-ENDS = (0.05, 0.95)  # of an interval
-LOUDEST = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at
+SURE_SHARE = 0.9  # share of draws in which it does, to join; in as many it does not, to stay
+# of what a single training's chance moves a gain, for verdicts: as the mean of four trainings scatters
+SINGLE_TRAINING_SHARE = 0.5
+INTERVAL_QUANTILES = (0.05, 0.95)  # of an interval
+MAX_LOG_NOISE_FACTOR = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at
 HALVINGS = 14
-WIDER = 1.25  # an interval from inside than its draws: found on simulated consortia
-ONE_BY_ONE = 16  # owners that are dropped one at a time; of more, a share at a time
+INSIDE_WIDENING = 1.25  # an interval from inside than its draws: found on simulated consortia
+MAX_DROPPED_SINGLY = 16  # owners that are dropped one at a time; of more, a share at a time
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class Outlook:
     corrected: bool = True  # whether members correct the joint model by own rows; else they use it as it is
 
     @classmethod
-    def of(cls, terms: Terms, laws: Sequence[Gains], inside: str | None = None) -> "Outlook":
-        """The outlook of all owners of these terms."""
+    def from_laws(cls, terms: Terms, laws: Sequence[Gains], inside: str | None = None) -> "Outlook":
+        """Make the outlook of all owners of these terms."""
         prices = [joining_price(terms, part.name) or 0.0 for part in terms.owners]
         return cls(terms, tuple(laws), np.ones(len(terms.owners), bool), np.array(prices), inside)
 
@@ -100,17 +101,17 @@ class Outlook:
 
     @cached_property
     def alone(self) -> Floats:
-        """What the best model by itself costs, in draws [N, D]."""
+        """Costs of the best model by itself, in draws [N, D]."""
         return np.concatenate([law.alone for law in self.laws], axis=1)
 
     @cached_property
     def together(self) -> Floats:
-        """What the joint model costs own customers, in draws [N, D]."""
+        """Costs of the joint model on each owner's customers, in draws [N, D]."""
         return np.concatenate([law.together for law in self.laws], axis=1)
 
     @cached_property
     def personal(self) -> Floats:
-        """What the personal model costs, in draws [N, D]."""
+        """Costs of the personal model, in draws [N, D]."""
         if not self.corrected:
             return self.together
         return np.concatenate([law.personal for law in self.laws], axis=1)
@@ -123,16 +124,16 @@ class Outlook:
         if self.inside is None:
             return gain
         middle = gain.mean(axis=1, keepdims=True)
-        return np.asarray(middle + WIDER * (gain - middle))
+        return np.asarray(middle + INSIDE_WIDENING * (gain - middle))
 
     @property
     def expected_gain(self) -> Floats:
-        """What it saves on average, the same for owners that are alike [N]."""
+        """The average saving, the same for owners that are alike [N]."""
         return self._alike(self.gain.mean(axis=1))
 
     @property
     def net(self) -> Floats:
-        """What it saves beyond what privacy costs, in draws [N, D]."""
+        """The saving beyond the privacy cost, in draws [N, D]."""
         return np.asarray(self.gain - self.prices[:, None])
 
     @cached_property
@@ -143,16 +144,16 @@ class Outlook:
         sizes = np.concatenate([np.full(law.alone.shape[1] // law.draws, law.draws) for law in self.laws])
         means = np.add.reduceat(beyond, np.cumsum(sizes) - sizes, axis=1) / sizes
         expected = np.repeat(means, sizes, axis=1)
-        return self._alike((expected + SINGLE * (beyond - expected) > 0).mean(axis=1))
+        return self._alike((expected + SINGLE_TRAINING_SHARE * (beyond - expected) > 0).mean(axis=1))
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Join where it is worth it in nearly all draws, stay where it is in hardly any."""
-        return ["join" if c >= SURE else "stay" if 1 - c >= SURE else "unsure" for c in self.chances]
+        """Join where joining is worth it in nearly all draws, stay where it is in hardly any."""
+        return ["join" if c >= SURE_SHARE else "stay" if 1 - c >= SURE_SHARE else "unsure" for c in self.chances]
 
     @cached_property
     def owners(self) -> tuple[OwnerOutlook, ...]:
-        """What joining means for each of them."""
+        """The outlook of each owner."""
         gains, together = self._intervals(self.gain), self._intervals(self.together)
         alone, personal = (self._alike(each.mean(axis=1)) for each in (self.alone, self.personal))
         trees = np.mean([law.by_trees for law in self.laws], axis=0) > 0.5
@@ -220,9 +221,9 @@ class Outlook:
 
         def holds(logarithm: Floats) -> Members:
             laws = [law.at(law.pilot.combined_variance() * np.exp(logarithm)[:, None]) for law in self.laws]
-            return np.asarray(replace(self, laws=tuple(laws)).chances >= (SURE if surely else 0.5))
+            return np.asarray(replace(self, laws=tuple(laws)).chances >= (SURE_SHARE if surely else 0.5))
 
-        low, high = (np.full(len(self.prices), end) for end in (-LOUDEST, LOUDEST))
+        low, high = (np.full(len(self.prices), end) for end in (-MAX_LOG_NOISE_FACTOR, MAX_LOG_NOISE_FACTOR))
         worth = holds(low)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -231,14 +232,14 @@ class Outlook:
         return np.where(worth, np.exp(low), 0.0)
 
     def louder(self, times: float) -> "Outlook":
-        """The same if the combined answer had so many times its variance."""
+        """The outlook with so many times the combined answer's variance."""
         return replace(self, laws=tuple(law.at(law.pilot.combined_variance() * times) for law in self.laws))
 
     def to_json(self) -> dict[str, Any]:
-        """What every command's --json carries."""
-        told = zip(self.owners, self.members, strict=True)
+        """The part of every command's --json."""
+        rows = zip(self.owners, self.members, strict=True)
         return {
-            "owners": [owner.to_json() for owner, member in told if member],
+            "owners": [owner.to_json() for owner, member in rows if member],
             "consortium": self.consortium.to_json(),
         }
 
@@ -251,17 +252,17 @@ class Outlook:
         return np.asarray((np.bincount(kind, values) / np.bincount(kind))[kind])
 
     def _intervals(self, draws: Floats) -> list[Interval]:
-        """The mean of draws [N, D] for every owner, and a 90 % interval."""
-        ends = (draws.mean(axis=1), *np.quantile(draws, ENDS, axis=1))
+        """Each owner's mean of draws [N, D], with a 90 % interval."""
+        ends = (draws.mean(axis=1), *np.quantile(draws, INTERVAL_QUANTILES, axis=1))
         return [Interval(*map(float, each)) for each in zip(*map(self._alike, ends), strict=True)]
 
     def _of(self, members: Members) -> "Outlook":
         if np.array_equal(members, self.members):
             return self
-        return replace(self, laws=tuple(law.of(members) for law in self.laws), members=members)
+        return replace(self, laws=tuple(law.for_members(members) for law in self.laws), members=members)
 
     def _under(self, terms: Terms) -> "Outlook":
-        there = Outlook.of(terms, [law.under(law.pilot.under(terms)) for law in self.laws], self.inside)
+        there = Outlook.from_laws(terms, [law.under(law.pilot.under(terms)) for law in self.laws], self.inside)
         return replace(there, least=self.least, corrected=self.corrected)._of(self.members)
 
 
@@ -280,7 +281,7 @@ def _others(outlook: Outlook) -> Iterator[Members]:
     members = outlook.members
     while members.sum() > 2:
         chances = np.where(members, outlook._of(members).chances, np.inf)
-        worst = np.argsort(chances, kind="stable")[: max(1, int(members.sum()) // ONE_BY_ONE)]
+        worst = np.argsort(chances, kind="stable")[: max(1, int(members.sum()) // MAX_DROPPED_SINGLY)]
         members = members.copy()
         members[worst[: int(members.sum()) - 2]] = False
         yield members

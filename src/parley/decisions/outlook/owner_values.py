@@ -18,9 +18,9 @@ from parley.numerals import number
 from parley.protocol.aggregation import CoalitionNoise, OneNoise
 from parley.protocol.setup import Setup
 
-MOST = 10**9  # owners
-EXACTLY = 50  # the number is found to one part in so many
-BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
+MAX_OWNERS = 10**9  # owners
+OWNERS_PRECISION = 50  # the number is found to one part in so many
+BREAK_EVEN_TOLERANCE = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class OwnerValue:
 def owner_values(
     outlook: Outlook, expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise
 ) -> tuple[OwnerValue, ...]:
-    """Of every owner. An epsilon pays where joining is worth it in half of the outlook's draws or more."""
+    """Value every owner. An epsilon pays where joining is worth it in at least half of the outlook's draws."""
     pilot = expected.pilot
     unit, variance = pilot.setup.preparation.target_scale**2, pilot.combined_variance()
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
@@ -81,7 +81,7 @@ def least_epsilon(
         return 0.0
     low = max(x for x, variance in known.items() if not variance < bearable)
     high = min(x for x in known if x > low)
-    return math.exp(brentq(squeezed, low, high, xtol=BREAK_EVEN / 2) + BREAK_EVEN / 2)
+    return math.exp(brentq(squeezed, low, high, xtol=BREAK_EVEN_TOLERANCE / 2) + BREAK_EVEN_TOLERANCE / 2)
 
 
 def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], float]:
@@ -123,10 +123,13 @@ def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlo
         times = (here / owners) ** power
         return pays(outlook.at(owners=owners).louder(times), times)
 
-    if not enough(MOST):
+    if not enough(MAX_OWNERS):
         return None
-    low, high = 1, MOST  # joining pays more with every owner: look between a number too small and one that is enough
-    while high - low > low // EXACTLY:
+    low, high = (
+        1,
+        MAX_OWNERS,
+    )  # joining pays more with every owner: look between a number too small and one that is enough
+    while high - low > low // OWNERS_PRECISION:
         middle = max(low + 1, min(high - 1, round((low * high) ** 0.5)))
         low, high = (low, middle) if enough(middle) else (middle, high)
         if high - low <= 1:
@@ -135,13 +138,13 @@ def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlo
 
 
 def needed_words(needed: int | None, here: int) -> str:
-    """The same in a sentence, where each owner is hidden as a whole."""
+    """Say how many owners are needed, where a whole owner is protected."""
     if needed is None:
         return (
-            "the unit is an owner, and with no number of owners like these anybody would be expected to gain by "
-            "joining: clip, rounds and step alone cost more"
+            "the unit is an owner: no number of owners like these would gain by joining, because clip, rounds and step "
+            "alone cost more"
         )
     return (
-        f"the unit is an owner: it takes about {number(needed)} owners like these until one is expected to gain by "
-        f"joining; here are {number(here)}"
+        f"the unit is an owner: about {number(needed)} owners like these are needed before one is expected to gain; "
+        f"there are {number(here)}"
     )

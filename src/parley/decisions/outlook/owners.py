@@ -18,14 +18,21 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.learning.outcome.ridge import CHANCE, FAR, FEWER_FOLDS, FOLDS, MANY_ROWS, WEIGHTS
+from parley.learning.outcome.ridge import (
+    CENTRE_WEIGHTS,
+    CHANCE_LOG_LIKELIHOOD,
+    FEWER_FOLDS,
+    FOLDS,
+    MANY_ROWS,
+    TAIL_SQUARE_SCALE,
+)
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
 WORLDS, LEAST_WORLDS = 20, 3  # of one law, or of each where there are many
-MOST_DRAWS, LEAST_DRAWS = 64, 4  # in each world
-NUMBERS = 2**14  # that all draws of all owners may have, in each world
-KEPT = 128  # worlds whose draws are kept
+MAX_DRAWS, LEAST_DRAWS = 64, 4  # in each world
+MAX_NUMBERS = 2**14  # that all draws of all owners may have, in each world
+MAX_KEPT_WORLDS = 128  # worlds whose draws are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +63,7 @@ class OwnRows:
 
     def ridge(self, centres: Sequence[Floats]) -> Fitted:
         """Ridges of every weight towards every centre [..., P], averaged: one that is z standard errors behind the best
-        counts exp(-z - z^2/FAR)."""
+        counts exp(-z - z^2/TAIL_SQUARE_SCALE)."""
         h, rows, pulls = self.curvature, self.records[:, None, None], self._pulls
         price = self.price[:, None, None]
         away = np.stack([centre - self.estimate for centre in centres])  # [centres, N, D, P]
@@ -68,9 +75,9 @@ class OwnRows:
         best = np.take_along_axis(away, centre[None, :, :, None], axis=0)[0]
         best = best * np.take_along_axis(pulls, weight[:, :, None], axis=1)
         apart = moved - 2 * np.matmul(away * best, (h * pulls).swapaxes(1, 2)) + (best**2 @ h)[:, :, None]
-        error = np.hypot(np.sqrt(price * rows * np.maximum(apart, 0.0)), CHANCE * price)
+        error = np.hypot(np.sqrt(price * rows * np.maximum(apart, 0.0)), CHANCE_LOG_LIKELIHOOD * price)
         z = (judged - least[:, :, None]) * rows / error
-        shares = np.exp(-z - z**2 / FAR)
+        shares = np.exp(-z - z**2 / TAIL_SQUARE_SCALE)
         shares /= shares.sum(axis=(0, 3), keepdims=True)
         theta = self.estimate + np.sum(np.matmul(shares, pulls) * away, axis=0)
         return Fitted(theta, np.sum(shares * freedom, axis=(0, 3)))
@@ -99,7 +106,7 @@ class OwnRows:
         """How far each weight goes from an own estimate to the centre in each direction [N, weights, P]; the first all
         the way."""
         rows, average = (self.records[:, None] * self.curvature)[:, None], float(self.curvature.mean())
-        weights = average * np.array(WEIGHTS[::-1])[:, None]
+        weights = average * np.array(CENTRE_WEIGHTS[::-1])[:, None]
         return np.concatenate([np.ones_like(rows), weights / (weights + rows)], axis=1)
 
 
@@ -156,17 +163,17 @@ class Owners:
         return self.copies * float(self._learning.sum())
 
     def alone(self, differences: Floats) -> Floats:
-        """Excess cost of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
+        """Excess costs of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
         drawn = self._owners(differences)
         return self._cost(drawn.own.theta, drawn.best)
 
     def together(self, differences: Floats) -> Floats:
-        """The joint model's, for each owner's own rows [N, D]."""
+        """Excess costs of the joint model on each owner's rows [N, D]."""
         drawn = self._owners(differences)
         return self._cost(self._joint(drawn, differences), drawn.best)
 
     def personal(self, differences: Floats) -> Floats:
-        """The personal models' [N, D]; an owner by itself has nobody to join."""
+        """Excess costs of the personal models [N, D]; an owner by itself has nobody to join."""
         drawn = self._owners(differences)
         if np.count_nonzero(self._learning) * self.copies <= 1:
             return self._cost(drawn.own.theta, drawn.best)
@@ -184,10 +191,10 @@ class Owners:
         return np.asarray(0.5 * (theta - best) ** 2 @ self.curvature)
 
     def _owners(self, differences: Floats) -> "_Drawn":
-        """Drawn once: neither the joint model nor who learns together changes any of it."""
+        """Draw once: neither the joint model nor the members change any of it."""
         key = self.world.to_bytes(4) + differences.tobytes() + self.records.tobytes()
         if key not in self.drawn:
-            if len(self.drawn) > KEPT:
+            if len(self.drawn) > MAX_KEPT_WORLDS:
                 self.drawn.clear()
             shape = len(self.records), self.draws, len(self.curvature)
             rng = np.random.default_rng([1, self.world])
@@ -223,7 +230,7 @@ class Owners:
 
     @property
     def _chance(self) -> Floats:
-        """The variance of owners' estimates by their rows' chance [N, P]."""
+        """The variance of owners' estimates from chance in their rows [N, P]."""
         chance = self.scatter / self.records[:, None]
         if self.seen is not None:
             chance[self.seen.place] = self.seen.chance
@@ -235,14 +242,14 @@ class Owners:
 
     @property
     def draws(self) -> int:
-        """How many in each world; where several laws share the numbers, each has fewer."""
+        """How many draws each world has; where several laws share the numbers, each has fewer."""
         share = WORLDS / (self.laws * self.worlds)
-        least, most = (max(int(each * share), 2) for each in (LEAST_DRAWS, MOST_DRAWS))
-        return int(np.clip(NUMBERS * share / (len(self.records) * len(self.curvature)), least, most))
+        least, most = (max(int(each * share), 2) for each in (LEAST_DRAWS, MAX_DRAWS))
+        return int(np.clip(MAX_NUMBERS * share / (len(self.records) * len(self.curvature)), least, most))
 
     @property
     def worlds(self) -> int:
-        """How many are drawn of this law."""
+        """How many worlds this law has."""
         return max(WORLDS // self.laws, LEAST_WORLDS)
 
     def _joint(self, drawn: "_Drawn", differences: Floats) -> Floats:

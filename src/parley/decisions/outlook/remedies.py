@@ -1,12 +1,17 @@
-"""Which terms would turn a verdict into join: larger budgets with noise of either kind, or more owners like these.
+"""Other noise, and which terms would turn a verdict into join: larger budgets with noise of either kind, or more owners
+like these.
+
+Noise may be drawn by each owner for itself, once for all by three hosts, once by each of two, or by the owners in
+shares. Where each owner draws its own, noise adds up: N owners of the same size have N times the variance of one noise
+for all. That often decides whether joining pays, so the forecast says it for every kind, whatever the terms name.
 
 The outlook is carried over: nothing is read or resampled again. A gain counts as in its verdicts, in nearly all draws;
 where no budget makes that so, in half of them.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,23 +19,147 @@ import numpy as np
 from parley.data.blocks import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.noise_kinds import NoiseComparison
-from parley.decisions.outlook.outlook import SURE, Outlook
-from parley.decisions.outlook.owner_values import MOST, common_demand, least_epsilon, owners_needed
-from parley.decisions.planning.noise_terms import kind_of
-from parley.protocol.aggregation import OneNoise
+from parley.decisions.outlook.outlook import SURE_SHARE, Outlook
+from parley.decisions.outlook.owner_values import MAX_OWNERS, common_demand, least_epsilon, owners_needed
+from parley.decisions.outlook.worth import joint_cost
+from parley.decisions.planning.noise_terms import each_owner_terms, kind_of, shared_terms
+from parley.errors import DataError, SettingError, TermsError
+from parley.protocol.aggregation import DistributedNoise, OneNoise
+from parley.terms import Terms
+from parley.terms.catalogue import HOST_DELTAS, TWO_HOSTS
 from parley.validate import Floats
+
+Kind = Literal["each_owner", "shared", "two_hosts", "distributed"]
+
+
+@dataclass(frozen=True)
+class KindForecast:
+    """What the joint model would be worth with noise of one kind; test costs in the target's own units."""
+
+    relative_fitness: float
+    together: float
+    delta: float
+    best_coalition: tuple[str, ...] | None  # whom to ask for the least test cost; None: not looked for
+    epsilon: float | None  # that they would all promise, where that is one number
+    outlook: Outlook = field(repr=False, compare=False)
+
+    @property
+    def gains(self) -> Mapping[str, float]:
+        """Each owner's test cost alone less its personal model's."""
+        return {owner.name: owner.gain.mean for owner in self.outlook.owners}
+
+    @property
+    def gaining(self) -> float:
+        """The share of owners for whom joining is worth it in at least half of the draws."""
+        return float(np.mean(self.outlook.chances >= 0.5))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under its kind in `parley forecast --json`."""
+        return {
+            "relative_fitness": self.relative_fitness,
+            "together": self.together,
+            "delta": self.delta,
+            "share_that_gains": self.gaining,
+            "gains": dict(self.gains),
+            "best_coalition": self.best_coalition,
+            "epsilon": self.epsilon,
+        }
+
+
+@dataclass(frozen=True)
+class NoiseComparison:
+    """All kinds, and why one is missing. `distributed`: `curious` owners may pool what they drew; terms cannot name
+    it."""
+
+    kinds: Mapping[Kind, KindForecast]
+    missing: Mapping[Kind, str]
+    curious: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and
+        why."""
+        kinds: tuple[Kind, ...] = ("each_owner", "shared", "two_hosts", "distributed")
+        content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
+        return {**content, "curious": self.curious, "missing": dict(self.missing)}
+
+
+@one_thread
+def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
+    """Compare the forecast `result` with what the same terms give under other kinds of noise. No private record is
+    read."""
+    kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
+    agreed, known = kind_of(result.terms), result.expected.pilot
+    for kind in dict.fromkeys(("each_owner", "shared", agreed)):
+        try:
+            there = known if kind == agreed else known.under(_terms_of(known, kind))
+            outlook = result.outlook if kind == agreed else result.outlook.at(terms=there.terms)
+            kinds[kind] = _forecast(result, there, outlook)
+        except (TermsError, SettingError, DataError) as error:
+            missing[kind] = str(error)
+            continue
+        if kind == "shared" and isinstance(there.noise, OneNoise):
+            twice = replace(there.noise, demands=TWO_HOSTS.draws * there.noise.demands)
+            kinds["distributed"] = _louder(result, there, outlook, DistributedNoise(there.noise, curious))
+            if agreed != "two_hosts":
+                kinds["two_hosts"] = _louder(result, there, outlook, twice)
+    if "shared" in missing:
+        missing |= {kind: missing["shared"] for kind in ("two_hosts", "distributed") if kind not in kinds}
+    return NoiseComparison(kinds, missing, curious)
+
+
+def _terms_of(known: Pilot, kind: Kind) -> Terms:
+    """Terms with another kind of noise, with the least sufficient delta where they need one and have none."""
+    if kind == "each_owner":
+        return each_owner_terms(known.terms)
+    *first, last = HOST_DELTAS
+    for delta in first:
+        try:
+            terms = shared_terms(known.terms, delta)
+            known.under(terms).setup.law()
+        except TermsError:
+            continue
+        return terms
+    return shared_terms(known.terms, last)
+
+
+def _forecast(result: Forecast, there: Pilot, outlook: Outlook) -> KindForecast:
+    cost, parts = result.coalitions[0], there.terms.owners
+    asked = [part for part, chosen in zip(parts, cost.best_coalition(there.noise), strict=True) if chosen]
+    epsilon = min(part.epsilon for part in asked) if there.terms.noise.common else None
+    names = tuple(part.name for part in asked)
+    return _kind(result, there, there.combined_variance(), names, epsilon, outlook)
+
+
+def _louder(result: Forecast, there: Pilot, outlook: Outlook, noise: DistributedNoise | OneNoise) -> KindForecast:
+    variance = float(there.variances_of(noise).mean())
+    louder = outlook.louder(variance / there.combined_variance())
+    return _kind(result, there, variance, None, float(there.terms.common_epsilon), louder)
+
+
+def _kind(
+    result: Forecast,
+    there: Pilot,
+    variance: float,
+    asked: tuple[str, ...] | None,
+    epsilon: float | None,
+    outlook: Outlook,
+) -> KindForecast:
+    """By the price that the same way of training puts on noise, which is exact where the moments are."""
+    fitness = float(result.coalitions[0].privacy_error(variance)) / result.expected.unit
+    together = joint_cost(result.expected, fitness)
+    return KindForecast(fitness, together, there.terms.privacy.delta, asked, epsilon, outlook)
+
 
 Way = Literal["each_owner", "shared", "two_hosts"]
 
-CALIBRATED = (1e-9, 1e6)  # epsilons that noise can be calibrated to
-LARGEST = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
+EPSILON_LIMITS = (1e-9, 1e6)  # epsilons that noise can be calibrated to
+LARGEST_EPSILON = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """One way to spend budgets, and from where on it is worth it; None: up to `LARGEST` it is not. Where epsilons
-    differ and each owner has its own noise, these are the times by which all of them would grow (`times`)."""
+    """One way to spend budgets, and from where on it is worth it; None: up to `LARGEST_EPSILON` it is not. Where
+    epsilons differ and each owner has its own noise, these are the times by which all of them would grow (`times`)."""
 
     way: Way
     first: float | None  # from where on anybody gains
@@ -57,24 +186,26 @@ class Remedies:
 
 @one_thread
 def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
-    """What would make the verdict of this forecast join, beside its comparison of kinds of noise. No private record is
-    looked at."""
+    """Find what would turn this forecast's verdict into join, given its comparison of kinds of noise. No private record
+    is read."""
     ways, names = _ways(result, noise), result.outlook.names
     for surely in (True, False):
         found = [outlook.bearable(surely) for _, outlook in ways]
         if any((each > 0).any() for each in found):
             break
-    told = [_remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, found, strict=True)]
+    found_ways = [
+        _remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, found, strict=True)
+    ]
     never = [name for place, name in enumerate(names) if not any(each[place] > 0 for each in found)]
     written, can = found[0], np.any(np.array(found) > 0, axis=0)
     already = bool(can.any() and (written[can] >= 1).all())
-    return Remedies(surely, tuple(told), *_owners(result, surely), tuple(never), already)
+    return Remedies(surely, tuple(found_ways), *_owners(result, surely), tuple(never), already)
 
 
 def _owners(result: Forecast, surely: bool) -> tuple[int | None, int | None]:
     """How many owners like these it takes until one gains, and until all do that gain in any such crowd."""
-    outlook, noise, least = result.outlook, result.expected.pilot.noise, SURE if surely else 0.5
-    in_a_crowd = outlook.at(owners=MOST).louder(0.0).chances >= least
+    outlook, noise, least = result.outlook, result.expected.pilot.noise, SURE_SHARE if surely else 0.5
+    in_a_crowd = outlook.at(owners=MAX_OWNERS).louder(0.0).chances >= least
     if not in_a_crowd.any():
         return None, None
     first, everybody = (
@@ -105,7 +236,7 @@ def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> R
     bearable = bearable * pilot.combined_variance()
     common = isinstance(pilot.noise, OneNoise)
     times = not common and bool(budgets.min() < budgets.max())
-    unit, largest = (1.0, LARGEST / budgets.max()) if times else (float(budgets.min()), LARGEST)
+    unit, largest = (1.0, LARGEST_EPSILON / budgets.max()) if times else (float(budgets.min()), LARGEST_EPSILON)
     tried: dict[float, float] = {}
 
     def least(variance: float) -> float | None:
@@ -121,13 +252,13 @@ def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> R
 
 
 def _variance(pilot: Pilot, factor: float, budgets: Floats) -> float:
-    """The combined answer's variance if every epsilon were so many times as large; infinite where a score takes all of
-    it. Of one noise for all, the smallest epsilon counts."""
+    """The combined answer's variance with every epsilon so many times as large; infinite where a score takes all of it.
+    With one noise for all, the smallest epsilon counts."""
     noise, score = pilot.noise, float(pilot.terms.score_epsilon)
     training = factor * budgets - score
     if not training.min() > 0:
         return math.inf
-    training = np.clip(training, *CALIBRATED)
+    training = np.clip(training, *EPSILON_LIMITS)
     if isinstance(noise, OneNoise):
         demand = common_demand(pilot.setup, float(training.min()))
         return float(pilot.variances_of(replace(noise, demands=np.full(len(budgets), demand))).mean())

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.blocks import one_thread
-from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.expectation.prospect import prospect
+from parley.decisions.expectation.expectation import Expectation, prospect
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.decisions.outlook.outlook import Outlook
 from parley.errors import BelowBaselineError, DataError
@@ -19,9 +18,12 @@ from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats
 
-ALLOWED = 2.0  # standard errors by which a joint model may seem worse than the public sample's and still be released
-NOBODY = "joining is worth it for no group of these owners: each is as well off with a model of its own"
-UNPLANNED = "plans are of rounds that wait for everybody, so plan without learning.staleness and owners.answers"
+# standard errors by which a joint model may seem worse than the public sample's and still be released
+ALLOWED_ERRORS = 2.0
+NOBODY_GAINS = "no group of these owners gains by joining: each does as well with a model of its own"
+PLAN_NEEDS_WAITING = (
+    "plans cover only rounds that wait for every owner: plan without learning.staleness and owners.answers"
+)
 
 
 @dataclass(frozen=True)
@@ -40,34 +42,33 @@ class Worth:
 
     @property
     def advice(self) -> str:
-        """Whom to ask for better terms."""
+        """Where to look for better terms."""
         if self.waits:
             return "ask parley plan for better terms, or for more owners or epsilon"
-        return f"ask for more owners or epsilon; {UNPLANNED}"
+        return f"ask for more owners or epsilon; {PLAN_NEEDS_WAITING}"
 
     def sentence(self) -> str | None:
-        """What speaks against these terms; None: nothing does."""
+        """The objection to these terms; None: there is none."""
         zero, public = self.baselines.zero, self.baselines.public_sample
         found = f"the joint model's expected test cost, {self.together:.5g},"
         if not self.together < zero:
-            return (
-                f"{found} is no better than {zero:.5g}, that of the model that is zero everywhere, which takes "
-                f"nobody's data"
-            )
-        if public is not None and not self.together - ALLOWED * self.error < public:
+            return f"{found} is no better than {zero:.5g}, the cost of the zero model, which uses nobody's data"
+        if public is not None and not self.together - ALLOWED_ERRORS * self.error < public:
             by = " (boosted trees)" if self.baselines.public_model == "boosted trees" else ""
-            words = f"{found} is no better than {public:.5g}, that of the model{by} which the public sample alone gives"
+            words = f"{found} is no better than {public:.5g}, the cost of the model{by} from the public sample alone"
             return (
-                f"{words} (by more than {ALLOWED:g} standard errors of {self.error:.2g})" if self.error > 0 else words
+                f"{words} (by more than {ALLOWED_ERRORS:g} standard errors of {self.error:.2g})"
+                if self.error > 0
+                else words
             )
         return None
 
     def against(self) -> str | None:
-        """What speaks against spending budgets by these terms: that nobody gains by joining; for one owner by itself,
-        a baseline. None: nothing does."""
+        """The objection to spending budgets under these terms: nobody gains by joining; for a single owner, a baseline.
+        None: there is none."""
         if self.outlook is None or len(self.outlook.names) < 2:
             return self.sentence()
-        return NOBODY if self.outlook.consortium.verdict == "stay" else None
+        return NOBODY_GAINS if self.outlook.consortium.verdict == "stay" else None
 
     def to_json(self) -> dict[str, float | None]:
         """The object under `baselines` in `parley forecast --json` and `parley train --json`."""
@@ -76,8 +77,7 @@ class Worth:
 
 @one_thread
 def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
-    """What these terms' model is worth, from their own public sample; None where they have none, or where it does not
-    tell."""
+    """Value these terms' model from their own public sample; None where they have none, or where it does not tell."""
     if terms.model.public is None or terms.task != PREDICTION:
         return None
     try:
@@ -88,7 +88,7 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
 
 
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:
-    """The same of a forecast that was made already; `models` [R, P] are what it is the mean of, where it is one."""
+    """Value a forecast made already; `models` [R, P] are those that it is the mean of, if any."""
     unit = expected.pilot.setup.preparation.target_scale**2
     runs = np.zeros(0) if models is None else expected.excess_of(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
@@ -104,13 +104,13 @@ def joint_cost(expected: Expectation, fitness: float) -> float:
 
 
 def _standard_error(draws: Floats) -> float:
-    """Of their mean; 0 where nothing was drawn."""
+    """The standard error of the mean; 0 where nothing was drawn."""
     return float(draws.std(ddof=1)) / len(draws) ** 0.5 if len(draws) > 1 else 0.0
 
 
 def require_worth(found: Worth | None) -> None:
-    """Refuse terms whose model is forecast to lie below a baseline, or to be of use to nobody."""
+    """Refuse terms whose model is forecast to lie below a baseline, or to help nobody."""
     sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
-        advice = "parley forecast says which terms would change that" if sentence == NOBODY else found.advice
-        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --anyway. Nothing was spent")
+        advice = "parley forecast says which terms would change that" if sentence == NOBODY_GAINS else found.advice
+        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --force. Nothing was spent")

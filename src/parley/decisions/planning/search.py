@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.data import Design
 from parley.data.split import folds
-from parley.decisions.expectation.binding import RARELY, on_the_way
+from parley.decisions.expectation.binding import NEGLIGIBLE_SHARE, on_the_way
 from parley.decisions.expectation.expectation import ByRuns, Expectation, expect
 from parley.decisions.expectation.pilot_runs import pilot_models, scaled_share
 from parley.decisions.knowledge.pilot import Pilot
@@ -105,7 +105,7 @@ class Search:
             there = attempt(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
             if there is None or direction > 0 or not self.only_rarely or not learning.rules.iterative:
                 return there
-            return there if scaled_share(there, on_the_way(there.landscape())) <= RARELY else None
+            return there if scaled_share(there, on_the_way(there.landscape())) <= NEGLIGIBLE_SHARE else None
         return None
 
 
@@ -171,7 +171,7 @@ def quickly_told(pilot: Pilot) -> bool:
     """Whether moments may tell: without rows, or for a squared loss whose clip does not bind on the way."""
     if not pilot.has_rows or pilot.grown is not None:
         return True
-    binds = pilot.bound.clips and scaled_share(pilot, on_the_way(pilot.landscape())) > RARELY
+    binds = pilot.bound.clips and scaled_share(pilot, on_the_way(pilot.landscape())) > NEGLIGIBLE_SHARE
     return pilot.objective.quadratic and not binds
 
 

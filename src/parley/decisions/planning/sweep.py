@@ -1,6 +1,6 @@
 """A first look at every candidate: ways of descending, rounds, steps, clips and starts, by moments alone.
 
-Near its goal any cost is quadratic, and a clip that binds makes it another one (`clipped`); what rounds and steps make
+Near its goal any cost is quadratic, and a clip that binds makes it another one (`binding`); what rounds and steps make
 of that is looked up (`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as
 long as that helps. What comes out is where to look closer; the figures that decide come from the forecast itself.
 """
@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.decisions.expectation.binding import RARELY, on_the_way
-from parley.decisions.expectation.clipped import ClippedLandscape, clipped_landscape
+from parley.decisions.expectation.binding import NEGLIGIBLE_SHARE, ClippedLandscape, clipped_landscape, on_the_way
 from parley.decisions.expectation.responses import DESCENTS, DescentWay, response
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Landscape
@@ -65,7 +64,7 @@ def survey(pilot: Pilot) -> list[Candidate]:
         [pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) for t in on_the_way(here)],
     )
     # at the goal, or before
-    binds = [max(float(np.mean(size > each.bound.value)) for size in sizes) > RARELY for each in known]
+    binds = [max(float(np.mean(size > each.bound.value)) for size in sizes) > NEGLIGIBLE_SHARE for each in known]
     free = [each for each, does in zip(known, binds, strict=True) if not (does and each.bound.clips)]
     binding = [
         _best([each], here, pilot, noise) for each, does in zip(known, binds, strict=True) if does and each.bound.clips
@@ -104,7 +103,7 @@ def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
     )
     at_goal = pilot.objective.record_norms(pilot.design, here.optimum, norm)
     largest = max(
-        float(np.quantile(pilot.objective.record_norms(pilot.design, t, norm), 1 - RARELY / 2))
+        float(np.quantile(pilot.objective.record_norms(pilot.design, t, norm), 1 - NEGLIGIBLE_SHARE / 2))
         for t in on_the_way(here)
     )
     sizes = [*np.quantile(at_goal, QUANTILES), largest, float(at_goal.max())]

@@ -24,7 +24,7 @@ MOMENTS, CURVATURE = "public", "public-curvature"  # by what columns are whitene
 WORDS: Mapping[str | None, tuple[str, ...]] = {
     None: (),
     MOMENTS: ("whitened",),
-    CURVATURE: ("whitened by the curvature",),
+    CURVATURE: ("curvature-whitened",),
 }
 
 
@@ -37,7 +37,7 @@ def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
         )
         base = base.changed(privacy={"clip": same_clip(known, base)})
         for start, whitening in _coordinates(known):
-            label = ", ".join((mechanism, *WORDS[whitening], *(["from the public fit"] * (start == "public"))))
+            label = ", ".join((mechanism, *WORDS[whitening], *(["public start"] * (start == "public"))))
             there = base.changed(learning={"start": start}, model={"whitening": whitening} if whitening else None)
             try:
                 pilot = known.under(there) if whitening is None else whitened(known, there, 0)

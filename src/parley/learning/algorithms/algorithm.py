@@ -18,14 +18,14 @@ from parley.losses import Objective
 from parley.network.exchange import Exchange
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
-from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Schedule
 from parley.terms import Learning
 from parley.validate import LARGEST, Floats
 
 
 def step_size(setup: Setup) -> float:
-    """The terms' step, or for "auto" the first of these that the terms allow:
+    """Return the terms' step, or for "auto" the first of these that the terms allow:
 
     1. with a public sample: 1/lambda, lambda the curvature of the cost on that sample;
     2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
@@ -58,8 +58,8 @@ Average = Literal["last", "tail", "all"]
 
 
 def averaged(average: Floats, theta: Floats, number: int, horizon: int, which: Average) -> Floats:
-    """The average after round `number` moved to `theta`: the mean of the iterates so far that count, or `theta` where
-    none did yet.
+    """Move the average to `theta` after round `number`: the mean of the iterates that count so far, or `theta` where
+    none does yet.
 
     >>> mean = np.zeros(1)
     >>> for number in range(1, 5):
@@ -95,7 +95,7 @@ class Asker:
     schedule: Schedule
 
     @classmethod
-    def of(cls, setup: Setup) -> "Asker":
+    def from_setup(cls, setup: Setup) -> "Asker":
         return cls(setup.hash, setup.terms.learning.learner, setup.schedule)
 
 
@@ -117,7 +117,7 @@ class Algorithm(ABC):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        """The algorithm of these terms, its settings fixed from public knowledge."""
+        """Build the algorithm of these terms, with its settings fixed from public knowledge."""
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
@@ -128,7 +128,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def query(self, state: State, asker: Asker) -> Query:
-        """What round `state.round` asks of those whose turn it is."""
+        """The query of round `state.round`, for those whose turn it is."""
 
     @abstractmethod
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
@@ -140,7 +140,7 @@ class Algorithm(ABC):
         return state.theta
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
-        """Whom round `state.round` asks what, by name. Here: the same of everybody whose turn it is."""
+        """The query of round `state.round` by owner. Here: the same for everybody whose turn it is."""
         return dict.fromkeys(asker.schedule.at(state.round), self.query(state, asker))
 
     def asked(self, state: State) -> Sequence[Floats]:
@@ -148,29 +148,29 @@ class Algorithm(ABC):
         return [state.theta]
 
     def consensus_error(self, state: State) -> float | None:
-        """How far from the model owners' own points lie at most, where they have some; usually not."""
+        """The largest distance of an owner's own point from the model, where owners have points."""
         return None
 
     def late(self, state: State) -> Mapping[str, int]:
-        """How many answers of each owner came too late to be used, by name; where rounds wait, none."""
+        """Each owner's answers that came too late to be used; where rounds wait, none."""
         return {}
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """What else a run has released that a later forecast can use; usually nothing."""
+        """What else a run released that a later forecast can use; usually nothing."""
         return None
 
     def posterior(self, state: State) -> Posterior | None:
-        """How sure the first replicate's model is, where that follows from what was released; usually it does not."""
+        """The first replicate's posterior, where the release gives one; usually none."""
         return None
 
     @property
     def each(self) -> bool:
-        """Whether `update` looks at single answers, not at their mean alone."""
+        """Whether `update` needs single answers, not only their mean."""
         return False
 
     @property
     def step_length(self) -> float | None:
-        """How long the learner's steps are, as `learning.step` would say it; None: it takes none."""
+        """The length of the learner's steps, as in `learning.step`; None: it takes none."""
         return None
 
     @property
@@ -179,25 +179,26 @@ class Algorithm(ABC):
         return False
 
     def passes(self, width: int) -> int:
-        """How many times a run goes over all records of so many features: a forecast must know how long it takes."""
+        """How many times a run goes over all records with so many features, for forecasts of its duration."""
         return self.horizon
 
     @classmethod
     def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The kinds of this algorithm that a plan compares: words, and the keys of `[learning]` that make it one."""
+        """Yield the varieties that a plan compares: a description, and its keys of `[learning]`."""
         yield from ()
 
     @classmethod
     def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
-        """Where a plan begins to look: keys of `[learning]`, given the length 1/curvature. Here: the terms' own."""
+        """Yield where a plan starts to look: keys of `[learning]`, given the length 1/curvature. Here: the terms'
+        own."""
         yield {}
 
     def foretold(self) -> Self:
-        """The algorithm that a forecast follows in its place; usually itself."""
+        """The algorithm that a forecast follows instead; usually itself."""
         return self
 
     def without_noise(self) -> Self:
-        """The algorithm that it would be if answers carried no noise; most do not mind it."""
+        """The algorithm for answers without noise; usually itself."""
         return self
 
     def project(self, theta: Floats) -> Floats:
@@ -234,16 +235,15 @@ class Descent(Algorithm):
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
-        """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for
-        forecasts."""
+        """The noiseless answer at theta of an owner with this mean gradient, for forecasts."""
         return gradient(theta)
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
-        """What the owner of this name answers to its question of round `state.round`, but for the noise."""
+        """This owner's noiseless answer to its question of round `state.round`."""
         return self.answer(gradient, state.theta)
 
     def projected_step(self, state: State, gradient: Floats, length: float) -> Floats:
-        """One projected step: proj(theta - length (dg1 + gradient))."""
+        """Take one projected step: proj(theta - length (dg1 + gradient))."""
         return self.project(state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient))
 
 

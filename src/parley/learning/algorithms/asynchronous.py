@@ -19,13 +19,13 @@ from parley.network.exchange import Exchange
 from parley.network.exchange.in_process import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
-from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Schedule
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
-EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to have
+CURVATURE_EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to have
 # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
 HEARD, USED, SINCE = range(3)
 
@@ -40,8 +40,8 @@ class AsynchronousDescent(Algorithm):
     paid for all the same. The owner is then asked at the newest theta, until its answers are used up.
 
     F = 1 - step M follows the model: an old answer is taken to be where it would lead from theta if the owner's cost
-    had the curvature M. M is `EXCESS` times what the public sample shows, and at most 1/step; without a sample it is
-    1/step, and F is nothing (`follow` None).
+    had the curvature M. M is `CURVATURE_EXCESS` times what the public sample shows, and at most 1/step; without a
+    sample it is 1/step, and F is nothing (`follow` None).
 
     Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however
     often anybody answers and whatever M is. That it comes to rest is proved without F, for steps up to 2/L and any
@@ -84,7 +84,7 @@ class AsynchronousDescent(Algorithm):
         raise NotImplementedError("every owner has a question of its own")
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
-        """What each owner that has answers left is asked, or still at work on: its own round, at its own point."""
+        """The open question of each owner with answers left: its own round, at its own point."""
         asked = {name: self.question(state, asker, name) for name in self.names}
         return {name: query for name, query in asked.items() if query is not None}
 
@@ -106,7 +106,7 @@ class AsynchronousDescent(Algorithm):
         tally[place, HEARD] += 1
         if version - tally[place, SINCE] <= self.staleness:
             tally[place, USED] += 1
-            memory |= self.heard(state, answer)
+            memory |= self.step_from(state, answer)
             theta = self.project(self.moved(replace(state, memory={**memory, TALLY: tally})))
             version += 1
             if self.average != "last":
@@ -115,17 +115,17 @@ class AsynchronousDescent(Algorithm):
         memory |= {TALLY: tally, f"{POINT} of {answer.owner}": theta}
         return State(state.round + 1, theta, memory)
 
-    def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
-        """What is kept of an answer: where it leads from the point z that it was asked at, less F z."""
+    def step_from(self, state: State, answer: Answer) -> dict[str, Floats]:
+        """What is kept of an answer: where it leads from the point z of its question, less F z."""
         point = state.memory[f"{POINT} of {answer.owner}"]
         gradient = self.objective.penalty_gradient(point) + answer.value
         return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * gradient - self._followed(point))}
 
     def moved(self, state: State) -> Floats:
-        """The next theta: where the owners' latest answers lead, on average over the records of those that answered."""
+        """The next theta: the average over records of where the owners' latest answers lead."""
         used = state.memory[TALLY][:, USED]
-        heard = [place for place in range(len(self.names)) if used[place]]
-        steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in heard])
+        answered = [place for place in range(len(self.names)) if used[place]]
+        steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in answered])
         return np.asarray(steps + self._followed(state.theta))
 
     def _followed(self, theta: Floats) -> Floats | float:
@@ -139,10 +139,10 @@ class AsynchronousDescent(Algorithm):
 
     def late(self, state: State) -> Mapping[str, int]:
         tally = state.memory[TALLY]
-        return {name: int(heard - used) for name, (heard, used, _) in zip(self.names, tally, strict=True)}
+        return {name: int(answered - used) for name, (answered, used, _) in zip(self.names, tally, strict=True)}
 
     def used(self, state: State) -> int:
-        """How many answers the model is made of."""
+        """The number of answers in the model."""
         return int(state.memory[TALLY][:, USED].sum())
 
     def _place(self, name: str) -> int:
@@ -156,27 +156,26 @@ def _follow(setup: Setup, step: float) -> Floats | None:
         return None
     each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])
     ridge = float(size.sum()) / len(setup.public)
-    curvature = EXCESS * (each * (np.maximum(size, 0.0) + ridge) + setup.risk.regularisation)
+    curvature = CURVATURE_EXCESS * (each * (np.maximum(size, 0.0) + ridge) + setup.risk.regularisation)
     return np.asarray((directions * np.maximum(1 - step * curvature, 0.0)) @ directions.T)
 
 
 def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
-    """Answers in a unit of time where nobody says otherwise: each owner's own number of them, so that all give their
-    last at once."""
+    """The default speeds: each owner's number of answers, so that all finish at once."""
     return {name: Fraction(len(schedule.rounds_of(name))) for name in schedule.names}
 
 
 def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
-    """Refuse speeds beside terms that wait for everybody, and those that no owner has."""
+    """Refuse speeds for terms that wait for every owner, and speeds of unknown owners."""
     if speeds is not None and terms.learning.waits:
         raise SettingError(
-            "speeds: expected only beside learning.staleness: by these terms every round waits for everybody"
+            "speeds: expected only with learning.staleness; under these terms every round waits for every owner"
         )
     require_speeds([part.name for part in terms.owners], speeds or {})
 
 
 def clocked(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:
-    """The same owners on a virtual clock."""
+    """Put the owners on a virtual clock."""
     usual = usual_speeds(schedule)
     return VirtualClock(exchange, read_speeds(schedule.names, usual, speeds))
 
@@ -189,13 +188,12 @@ def run_by_terms(
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
-    """All rounds as the terms have them: everybody is waited for, or nobody is."""
+    """Run all rounds as the terms say: waiting for every owner, or for none."""
     if not isinstance(algorithm, AsynchronousDescent):
         return run(algorithm, exchange, aggregation, asker, start, after_round)
     if not isinstance(exchange, AsynchronousExchange):
         raise SettingError(
-            "learning.staleness: here rounds wait for everybody; parley train and parley learner run take answers as "
-            "they come"
+            "learning.staleness: this run waits for every owner in each round; use parley train or parley learner run"
         )
     return run_asynchronously(algorithm, exchange, asker, start, after_round)
 
@@ -235,6 +233,6 @@ def run_asynchronously(
             exchange.send(name, following)
     if not algorithm.used(state):
         raise ExchangeError(
-            "no answer came in time: nobody answers, or learning.staleness is too small; there is no model"
+            "no answer came in time, so there is no model; check the owners, or raise learning.staleness"
         )
     return state

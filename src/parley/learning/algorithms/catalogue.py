@@ -37,21 +37,23 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 
 
 def register(name: str, rules: AlgorithmRules, algorithm: type[Algorithm]) -> None:
-    """Let terms name an algorithm of a program's own: what it says of terms, and what it does."""
+    """Register an algorithm of a program's own: its rules for terms, and its class."""
     register_rules(name, rules)
     ALGORITHMS[name] = algorithm
 
 
 def algorithm_of(learning: Learning) -> type[Algorithm]:
-    """What runs where terms of prediction have this section and rounds wait for everybody."""
+    """The algorithm for prediction terms with this section, where rounds wait for every owner."""
     return ALGORITHMS[learning.algorithm]
 
 
 def make_algorithm(setup: Setup) -> Algorithm:
-    """The algorithm of these terms, its settings fixed from public knowledge."""
-    own: Algorithm | None = setup.task.algorithm(setup)
-    if own is not None:
-        return own
+    """Build the algorithm of these terms, with its settings fixed from public knowledge."""
+    return setup.task.algorithm(setup)
+
+
+def prediction_algorithm(setup: Setup) -> Algorithm:
+    """Build the algorithm of terms that predict a column."""
     if not setup.schedule.waits:
         return AsynchronousDescent.make(setup)
     return algorithm_of(setup.terms.learning).make(setup)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.data.public_numbers import ROUNDED
+from parley.data.public_numbers import STEP_TOLERANCE
 from parley.learning.algorithms.algorithm import FIRST_HORIZONS, Asker, Descent, State
 from parley.losses.local_update import mean_direction
 from parley.protocol.queries import Answer, CorrectedQuery, Query, UpdateQuery
@@ -65,7 +65,8 @@ class Federated(Descent):
             # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to
             # another last digit.
             owners = tuple(
-                OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows
+                OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - STEP_TOLERANCE))
+                for name, records, own in rows
             )
         return cls(setup.objective, learning.horizon, usual.radius, usual.step, usual.steps, usual.proximal, owners)
 
@@ -95,7 +96,7 @@ class Federated(Descent):
         return {each.name: each for each in self.owners}
 
     def owner(self, name: str) -> OwnerSteps:
-        """One owner; where all are alike, any."""
+        """One owner's steps; where all are alike, any owner's."""
         return self._by_name[name] if self.owners else OwnerSteps(name, 1, self.local_steps, self.step)
 
     def query(self, state: State, asker: Asker) -> Query:
@@ -172,11 +173,11 @@ class Corrected(Federated):
         return self.paired and number % 2 == 1
 
     def kept(self, state: State, what: str | None = None) -> dict[str, Floats]:
-        """What is remembered of each owner, by name."""
+        """The memory of each owner, by name."""
         return {each.name: state.memory[f"{what or self.keeps} of {each.name}"] for each in self.owners}
 
     def memory(self, kept: Mapping[str, Floats], what: str | None = None) -> dict[str, Floats]:
-        """The same as a state remembers it."""
+        """The same under the names that a state uses."""
         return {f"{what or self.keeps} of {name}": value for name, value in kept.items()}
 
     def everybody(self, kept: Mapping[str, Floats]) -> Floats:
@@ -184,7 +185,7 @@ class Corrected(Federated):
         return mean([(each.records, kept[each.name]) for each in self.owners])
 
     def query(self, state: State, asker: Asker) -> Query:
-        """What is asked of an owner that needs no correction."""
+        """The query of an owner that needs no correction."""
         steps = 0 if self.gradient_round(state.round) else self.local_steps
         return self._ask(state, asker, np.zeros_like(state.theta), steps)
 

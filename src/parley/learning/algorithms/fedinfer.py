@@ -87,6 +87,6 @@ class FedInfer(SufficientStatistics):
         return replace(super().without_noise(), variances=(0.0,) * len(self.variances))
 
     def _shares(self, counts: Floats) -> Floats:
-        """How much each owner's mean counts: those who answered, by their weights [K]."""
+        """The weights of the means of those who answered [K]."""
         weights = np.array(self.weights) * (counts > 0)
         return np.asarray(weights / weights.sum())

@@ -34,7 +34,7 @@ class FedLin(Tracking):
         return replace(super().make(setup), top_k=travelling(setup.terms.learning.top_k, setup.parameters))
 
     def foretold(self) -> Self:
-        """Without `top_k`, which no linear recursion knows."""
+        """The algorithm without `top_k`, which no linear recursion knows."""
         return replace(self, top_k=0)
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
@@ -45,14 +45,14 @@ class FedLin(Tracking):
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         if self.gradient_round(state.round):
-            heard = self.memory({answer.owner: self._heard(answer, state) for answer in answers})
-            return State(state.round + 1, state.theta, {**state.memory, **heard})
+            gradients = self.memory({answer.owner: self._received_gradient(answer, state) for answer in answers})
+            return State(state.round + 1, state.theta, {**state.memory, **gradients})
         return State(state.round + 1, self.project(state.theta - self.moved(combined, answers)), state.memory)
 
     def _held(self, name: str, state: State) -> Floats:
-        """What is held of an owner's gradient, cut off at what its question may carry."""
+        """The held gradient of an owner, clipped to what its question may carry."""
         return np.clip(self.kept(state)[name], -self.owner(name).reach, self.owner(name).reach)
 
-    def _heard(self, answer: Answer, state: State) -> Floats:
+    def _received_gradient(self, answer: Answer, state: State) -> Floats:
         """The owner's gradient, as far as it travelled."""
         return unpacked(answer.value, self._held(answer.owner, state)) if self.top_k else answer.value

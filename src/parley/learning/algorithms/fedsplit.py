@@ -18,7 +18,7 @@ class FedSplit(Corrected):
     """w_l = prox_l(2 theta - z_l), z_l <- z_l + 2 (w_l - theta), theta <- proj(sum p z), prox of strong convexity
     `proximal` = mu.
 
-    Local steps lead towards the prox from theta: f_l(w) + mu/2 |w - 2 theta + z_l|^2 has, but for a constant, the
+    Local steps lead towards the prox from theta: f_l(w) + mu/2 |w - 2 theta + z_l|^2 has, up to a constant, the
     gradient f_l'(w) + mu (w - theta) + mu (z_l - theta), a pull towards the start and the correction mu (z_l - theta).
     The answer d is (theta - w_l)/(rho s). Begun at theta, steps that stop early do not move the place where it all
     ends: there every d is 0, so f_l'(theta) = -mu (z_l - theta), and the mean of these is 0. A dual is kept no farther

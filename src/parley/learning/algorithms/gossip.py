@@ -34,15 +34,15 @@ def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
     return np.asarray(W + np.diag(1 - W.sum(axis=1)))
 
 
-def mixed(weights: Floats, said: Floats) -> Floats:
-    """What those with these rows of W [R, J] hear of `said` [..., J, P]: [..., R, P].
+def mixed(weights: Floats, values: Floats) -> Floats:
+    """What those with these rows of W [R, J] hear of `values` [..., J, P]: [..., R, P].
 
     Summed in one order, number by number, so that a row comes out the same to the bit whoever computes it, alone or
     with all others, and whether owners that weigh nothing are in the sum or not.
     """
-    total = np.zeros((*said.shape[:-2], len(weights), said.shape[-1]))
-    for j in range(said.shape[-2]):
-        total += weights[:, j, None] * said[..., j, None, :]
+    total = np.zeros((*values.shape[:-2], len(weights), values.shape[-1]))
+    for j in range(values.shape[-2]):
+        total += weights[:, j, None] * values[..., j, None, :]
     return total
 
 
@@ -66,7 +66,7 @@ def bearable(weights: Floats, curvatures: Floats) -> float:
     nobody's curvature more than its bound has to be known, and nobody's cost has to be quadratic.
 
     Proof. Around the optimum let p be the points, q the gradients: convex costs make <p_l, q_l> >=
-    |q_l|^2/curvatures_l. Eliminating trackers from `Gossip.update`, p = -step (z - 1) W^2 (z - W)^-2 q but for what
+    |q_l|^2/curvatures_l. Eliminating trackers from `Gossip.update`, p = -step (z - 1) W^2 (z - W)^-2 q, except for what
     start and first gradients leave, which dies out, and a constant in the mean. On |z| = 1, with c = Re z and w an
     eigenvalue of W, the real part of (z - 1) w^2/(z - w)^2 is w^2 (1 - c) (2 c + 1 - 2 w - w^2)/(1 - 2 w c + w^2)^2,
     and this is least at c = -1, where it is -2 w^2/(1 + w)^2: with s = 1 + w and t = 1 - c in [0, 2], 2 ((2 - s)^2 + 2
@@ -85,7 +85,8 @@ def bearable(weights: Floats, curvatures: Floats) -> float:
     return float(1 / most) if most > 0 else float("inf")
 
 
-EXCESS = 4.0  # how many times the curvature of the public sample one owner's may be at most, for the automatic step
+# how many times the curvature of the public sample one owner's may be at most, for the automatic step
+CURVATURE_EXCESS = 4.0
 
 POINT, TRACKER, GRADIENT = "point", "tracker", "gradient"
 
@@ -122,13 +123,15 @@ class Gossip(Descent):
         return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
 
     def _automatic(self, setup: Setup) -> float:
-        """What the graph bears (`bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded
-        as public knowledge says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS`
-        times the public sample's."""
+        """What the graph bears (`bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded as
+        public knowledge says: by declared bounds, which hold for every record; or, if those are looser, by
+        `CURVATURE_EXCESS` times the public sample's."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
         largest = setup.risk.largest_curvature(setup.preparation)
-        excess = 1.0 if setup.public is None else EXCESS if largest is None else min(EXCESS, largest * self.step)
+        excess = 1.0
+        if setup.public is not None:
+            excess = CURVATURE_EXCESS if largest is None else min(CURVATURE_EXCESS, largest * self.step)
         ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
         # nobody's part of all exceeds all
         curvatures = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)
@@ -146,12 +149,12 @@ class Gossip(Descent):
 
     @property
     def mine(self) -> tuple[str, ...]:
-        """The owners whose points are kept by this process."""
+        """The owners whose points this process keeps."""
         return self.names
 
-    def mix(self, said: Floats, number: int, step: int) -> Floats:
-        """W `said` [..., K, P] in this round; the step tells trackers (0) from points (1)."""
-        return mixed(self.weights, said)
+    def mix(self, values: Floats, number: int, step: int) -> Floats:
+        """Mix `values` [..., K, P] by W in this round; the step tells trackers (0) from points (1)."""
+        return mixed(self.weights, values)
 
     @property
     def each(self) -> bool:
@@ -164,7 +167,7 @@ class Gossip(Descent):
         return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.mine})
 
     def points(self, state: State) -> Mapping[str, Floats]:
-        """The owners' own [..., P], of those that are kept here."""
+        """The points [..., P] of the owners kept here."""
         return {name: state.memory[f"{POINT} of {name}"] for name in self.mine}
 
     def asked(self, state: State) -> Sequence[Floats]:
@@ -200,5 +203,5 @@ class Gossip(Descent):
         return self.project(points.mean(axis=-2))
 
     def _all(self, state: State, what: str) -> Floats:
-        """What is remembered of all owners that are kept here [..., K, P]."""
+        """The memory of all owners kept here [..., K, P]."""
         return np.stack([state.memory[f"{what} of {name}"] for name in self.mine], axis=-2)

@@ -12,7 +12,7 @@ from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.losses.objective_perturbation import PerturbedCost
 from parley.protocol.queries import Answer, MinimumQuery
-from parley.protocol.queries.minimum import MinimumQuestion
+from parley.protocol.queries.asked_once import MinimumQuestion
 from parley.protocol.setup import Setup
 from parley.validate import Floats
 

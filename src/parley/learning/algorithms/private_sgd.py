@@ -19,7 +19,7 @@ from parley.terms import Learning
 from parley.validate import Floats
 
 MOMENTUM = 0.9
-FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # Adam's usual constants (Kingma and Ba 2015)
+FIRST_DECAY, SECOND_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's usual constants (Kingma and Ba 2015)
 FIRST_STEPS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # where a plan begins to look
 MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
 
@@ -84,7 +84,7 @@ class PrivateSGD(Algorithm):
             velocity = MOMENTUM * state.memory["velocity"] + gradient
             return {"velocity": velocity}, velocity
         steps = state.memory["steps"] + 1
-        first = FIRST * state.memory["first"] + (1 - FIRST) * gradient
-        second = SECOND * state.memory["second"] + (1 - SECOND) * gradient**2
-        mean, square = first / (1 - FIRST ** steps[0]), second / (1 - SECOND ** steps[0])
-        return {"first": first, "second": second, "steps": steps}, mean / (np.sqrt(square) + TINY)
+        first = FIRST_DECAY * state.memory["first"] + (1 - FIRST_DECAY) * gradient
+        second = SECOND_DECAY * state.memory["second"] + (1 - SECOND_DECAY) * gradient**2
+        mean, square = first / (1 - FIRST_DECAY ** steps[0]), second / (1 - SECOND_DECAY ** steps[0])
+        return {"first": first, "second": second, "steps": steps}, mean / (np.sqrt(square) + ADAM_EPSILON)

@@ -42,12 +42,12 @@ class Scaffold(Tracking):
         return State(1, begin.theta, {**begin.memory, **fresh})
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        heard = {answer.owner: answer.value for answer in answers}
+        received = {answer.owner: answer.value for answer in answers}
         if self.gradient_round(state.round):
-            return State(state.round + 1, state.theta, {**state.memory, **self.memory(heard, FRESH)})
+            return State(state.round + 1, state.theta, {**state.memory, **self.memory(received, FRESH)})
         if self.paired:
             memory = {**state.memory, **self.memory(self.kept(state, FRESH))}
         else:
-            own = {name: value - self.correction(name, state) for name, value in heard.items()}
+            own = {name: value - self.correction(name, state) for name, value in received.items()}
             memory = {**state.memory, **self.memory(own)}
         return State(state.round + 1, self.project(state.theta - self.moved(combined, answers)), memory)

@@ -144,7 +144,7 @@ def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records:
             moves[row, k] = 1.0
     b, c = moments[:width, width + place], moments[width + place, width + place]
     spread = max(0.0, float(c - 2 * b @ theta + theta @ A @ theta))
-    heard = np.maximum(solved.values, 0.0) * inverse
-    drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(heard @ heard), 1e-9)
+    kept = np.maximum(solved.values, 0.0) * inverse
+    drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(kept @ kept), 1e-9)
     sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
     return G @ moves, G @ (spread / records * sure + drowned * np.eye(width)) @ G

@@ -25,7 +25,7 @@ from parley.protocol.setup import Setup
 from parley.terms.sections import OWNER
 from parley.validate import Floats
 
-MIDDLE = 0.6827  # the share of normal numbers that lie within one deviation
+ONE_DEVIATION_LEVEL = 0.6827  # the share of normal numbers that lie within one deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def moment_noise(setup: Setup) -> MomentNoise:
         variances = known.variances if isinstance(known, EachOwnerNoise) else np.zeros(0)
         return MomentNoise(known.records, variances, known.all_together**0.5)
     alpha, records = laws[0].alpha, np.array([float(part.training.question.records) for part in parts])
-    reaches = np.array([reach(MIDDLE, alpha, law.scale, 0.0) for law in laws])
+    reaches = np.array([reach(ONE_DEVIATION_LEVEL, alpha, law.scale, 0.0) for law in laws])
     together = float(np.sum((records / records.sum() * reaches) ** alpha)) ** (1 / alpha)
     return MomentNoise(records, reaches**2, together, alpha)
 

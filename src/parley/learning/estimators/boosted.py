@@ -14,17 +14,20 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from parley.errors import SettingError
-from parley.learning.estimators.one_table import OWNER, fit_table
+from parley.learning.estimators.linear import OWNER, fit_table
 from parley.learning.outcome.model import JointModel, discreet
 from parley.learning.outcome.shapes import Shapes
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
-USUAL: tuple[float, float] = (-3.0, 3.0)  # where columns lie that were standardised by public means and deviations
+STANDARDISED_BOUNDS: tuple[float, float] = (
+    -3.0,
+    3.0,
+)  # where columns lie that were standardised by public means and deviations
 TARGET = "y"
 # How often a public sample's trees are moved: the way that noise goes with them grows with the rounds, and shrinks with
 # the rows and epsilon (looked at on three tables, of 1,000 to 24,000 rows)
-MOST_ROUNDS, A_ROUND = 100, 300.0
+MAX_ROUNDS, RECORD_EPSILON_PER_ROUND = 100, 300.0
 
 Ends = tuple[float, float]
 Sample = tuple[Any, Any]
@@ -125,22 +128,24 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         size = {"count": self.n_estimators, "leaves": self.max_leaf_nodes, "smallest": self.min_samples_leaf}
         trees = {"columns": "trees", "trees": {**size, "rate": self.learning_rate}}
         if not self.delta:
-            raise SettingError("delta: expected above 0 beside a public sample: a leaf of every tree hears each record")
-        rounds = int(np.clip(records * self.epsilon / A_ROUND, 1, MOST_ROUNDS))
+            raise SettingError(
+                "delta: expected above 0 with a public sample, because every tree has each record in a leaf"
+            )
+        rounds = int(np.clip(records * self.epsilon / RECORD_EPSILON_PER_ROUND, 1, MAX_ROUNDS))
         learning = {"algorithm": "gradient-descent", "horizon": rounds, "step": "auto", "decay": 0.0}
         return {"model": {"kind": self.grown, **model, **trees}, "learning": learning}
 
     def _declared(self, features: list[str]) -> dict[str, list[float]]:
-        """The bounds of every column; none where the public sample says them."""
+        """The bounds of every column; none where the public sample gives them."""
         if self.bounds is None:
-            return {} if self.public is not None else {column: list(USUAL) for column in features}
+            return {} if self.public is not None else {column: list(STANDARDISED_BOUNDS) for column in features}
         ends = np.asarray(self.bounds, dtype=np.float64)
         if ends.shape not in ((2,), (len(features), 2)):
             raise SettingError(f"bounds: expected (low, high), or {len(features)} such pairs, one for each column")
         return {c: each.tolist() for c, each in zip(features, np.broadcast_to(ends, (len(features), 2)), strict=True)}
 
     def _sample(self) -> tuple[Floats, NDArray[Any]] | None:
-        """The public rows [m, features] and their targets [m], as scikit-learn checks them."""
+        """The public rows [m, features] and their targets [m], checked by scikit-learn."""
         if self.public is None:
             return None
         try:
@@ -154,7 +159,6 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _said(self, method: str, X: Any) -> NDArray[Any]:
-        """What the fitted model answers to this of its methods for rows [n, features]."""
         check_is_fitted(self)
         with discreet():
             rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
@@ -277,7 +281,7 @@ class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite="allow-nan")
         public = self._sample()
-        ends = self.target_bounds if self.target_bounds is not None or public is not None else USUAL
+        ends = self.target_bounds if self.target_bounds is not None or public is not None else STANDARDISED_BOUNDS
         bounds = {} if ends is None else {TARGET: [float(end) for end in ends]}
         known = None if public is None else (public[0], public[1].astype(np.float64))
         return self._train(X, np.clip(y, -LARGEST, LARGEST), known, bounds=bounds)

@@ -1,8 +1,11 @@
-"""Linear models of one table: what is minimised is convex, and what rows measure is all that must be known of them."""
+"""Linear models of one table: objectives are convex, and only the usual norm of rows must be known beforehand."""
 
 import math
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,7 +13,6 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
-from parley.learning.estimators.one_table import OWNER, fit_table
 from parley.learning.outcome.model import (
     JointClassifier,
     JointLogisticClassifier,
@@ -20,9 +22,31 @@ from parley.learning.outcome.model import (
     JointSoftmaxClassifier,
     discreet,
 )
+from parley.learning.outcome.result import Result
+from parley.learning.prediction import learn_model
+from parley.owner.ledger import Ledger
+from parley.owner.owner import Owner
+from parley.protocol.task import RunSettings
 from parley.terms import Terms
 from parley.terms.rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
+
+OWNER = "owner"  # the owner's name in the terms
+
+
+def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
+    """Train by the terms on this table: without a seed a release with exact noise, debited from a ledger of its own
+    that is closed when it is over; with a seed a study."""
+    if seed is not None:
+        return learn_model(terms, [Owner(OWNER, table)], RunSettings(seed=seed, measure=False))
+    epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
+    with (
+        TemporaryDirectory() as folder,
+        closing(Ledger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None, remembered=False)) as ledger,
+    ):
+        owner = Owner(OWNER, table, ledger=ledger)
+        owner.accept(terms)
+        return learn_model(terms, [owner], RunSettings(measure=False))
 
 
 class _PrivateEstimator(JointModel):
@@ -33,7 +57,7 @@ class _PrivateEstimator(JointModel):
     epsilon
         What a fit may tell about a person, at most.
     norm
-        What a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from
+        The usual largest L2 norm of a row of X: longer rows are shortened to it. It must be known from
         elsewhere than the rows; left out it is the root of twice the number of features, which suits features
         standardised by public means and deviations. Inside, features are scaled so that it becomes that root.
     radius
@@ -121,7 +145,7 @@ class _PrivateEstimator(JointModel):
         if algorithm == "objective-perturbation":
             return math.sqrt((2 * features + 1) * (2 if self.kind == "softmax-regression" else 1))
         if algorithm == "sufficient-statistics":
-            numbers, square = features + 2, features + 2.0  # and the target; what z measures, squared
+            numbers, square = features + 2, features + 2.0  # and the target; the squared norm of z
             # of a normal vector of that length, all products z_i z_j, i <= j
             return square * (2 / math.pi * numbers + 1) / 2
         return 10.0
@@ -136,7 +160,7 @@ class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     Parameters
     ----------
     target_norm
-        What a target usually measures at most, known from elsewhere than the rows; targets are divided by it inside.
+        The usual largest size of a target, known from elsewhere than the rows; targets are divided by it inside.
 
     Examples
     --------

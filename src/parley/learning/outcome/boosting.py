@@ -1,4 +1,4 @@
-"""Boosted trees on rows that one has: what a model alone may be where a straight line is not the shape of things.
+"""Boosted trees of own rows: the model alone where a linear model does not fit.
 
 Trees take columns as they are coded, before any rotation or basis: names as columns or places, gaps filled and marked.
 They are judged by the loss of the terms, so that they compare with linear models whatever is minimised: probabilities
@@ -27,18 +27,18 @@ from parley.losses.loss import Loss
 from parley.validate import Floats
 
 FOLDS = 5
-LEAVES = (4, 16)  # of a tree
+LEAF_COUNTS = (4, 16)  # of a tree
 ITERATIONS = (10, 20, 40)
-LONGER = (*ITERATIONS, 160)  # where the last ones still save much
-MUCH = 0.1  # of the loss
-RATE = 0.2
+LONG_ITERATIONS = (*ITERATIONS, 160)  # where the last ones still save much
+LATE_SAVING = 0.1  # of the loss
+LEARNING_RATE = 0.2
 LEAST_ROWS = 40
-LEAST_OF_CLASS = 10
-MOST_CLASSES = 12  # a tree for each of them, every time
-MOST_CELLS = 2_000_000  # rows times columns that are looked at
-CUTS = 200  # places where a column of weighted rows may be cut
-RARELY = 1e-6  # a probability that trees may think a class has, at least
-BEHIND = 2.0  # standard errors by which trees may lie behind and still be looked at
+LEAST_CLASS_ROWS = 10
+MAX_CLASSES = 12  # a tree for each of them, every time
+MAX_CELLS = 2_000_000  # rows times columns that are looked at
+CUT_QUANTILES = 200  # places where a column of weighted rows may be cut
+LEAST_PROBABILITY = 1e-6  # a probability that trees may think a class has, at least
+ERRORS_BEHIND = 2.0  # standard errors by which trees may lie behind and still be looked at
 
 Judge = Callable[["TreeRows", "TreeRows", int, Sequence[int]], Floats]  # as `tree_losses`
 
@@ -55,8 +55,10 @@ class TreeRows:
     weight: Floats
 
     @classmethod
-    def of(cls, objective: EmpiricalRisk, preparation: Preparation, rows: Design, columns: Floats) -> "TreeRows":
-        """These prepared rows, with their columns before any rotation."""
+    def from_design(
+        cls, objective: EmpiricalRisk, preparation: Preparation, rows: Design, columns: Floats
+    ) -> "TreeRows":
+        """Take these prepared rows with their columns before any rotation."""
         predicts = preparation.model.predicts
         classes = 0 if predicts == "number" else 2 if predicts == "two classes" else preparation.outcomes
         return cls(objective.loss, classes, columns, rows.y, rows.weight)
@@ -71,15 +73,15 @@ class TreeRows:
 
     @property
     def enough(self) -> bool:
-        """Whether trees can be made and judged: there are `LEAST_ROWS`, and `LEAST_OF_CLASS` of every class."""
+        """Whether trees can be made and judged: there are `LEAST_ROWS`, and `LEAST_CLASS_ROWS` of every class."""
         if len(self) < LEAST_ROWS or not self.columns.shape[1]:
             return False
         counts = np.unique(self.y, return_counts=True)[1]
-        return not self.classes or (len(counts) == self.classes <= MOST_CLASSES and counts.min() >= LEAST_OF_CLASS)
+        return not self.classes or (len(counts) == self.classes <= MAX_CLASSES and counts.min() >= LEAST_CLASS_ROWS)
 
     @property
     def digest(self) -> bytes:
-        """Tells these rows and their loss from any others."""
+        """A digest of these rows and their loss."""
         found = hashlib.sha256(repr((self.loss, self.classes, self.columns.shape)).encode())
         for each in (self.columns, self.y, self.weight):
             found.update(each.tobytes())
@@ -90,18 +92,18 @@ class TreeRows:
         return self.losses(scores.T if self.classes and not isinstance(self.loss, Loss) else scores)
 
     def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "TreeRows":
-        """The rows that are marked, or at these places."""
+        """The marked rows, or those at these places."""
         return replace(self, columns=self.columns[kept], y=self.y[kept], weight=self.weight[kept])
 
     def losses(self, raw: Floats) -> Floats:
         """Every row's weighted loss [n] at raw predictions of any kind of model, [n] or for each class [classes, n]."""
         return np.asarray(self.loss.loss(self.loss.comparable(raw), self.y) * self.weight)
 
-    def raw(self, said: Floats) -> Floats:
-        """The raw predictions that follow from what trees say: a number [n], or probabilities [classes, n]."""
+    def raw(self, predicted: Floats) -> Floats:
+        """The raw predictions for what trees predict: a number [n], or probabilities [classes, n]."""
         if not self.classes:
-            return said
-        chances = np.clip(said, RARELY, 1 - RARELY)
+            return predicted
+        chances = np.clip(predicted, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         return self.loss.raw_at(chances[1] if isinstance(self.loss, Loss) else chances)
 
 
@@ -117,46 +119,48 @@ class BoostedTrees:
 
 
 def folds(rows: int) -> NDArray[np.int64]:
-    """The fold of every place [n]: fixed by the number of rows alone."""
+    """The fold of every place [n], fixed by the number of rows alone."""
     return np.asarray(np.random.default_rng(0).permutation(rows) % FOLDS)
 
 
 def looked_at(rows: int, columns: int) -> NDArray[np.int64]:
-    """The places of rows that trees look at: all, unless they are very many."""
-    return np.random.default_rng(0).permutation(rows)[: max(LEAST_ROWS, MOST_CELLS // max(columns, 1))]
+    """The places of the rows for trees: all, unless they are very many."""
+    return np.random.default_rng(0).permutation(rows)[: max(LEAST_ROWS, MAX_CELLS // max(columns, 1))]
 
 
 def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> BoostedTrees | None:
     """Trees of these rows, whose losses by a linear model they are not in are `linear` [n]; None where rows are too
-    few, or where trees are `BEHIND`, in the first fold or in all, and nothing speaks for them. `judge` is `tree_losses`
-    or knows what that says."""
+    few, or where trees are `ERRORS_BEHIND`, in the first fold or in all, and nothing speaks for them. `judge` is
+    `tree_losses` or knows what that says."""
     judge = judge or tree_losses
     if not rows.enough:
         return None
     fold = folds(len(rows))
     held = fold == 0
-    first = np.array([judge(rows.where(~held), rows.where(held), leaves, ITERATIONS) for leaves in LEAVES])
+    first = np.array([judge(rows.where(~held), rows.where(held), leaves, ITERATIONS) for leaves in LEAF_COUNTS])
     mean, error = lead(linear[held], _least(first.reshape(-1, int(held.sum()))))
-    if mean < -BEHIND * error:
+    if mean < -ERRORS_BEHIND * error:
         return None
-    tried = LONGER if _falls(first.mean(axis=2)) else ITERATIONS
-    seen = np.empty((len(LEAVES), len(tried), len(rows)))
+    tried = LONG_ITERATIONS if _falls(first.mean(axis=2)) else ITERATIONS
+    seen = np.empty((len(LEAF_COUNTS), len(tried), len(rows)))
     for k in range(FOLDS):
         held = fold == k
-        for place, leaves in enumerate(LEAVES):
+        for place, leaves in enumerate(LEAF_COUNTS):
             known = k == 0 and tried is ITERATIONS
             seen[place][:, held] = first[place] if known else judge(rows.where(~held), rows.where(held), leaves, tried)
     ways = seen.reshape(-1, len(rows))
     losses = chosen_by_others(ways, fold)
     mean, error = lead(linear, losses)
     leaves, iterations = divmod(int(ways.mean(axis=1).argmin()), len(tried))
-    return None if mean < -BEHIND * error else BoostedTrees(LEAVES[leaves], tried[iterations], losses, tried)
+    return (
+        None if mean < -ERRORS_BEHIND * error else BoostedTrees(LEAF_COUNTS[leaves], tried[iterations], losses, tried)
+    )
 
 
 def _falls(means: Floats) -> bool:
-    """Whether mean losses [leaves, iterations] are least after the last iterations, which still saved `MUCH`."""
+    """Whether mean losses [leaves, iterations] are least after the last iterations, which still saved `LATE_SAVING`."""
     best = means[int(means.min(axis=1).argmin())]
-    return bool(best[-1] < (1 - MUCH) * best[-2])
+    return bool(best[-1] < (1 - LATE_SAVING) * best[-2])
 
 
 def chosen_by_others(ways: Floats, fold: NDArray[np.int64]) -> Floats:
@@ -176,14 +180,14 @@ def lead(linear: Floats, trees: Floats) -> tuple[float, float]:
 
 
 def tree_losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int] = ITERATIONS) -> Floats:
-    """Losses of new rows by trees of these, after so many iterations [iterations, n]."""
+    """Losses of new rows by trees of these rows after so many iterations [iterations, n]."""
     return np.array([new.losses(raw) for raw in tree_raw(rows, new, leaves, iterations)])
 
 
 def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> list[Floats]:
     """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising order."""
     with _threads().limit(limits=1):  # so few rows are quicker so, and others have work to do
-        return [new.raw(said) for said in _said(rows, new.columns, leaves, iterations)]
+        return [new.raw(predicted) for predicted in _staged_predictions(rows, new.columns, leaves, iterations)]
 
 
 @cache
@@ -194,18 +198,18 @@ def _threads() -> Any:
     return ThreadpoolController().select(user_api="openmp")
 
 
-def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:
+def _staged_predictions(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:
     """What trees of these rows say of columns [n, columns] after so many iterations: numbers [n], or probabilities
     [classes, n]."""
     if rows.classes and (rows.y == rows.y[0]).all():
         yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
         return
-    # a library that those who compare nothing need not wait for
+    # slow to import, and only comparisons need it
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if rows.classes else HistGradientBoostingRegressor
     model = kind(
-        learning_rate=RATE,
+        learning_rate=LEARNING_RATE,
         max_iter=iterations[-1],
         max_leaf_nodes=leaves,
         min_samples_leaf=int(np.clip(len(rows) // 20, 4, 20)),
@@ -221,25 +225,25 @@ def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int
         own, columns = _coarse(own, own), _coarse(columns, own)
     model.fit(own, rows.y, sample_weight=weight)
     after = model.staged_predict_proba if rows.classes else model.staged_predict
-    for iteration, said in enumerate(after(columns), start=1):
+    for iteration, predicted in enumerate(after(columns), start=1):
         if iteration in iterations:
-            yield said if not rows.classes else _of_all(said.T, np.isin(rows.labels, model.classes_))
+            yield predicted if not rows.classes else _of_all(predicted.T, np.isin(rows.labels, model.classes_))
 
 
 def _of_all(chances: Floats, seen: NDArray[np.bool_]) -> Floats:
-    """Probabilities of all classes [classes, n] from those of the classes that were seen."""
+    """Extend probabilities of the classes seen to all classes [classes, n]."""
     full = np.zeros((len(seen), chances.shape[1]))
     full[seen] = chances
     return full
 
 
 def _coarse(columns: Floats, like: Floats) -> Floats:
-    """Columns [n, columns] as their places among `CUTS` quantiles of other rows' columns: all that trees see of
-    them."""
-    cuts = np.quantile(like, np.linspace(0, 1, CUTS), axis=0)
+    """Columns [n, columns] as their places among `CUT_QUANTILES` quantiles of other rows' columns: all that trees see
+    of them."""
+    cuts = np.quantile(like, np.linspace(0, 1, CUT_QUANTILES), axis=0)
     return np.array([np.searchsorted(cut, column) for cut, column in zip(cuts.T, columns.T, strict=True)]).T * 1.0
 
 
 def _least(ways: Floats) -> Floats:
-    """The losses [n] of the way [ways, n] whose mean is least."""
+    """The losses [n] of the way [ways, n] with the least mean."""
     return np.asarray(ways[int(ways.mean(axis=1).argmin())])

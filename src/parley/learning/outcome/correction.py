@@ -45,7 +45,7 @@ NO_MODEL, PUBLIC, JOINT = "no model", "the public fit", "the joint model"
 RawRows = tuple[Design, Floats]
 MadeOf = Literal["the joint model", "the public fit", "linear", "linear and trees", "boosted trees"]
 
-NEARLY = 0.9  # of the way to trees of own rows alone: the rest is not worth a word
+NEARLY_ALL_SHARE = 0.9  # of the way to trees of own rows alone: the rest is not worth a word
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Way:
     error: float
 
     @classmethod
-    def of(cls, name: WayName, full: Floats, share: float, kept: Floats, joint: Floats) -> "Way":
+    def from_losses(cls, name: WayName, full: Floats, share: float, kept: Floats, joint: Floats) -> "Way":
         gain, error = lead(joint, kept)
         return cls(name, float(full.mean()), share, float(kept.mean()), gain, error)
 
@@ -83,20 +83,20 @@ class PersonalModel(JudgedModel):
 
     @property
     def chosen(self) -> WayName:
-        """The last way of which something is kept."""
+        """The last way of which some share is kept."""
         return [way.name for way in self.ways if way.share > 0][-1]
 
     @property
     def kept(self) -> dict[WayName, float]:
-        """The share that is kept of every way."""
+        """The share kept of every way."""
         return {way.name: way.share for way in self.ways}
 
     @property
     def made_of(self) -> MadeOf:
-        """What it is, in a word."""
-        if self.alone is not None and self.kept["alone"] >= NEARLY:
+        """What it is made of, in a few words."""
+        if self.alone is not None and self.kept["alone"] >= NEARLY_ALL_SHARE:
             return self.alone.made_of
-        if self.kept.get("own", 0.0) >= NEARLY:
+        if self.kept.get("own", 0.0) >= NEARLY_ALL_SHARE:
             return "boosted trees"
         beside = self.alone is not None and self.kept["alone"] > 0
         if any(self.kept.get(name, 0.0) > 0 for name in ("trees", "own")):
@@ -111,7 +111,9 @@ class PersonalModel(JudgedModel):
         return {**super().to_json(), "chosen": self.chosen, "ways": [way.to_json() for way in self.ways]}
 
 
-def said(objective: EmpiricalRisk, rows: Design, theta: Floats, trees: Forest | None, columns: Floats) -> RawRows:
+def rows_with_trees(
+    objective: EmpiricalRisk, rows: Design, theta: Floats, trees: Forest | None, columns: Floats
+) -> RawRows:
     """(rows, parameters) that have the raw predictions of a linear model with trees, one column for each; `columns`
     [n, columns] are those before any rotation, basis or leaves."""
     if trees is None:
@@ -121,7 +123,7 @@ def said(objective: EmpiricalRisk, rows: Design, theta: Floats, trees: Forest | 
 
 
 def raw_predictions(objective: EmpiricalRisk, rows: Design, theta: Floats) -> Floats:
-    """What parameters [..., P] say of the rows, [..., outcomes, n]."""
+    """The raw predictions of parameters [..., P] for the rows [..., outcomes, n]."""
     found = objective.scores(rows.X, theta)
     return found[..., None, :] if isinstance(objective, MarginObjective) else np.moveaxis(found, -1, -2)
 
@@ -142,7 +144,7 @@ def corrected(
     """Each of these models with the correction that the rows bear out; the first has to be zeros. `pulled` are ridges
     towards each, `columns` [n, columns] is what trees may look at (None: no trees), and `grown` whether trees of all
     rows are wanted, too, or only what they would cost."""
-    judged = [_Judged.of(ridge, start) for start in starts]
+    judged = [_Judged.from_start(ridge, start) for start in starts]
     linear = [each.shrunk(model) for each, model in zip(judged, pulled, strict=True)]
     found = _ways(ridge, starts, linear, columns)
     thetas = np.array(
@@ -150,7 +152,7 @@ def corrected(
     )
     mixes = list[_Mix]()
     for place, (start, theta, ways) in enumerate(zip(starts, thetas, found, strict=True)):
-        mix = _Mix.of(place, theta, ways)
+        mix = _Mix.from_ways(place, theta, ways)
         mixes.append(mix if start.leads is None else mix.towards(mixes[start.leads], ways[-1].share))
     forests = _forests(ridge, thetas, mixes, columns) if grown and columns is not None else [None] * len(mixes)
     made = list[PersonalModel]()
@@ -172,9 +174,9 @@ def _personal(
 ) -> PersonalModel:
     """What is kept of one ridge and of all ways behind it."""
     ways = [
-        Way.of("joint", judged.joint, 1.0, judged.joint, judged.joint),
-        Way.of("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
-        *(Way.of(each.name, each.full, each.share, each.kept, judged.joint) for each in found),
+        Way.from_losses("joint", judged.joint, 1.0, judged.joint, judged.joint),
+        Way.from_losses("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
+        *(Way.from_losses(each.name, each.full, each.share, each.kept, judged.joint) for each in found),
     ]
     shares, name = {name: linear.share * share for name, share in pulled.shares.items()}, judged.start.name
     shares[name] = shares.get(name, 0.0) + 1 - linear.share
@@ -205,7 +207,7 @@ class _Mix:
     trees: tuple[tuple[float, int | None, int], ...]
 
     @classmethod
-    def of(cls, place: int, theta: Floats, ways: Sequence[KeptWay]) -> "_Mix":
+    def from_ways(cls, place: int, theta: Floats, ways: Sequence[KeptWay]) -> "_Mix":
         kept = {way.name: way for way in ways}
         own = kept["own"].share if "own" in kept else 0.0
         trees: list[tuple[float, int | None, int]] = []
@@ -214,7 +216,7 @@ class _Mix:
         return cls((1 - own) * theta, tuple(each for each in trees if each[0] > 0))
 
     def towards(self, other: "_Mix", share: float) -> "_Mix":
-        """This and so much of another."""
+        """Mix this with a share of another."""
         if share == 0:
             return self
         both = ((1 - share, self), (share, other))
@@ -223,11 +225,11 @@ class _Mix:
 
 
 def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Floats) -> list[Forest | None]:
-    """The trees of each mix, grown of all rows; each kind is grown once."""
+    """Grow the trees of each mix from all rows; each kind is grown once."""
     asked = [tree for mix in mixes for tree in mix.trees]
     if not asked:
         return [None] * len(mixes)
-    binned, rows = BinnedColumns.of(columns), ridge.rows
+    binned, rows = BinnedColumns.from_columns(columns), ridge.rows
     starts = raw_predictions(ridge.objective, rows, thetas)
 
     def grown(begin: Floats, depth: int, count: int) -> list[Trees]:
@@ -262,7 +264,7 @@ class _Judged:
     joint: Floats
 
     @classmethod
-    def of(cls, ridge: Ridge, start: Start) -> "_Judged":
+    def from_start(cls, ridge: Ridge, start: Start) -> "_Judged":
         places, fold = judged_rows(len(ridge.rows))
         return cls(ridge, places, fold, start, ridge.plain.record_losses(ridge.rows.where(places), start.theta))
 
@@ -284,7 +286,7 @@ class _Judged:
         return _Linear(kept_share(along), without, losses)
 
     def _losses(self, k: int, theta: Floats) -> Floats:
-        """The losses of the rows of a fold by parameters [..., P]."""
+        """The losses of a fold's rows at parameters [..., P]."""
         return self.ridge.plain.record_losses(self.ridge.rows.where(self.places[self.fold == k]), theta)
 
 
@@ -303,7 +305,11 @@ def _ways(
         found[model].append(way)
         there[model] = way.raw
 
-    binned = BinnedColumns.of(columns[places]) if columns is not None and bearable(ridge.preparation, rows) else None
+    binned = (
+        BinnedColumns.from_columns(columns[places])
+        if columns is not None and bearable(ridge.preparation, rows)
+        else None
+    )
     if binned is not None and binned.places.size:
         study = TreeStudy(ridge.objective, rows, fold, binned)
         for model, tried in enumerate(study.on_top(begin, there)):

@@ -8,28 +8,27 @@ from parley.terms.sections import OWNER
 # wherever that is so; in JSON: "inside": true
 INSIDE = "Computed from private rows without safe noise: keep it inside."
 SIMULATION = (
-    "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the "
-    "quality figures come from the private tables themselves. Terms that were tuned by looking at them carry what "
-    f"was seen. {INSIDE}"
+    "Simulation, not a release: the noise is seeded and not safe against floating-point attacks. Quality figures come "
+    "from the private tables themselves, and terms tuned by looking at them reveal what was seen. "
+    f"{INSIDE}"
 )
 RELEASE = (
     "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
 )
 BY_THEIR_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the "
-    "cost that the terms say, and {}. What an owner computed it from, and with which noise, only its own people can "
-    "see."
+    "Release, as far as a learner can see: each owner states that every answer was debited in its ledger at the cost "
+    "in the terms, and {}. Only an owner's own people can see what it computed and which noise it added."
 )
-WITHIN = "no answer was larger than the agreed bound and noise can make it"
-BROUGHT_WITHIN = "answers larger than the agreed bound and noise can make them were brought within these"
+WITHIN = "no answer was larger than bound plus noise can explain"
+BROUGHT_WITHIN = "answers larger than bound plus noise can explain were cut to that size"
 SHARED_BY_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before "
-    "its shares left, and the hosts opened the same sums, none larger than the agreed bounds and the noise "
-    "can make it. Nobody saw a single owner's answer unless two hosts acted together."
+    "Release, as far as a learner can see: each owner states that every answer was debited in its ledger before its "
+    "shares left. The hosts opened the same sums, none larger than bound plus noise can explain. Nobody saw a single "
+    "owner's answer unless two hosts acted together."
 )
 SHARED_HERE = (
-    "Release: every answer was debited in the owners' ledgers, and the noise was drawn by the protocol of the "
-    "hosts - all of them in this process, so nothing keeps whoever runs it from looking."
+    "Release: every answer was debited in the owners' ledgers, and the hosts' protocol drew the noise. All hosts ran "
+    "in this process, so whoever runs it could look."
 )
 
 

@@ -24,12 +24,12 @@ from parley.losses.class_loss import ClassLoss
 from parley.losses.loss import Loss
 from parley.validate import Floats
 
-BINS = 128  # of a column, at most
-FEW_BINS, ROWS_OF_BIN = 16, 30  # where rows are few: so many bins, or one for so many rows
-RATE = 0.2
-LOOKED_AT = 3000  # rows among which a tree looks for splits, at most
-SMALLEST = 5  # average rows' curvature that a leaf has at least, of large tables
-PENALTY = 5.0  # average rows' curvature by which a leaf's value is pulled to zero
+MAX_BINS = 128  # of a column, at most
+LEAST_BINS, ROWS_PER_BIN = 16, 30  # where rows are few: so many bins, or one for so many rows
+LEARNING_RATE = 0.2
+MAX_SPLIT_ROWS = 3000  # rows among which a tree looks for splits, at most
+LEAST_LEAF_CURVATURE = 5  # average rows' curvature that a leaf has at least, of large tables
+LEAF_PENALTY = 5.0  # average rows' curvature by which a leaf's value is pulled to zero
 
 Places = NDArray[np.intp]
 
@@ -60,11 +60,11 @@ class BinnedColumns:
 
     @cached_property
     def parts(self) -> tuple["_Part", ...]:
-        """All rows, dealt to as few parts as have `LOOKED_AT` rows at most; their number alone decides how."""
+        """All rows, dealt to as few parts as have `MAX_SPLIT_ROWS` rows at most; their number alone decides how."""
         n = self.codes.shape[1]
-        count = max(1, -(-n // LOOKED_AT))
+        count = max(1, -(-n // MAX_SPLIT_ROWS))
         part = np.random.default_rng(0).permutation(n) % count
-        return tuple(_Part.of(self, np.flatnonzero(part == k)) for k in range(count))
+        return tuple(_Part.from_rows(self, np.flatnonzero(part == k)) for k in range(count))
 
     @cached_property
     def usual(self) -> Places:
@@ -72,9 +72,9 @@ class BinnedColumns:
         return np.array([np.bincount(each).argmax() for each in self.codes], dtype=np.intp)
 
     @classmethod
-    def of(cls, columns: Floats) -> "BinnedColumns":
-        """Those of a table [n, columns]."""
-        bins = int(np.clip(len(columns) // ROWS_OF_BIN, FEW_BINS, BINS))
+    def from_columns(cls, columns: Floats) -> "BinnedColumns":
+        """Bin a table's columns [n, columns]."""
+        bins = int(np.clip(len(columns) // ROWS_PER_BIN, LEAST_BINS, MAX_BINS))
         cuts = [_cuts(column, bins) for column in columns.T]
         places = np.array([place for place, each in enumerate(cuts) if each.size], dtype=np.intp)
         codes = np.empty((len(places), len(columns)), dtype=np.uint8)
@@ -92,7 +92,7 @@ class _Part:
     bin: Places
 
     @classmethod
-    def of(cls, binned: BinnedColumns, rows: Places) -> "_Part":
+    def from_rows(cls, binned: BinnedColumns, rows: Places) -> "_Part":
         codes = binned.codes[:, rows]
         column, row = np.nonzero(codes != binned.usual[:, None])
         return cls(rows, row, binned.firsts[column] + codes[column, row])
@@ -132,10 +132,9 @@ def boosted_from(
     [starts, replicates, outcomes, n], which began at `raw`.
 
     Rows whose weight [replicates, n] is 0 teach nothing and are told what the others say. Which rows a tree looks at
-    hangs on its number alone, so what stops may go on, and replicates say what each would by itself.
-    """
+    depends on its number alone, so growing may stop and go on, and replicates say what each would by itself."""
     starts, replicates, outcomes, n = raw.shape
-    least = np.clip((weight > 0).sum(axis=1) // 20, 4, SMALLEST).repeat(outcomes)
+    least = np.clip((weight > 0).sum(axis=1) // 20, 4, LEAST_LEAF_CURVATURE).repeat(outcomes)
     for number in trees:
         slopes = (each.reshape(raw.shape) * weight[:, None] for each in _slopes(loss, raw.reshape(-1, outcomes, n), y))
         gradient, curvature = (each.reshape(starts, -1, n) for each in slopes)
@@ -211,7 +210,7 @@ def _grown(
     for level in range(depth):
         first, last = 2**level - 1, 2 ** (level + 1) - 1
         sums = _sums(binned, part, at[:, part.rows] - first, looked_at, cells, 2**level)
-        bin_, helps = _splits(*sums, unit * least, PENALTY * unit, binned.lasts)
+        bin_, helps = _splits(*sums, unit * least, LEAF_PENALTY * unit, binned.lasts)
         asked = binned.column_of[bin_]
         column[:, first:last], code[:, first:last] = np.where(helps, asked, -1), bin_ - binned.firsts[asked]
         node = at + root
@@ -228,7 +227,7 @@ def _leaves(at: Places, gradient: Floats, curvature: Floats, nodes: int) -> Floa
     slope, curve = (
         np.bincount(place, each.ravel(), trees * nodes).reshape(trees, nodes) for each in (gradient, curvature)
     )
-    return np.asarray(-RATE * slope / (curve + PENALTY * unit[:, None] + 1e-300))
+    return np.asarray(-LEARNING_RATE * slope / (curve + LEAF_PENALTY * unit[:, None] + 1e-300))
 
 
 def _sums(

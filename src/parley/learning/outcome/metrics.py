@@ -50,7 +50,7 @@ def task_metrics(
 
 
 def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
-    """The same of one model's scores of rows with these targets, whatever it is made of; a number in its own units."""
+    """The metrics of any model's scores on rows with these targets; numbers in their own units."""
     evaluate = {"two classes": _two_classes, "classes": _classes}.get(predicts, _number)
     found: Mapping[str, float] = evaluate(y, score) if len(y) else {}
     return {name: found.get(name) for name in _TASKS[predicts][0]}
@@ -59,7 +59,7 @@ def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
 def _scored(
     evaluate: Callable[[Floats, Floats], dict[str, float]], objective: EmpiricalRisk, rows: Design, theta: Floats
 ) -> dict[str, float]:
-    """Metrics that scores and targets tell."""
+    """Evaluate metrics that need only scores and targets."""
     return evaluate(rows.y, objective.scores(rows.X, theta))
 
 
@@ -90,7 +90,7 @@ def _survival(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str
 
 
 def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
-    from sklearn.metrics import average_precision_score, roc_auc_score  # a library that numbers need not wait for
+    from sklearn.metrics import average_precision_score, roc_auc_score  # slow to import
 
     positive = y > 0
     metrics = {"accuracy": float(np.mean((score > 0) == positive))}
@@ -177,11 +177,11 @@ class Study:
         self._costs: list[Floats] = []
 
     def record(self, theta: Floats) -> None:
-        """Note the cost of the models [replicates, P] after another round."""
+        """Record the cost of the models [replicates, P] after a round."""
         self._costs.append(self._cost(theta))
 
     def quality(self, theta: Floats) -> Quality:
-        """The path so far, and the final models [replicates, P] beside the optimum."""
+        """Return the path so far, and the final models [replicates, P] compared with the optimum."""
         preparation, objective = self._setup.preparation, self._setup.risk
         best, undefined = self._optimum()
         least = None if best is None else float(self._cost(best))

@@ -22,8 +22,8 @@ from parley.durable import write_file
 from parley.errors import DataError, ModelError
 from parley.learning.outcome.model_file import (
     FORMAT,
-    WITH_TREES,
-    WITH_WEIGHTS,
+    FORMAT_WITH_TREES,
+    FORMAT_WITH_WEIGHTS,
     array_of,
     forest_content,
     format_of,
@@ -37,6 +37,7 @@ from parley.losses import make
 from parley.losses.loss import Poisson
 from parley.protocol.task import Task, task_named
 from parley.terms.catalogue import MODELS
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import Floats
 
 
@@ -72,12 +73,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} is not trained yet")
 
     def _scores(self, X: Any) -> Floats:
-        """What the objective says of the rows: a margin [n], or one for each class [n, classes]."""
+        """The objective's scores of the rows: a margin [n], or one for each class [n, classes]."""
         self._require_theta()
-        said = make(self.preparation_.model).scores(self._rows(X), self.theta_)
+        predicted = make(self.preparation_.model).scores(self._rows(X), self.theta_)
         if self.trees_ is None:
-            return said
-        return said + self.trees_.added(self._plain_rows(X).T).T.reshape(said.shape)
+            return predicted
+        return predicted + self.trees_.added(self._plain_rows(X).T).T.reshape(predicted.shape)
 
     def _rows(self, X: Any) -> Floats:
         if isinstance(X, pd.DataFrame):
@@ -85,7 +86,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self._positional_rows(X)
 
     def _plain_rows(self, X: Any) -> Floats:
-        """The same before any rotation, basis or leaves: what trees look at."""
+        """The rows before any rotation, basis or leaves, as trees take them."""
         plain = self.preparation_.unturned
         return (
             plain.matrix(read_table(X), "table")
@@ -97,18 +98,18 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self.preparation_.transform(self._positional(X))
 
     def _positional(self, X: Any) -> Floats:
-        """Raw features [n, features] of an array in their order."""
+        """Raw features [n, features] of an array in order."""
         with discreet():
             finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
             return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite))
 
     def intervals(self, level: float = 0.9) -> tuple[CoefficientInterval, ...] | None:
-        """Where the population's coefficients lie with this probability, in the columns' own units; None where nothing
-        says so."""
+        """Intervals for the population's coefficients at this level, in the columns' own units; None where nothing
+        gives them."""
         return None if self.posterior_ is None else self.posterior_.intervals(self.preparation_, level)
 
     def _deviations(self, X: Any) -> Floats:
-        """Of the scores [n, q], or an error where there is no posterior."""
+        """The scores' deviations [n, q]; refused without a posterior."""
         if self.posterior_ is None:
             raise ModelError(
                 "return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'"
@@ -126,7 +127,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         self._require_theta()
         p = self.preparation_
         content = {
-            "format": FORMAT if self.trees_ is None else WITH_TREES,
+            "format": FORMAT if self.trees_ is None else FORMAT_WITH_TREES,
             "kind": p.model.kind,
             "terms_hash": self.terms_hash_,
             "released": self.released_,
@@ -150,15 +151,15 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
         `return_std`: also the deviation of each prediction [n], over noise and the draw of records, where the model has
         a posterior.
         """
-        said = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
-        return (said, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else said
+        predicted = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
+        return (predicted, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else predicted
 
 
 class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
     """A log-linear model of a count."""
 
     def predict_rate(self, X: Any) -> Floats:
-        """What is counted in a unit of exposure [n], at most the largest rate that the bounds allow."""
+        """The expected count in a unit of exposure [n], at most the largest rate that the bounds allow."""
         self._require_theta()
         known = self.preparation_
         return self._relative_rates(X) * (known.target_centre if known.target_centre > 0 else 1.0)
@@ -174,7 +175,7 @@ class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D2: the share of the Poisson deviance that the predictions explain."""
-        from sklearn.metrics import d2_tweedie_score  # a library that predictions need not wait for
+        from sklearn.metrics import d2_tweedie_score  # slow to import, and predictions do not need it
 
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
@@ -194,19 +195,19 @@ class JointSurvivalModel(JointModel):
     @property
     def periods_(self) -> Floats:
         """The ends of the periods."""
-        return np.array(self.preparation_.model.periods or ())
+        return np.array(SurvivalModel.expect(self.preparation_.model).periods)
 
     def predict_hazard(self, X: Any) -> Floats:
-        """With which probability it happens in each period to who survived those before [n, periods]."""
+        """The probability of the event in each period for those who survived the earlier ones [n, periods]."""
         return np.asarray(expit(self._scores(X)))
 
     def predict_survival(self, X: Any) -> Floats:
-        """With which probability it has not happened by the end of each period [n, periods]."""
+        """The probability that the event has not happened by the end of each period [n, periods]."""
         return np.asarray(np.exp(np.cumsum(-np.logaddexp(0.0, self._scores(X)), axis=1)))
 
     def predict(self, X: Any) -> Floats:
-        """How much time passes on average until it happens or the last period ends [n], if within a period it happens
-        at any time alike."""
+        """The mean time until the event or the end of the last period [n], if events are evenly spread within a
+        period."""
         alive = np.column_stack([np.ones(len(found := self.predict_survival(X))), found])
         return np.asarray((alive[:, :-1] + alive[:, 1:]) / 2 @ np.diff(self.periods_, prepend=0.0))
 
@@ -275,8 +276,8 @@ class JointLeastSquaresClassifier(JointSoftmaxClassifier):
         """Predicted classes [n]; `return_std`: also the deviation of the winning score [n], where the model has a
         posterior."""
         best = self._scores(X).argmax(axis=1)
-        said = np.asarray(self.classes_[best])
-        return (said, self._deviations(X)[np.arange(len(best)), best]) if return_std else said
+        predicted = np.asarray(self.classes_[best])
+        return (predicted, self._deviations(X)[np.arange(len(best)), best]) if return_std else predicted
 
     def predict_proba(self, X: Any) -> Floats:
         """Scores as probabilities [n, classes]: brought into [0, 1] and scaled to add up to 1."""
@@ -318,17 +319,19 @@ def make_model(
 ) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
     is; `trees`: those of a personal model."""
-    own: JointModel | None = _task(preparation).model(preparation, theta, terms_hash, released)
-    if own is not None:
-        return own
-    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
-    model = kind()._take(preparation, theta, terms_hash, released)
+    model = _task(preparation).model(preparation, theta, terms_hash, released)
     model.posterior_, model.trees_ = posterior, trees
     return model
 
 
+def prediction_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
+    """The same, of a model that predicts a column by its features."""
+    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
+    return kind()._take(preparation, theta, terms_hash, released)
+
+
 def _task(preparation: Preparation) -> Task:
-    """What a model of this kind is for."""
+    """The task of models of this kind."""
     return task_named(MODELS[preparation.model.kind].task)
 
 
@@ -357,9 +360,9 @@ def load_model(path: str | Path) -> JointModel:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != (wanted := format_of(content)):
-            raise ModelError(f"{path}: its format is not {wanted!r}, as its content asks for")
+            raise ModelError(f"{path}: expected the format {wanted!r} for this content")
         preparation = preparation_of(content)
-        if wanted == WITH_WEIGHTS:
+        if wanted == FORMAT_WITH_WEIGHTS:
             theta = _task(preparation).stored_theta(content, preparation, Path(path))
         else:
             theta = array_of(content["theta"])
@@ -381,7 +384,7 @@ def load_model(path: str | Path) -> JointModel:
 
 @contextmanager
 def discreet() -> Iterator[None]:
-    """scikit-learn quotes a cell that is no number; nobody should read it in a log."""
+    """Hide the cell that scikit-learn quotes when it is not a number, so that no log shows it."""
     try:
         yield
     except ValueError as error:

@@ -10,18 +10,17 @@ import numpy as np
 from parley.data import Preparation
 from parley.data.basis import degrees
 from parley.data.cut_points import Hinged
-from parley.data.forest import PREFIX, Forest
-from parley.data.public_margin import LINES, MARGIN, MarginForest, MarginLines
+from parley.data.forest import ARRAY_PREFIX, LINES_ARRAY, MARGIN_PREFIX, Forest, MarginForest, MarginLines
 from parley.data.public_numbers import TOLERANCE
 from parley.errors import DataError
-from parley.terms import Model
+from parley.terms.model import read_model
 from parley.validate import Floats
 
 FORMAT = "parley-model-1"
-WITH_TREES = "parley-model-2"  # of a personal model that has trees: who knows the first format alone refuses it
-WITH_WEIGHTS = "parley-model-3"  # whose parameters lie in a file beside it
+FORMAT_WITH_TREES = "parley-model-2"  # of a personal model that has trees: who knows the first format alone refuses it
+FORMAT_WITH_WEIGHTS = "parley-model-3"  # whose parameters lie in a file beside it
 # Keys of the terms whose outcome the saved numbers are.
-KEPT_OUT = {
+OMITTED_MODEL_KEYS = {
     "public",
     "public_sha256",
     "preparation",
@@ -36,15 +35,15 @@ _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "compo
 
 
 def format_of(content: Mapping[str, Any]) -> str:
-    """The format that a file with this content should say."""
+    """The format that a file with this content should name."""
     if content.get("weights") is not None:
-        return WITH_WEIGHTS
-    return FORMAT if content.get("trees") is None else WITH_TREES
+        return FORMAT_WITH_WEIGHTS
+    return FORMAT if content.get("trees") is None else FORMAT_WITH_TREES
 
 
 def preparation_content(p: Preparation) -> dict[str, Any]:
     """How rows are prepared, for a file."""
-    kept_out = KEPT_OUT | ({"bins"} if p.model.columns else set())
+    kept_out = OMITTED_MODEL_KEYS | ({"bins"} if p.model.columns else set())
     content = {
         "model": p.model.model_dump(mode="json", exclude_none=True, exclude=kept_out),
         "features": list(p.features),
@@ -63,12 +62,12 @@ def preparation_content(p: Preparation) -> dict[str, Any]:
 
 
 def preparation_of(content: Mapping[str, Any]) -> Preparation:
-    """The preparation that a file holds."""
+    """Read the preparation from a file's content."""
     low, high = content["target_bounds"]
     content = {"basis": None, **content}  # earlier files have none
     arrays = {name: None if content[name] is None else array_of(content[name]) for name in _ARRAYS}
     preparation = Preparation(
-        model=Model.model_validate(content["model"]),
+        model=read_model(content["model"]),
         features=tuple(content["features"]),
         categories={k: tuple(v) for k, v in content["categories"].items()},
         target_bounds=(float(low), float(high)),
@@ -88,7 +87,7 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
 
 
 def _require_degrees(p: Preparation) -> None:
-    """Refuse polynomials of other degrees than the model says, but for rounding."""
+    """Refuse polynomials of other degrees than the model states, up to rounding."""
     if p.model.basis is None or (most := p.model.basis.degree) is None:
         return
     columns = len(p.low) if p.rotation is None else p.rotation.shape[1]
@@ -104,8 +103,8 @@ def forest_content(forest: Forest) -> dict[str, Any]:
 
 
 def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest | None:
-    """The trees of a personal model that a file holds, if any; refused where they are none that a row can follow, and
-    in a model that says it was released."""
+    """Read a personal model's trees from a file's content, if any. Refuse trees that a row cannot follow, and trees in
+    a model that says it was released."""
     if (trees := content.get("trees")) is None:
         return None
     predicts = preparation.model.predicts
@@ -115,15 +114,15 @@ def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest
 
 
 def array_of(values: Any) -> Floats:
-    """Numbers of a file."""
+    """Read numbers of a file."""
     return np.array(values, dtype=object).astype(np.float64)
 
 
 def _forest(content: Mapping[str, Any], columns: int, outcomes: int) -> Forest:
     arrays = {name: array_of(values) for name, values in content.items()}
-    if any(name.startswith(MARGIN) for name in arrays):
-        return (MarginLines if LINES in arrays else MarginForest).of_arrays(arrays, columns, outcomes)
-    return (Hinged if f"{PREFIX}knots" in arrays else Forest).of_arrays(arrays, columns, outcomes)
+    if any(name.startswith(MARGIN_PREFIX) for name in arrays):
+        return (MarginLines if LINES_ARRAY in arrays else MarginForest).from_arrays(arrays, columns, outcomes)
+    return (Hinged if f"{ARRAY_PREFIX}knots" in arrays else Forest).from_arrays(arrays, columns, outcomes)
 
 
 def _number(value: float) -> float | str:

@@ -55,7 +55,7 @@ def compared(
 
 
 def own_public_fit(setup: Setup) -> Floats | None:
-    """The best model [P] of the terms' public sample, for which nobody has to be asked; None where there is none."""
+    """The best model [P] of the terms' public sample, which needs no owner; None where there is none."""
     if setup.public is None:
         return None
     origin = setup.objective.start(setup.preparation)
@@ -74,8 +74,8 @@ def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None =
 
 
 def own_model(agreement: Agreement) -> PersonalModel:
-    """What the owner gets without the others and without trees: its own training rows and the public fit, weighed by
-    cross-validation, no noise."""
+    """Fit the owner's model alone, without trees: its own training rows and the public fit, weighed by
+    cross-validation, without noise."""
     return compared(agreement, np.empty((0, agreement.setup.parameters)), None)[0]
 
 
@@ -147,7 +147,7 @@ def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) ->
     ((300,), ['joint', 'ridge'])
     """
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     if model.trees_ is not None:
         raise ModelError("this model is a personal one with trees already; expected the joint model")
     agreement = owner.prepare(terms)
@@ -169,11 +169,11 @@ def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
 
 
 def centres(setup: Setup, start: Start) -> list[Centre]:
-    """How a ridge of own rows may be pulled to a model: all of it, or all but its intercept. Zeros are no model."""
+    """The ways a ridge of own rows may be pulled to a model: with its intercept, or without it. Zeros are no model."""
     ways = (False, True) if setup.preparation.model.has_intercept else (False,)
     return [Centre(start.name, start.theta, free) for free in ways] if start.theta.any() else []
 
 
 def nothing(setup: Setup) -> Centre:
-    """No model: zeros."""
+    """The zero model, which is no model."""
     return Centre(NO_MODEL, np.zeros(setup.parameters), free=setup.preparation.model.has_intercept)

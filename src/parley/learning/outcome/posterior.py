@@ -42,12 +42,12 @@ class Posterior:
     repaired: bool
 
     def deviations(self, rows: Floats) -> Floats:
-        """Of what the model says of prepared rows [n, p]: [n, q]."""
+        """Standard deviations of predictions for prepared rows [n, p]: [n, q]."""
         variance = np.einsum("ni,qij,nj->nq", rows, self.covariance, rows)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     def intervals(self, preparation: Preparation, level: float = 0.9) -> tuple[CoefficientInterval, ...]:
-        """Of every coefficient, the population's, at this probability."""
+        """Intervals for every population coefficient at this level."""
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         names, change, base = in_own_units(preparation)
@@ -65,7 +65,7 @@ class Posterior:
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """As a model's file keeps it; theta is kept there too."""
+        """The posterior for a model's file, which keeps theta elsewhere."""
         return {
             "covariance": self.covariance.tolist(),
             "residual": self.residual.tolist(),
@@ -116,7 +116,7 @@ def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Flo
 
 
 def _basis_names(preparation: Preparation, basis: Floats) -> tuple[str, ...]:
-    """What features of a basis are called."""
+    """The names of a basis's features."""
     kind = None if preparation.model.basis is None else preparation.model.basis.kind
     if kind == "polynomial":
         turned = (f"component {place + 1}" for place in range(basis.shape[1]))

@@ -40,32 +40,32 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
             found |= {f"{what}_{end}": each[:, place] for place, end in enumerate(ends)}
     for column in found:
         if column in frame.columns:
-            raise DataError(f"column {column!r} is in the table already, and predictions would go there: rename it")
+            raise DataError(f"the table already has a column {column!r}, where predictions go: rename it")
     return pd.concat([frame, pd.DataFrame(found)], axis=1)
 
 
 def _within(model: JointModel, predicted: Any) -> Any:
-    """Predicted numbers, cut to the range that the terms declare of the target: nearer to every target within it."""
+    """Clip predicted numbers to the target's declared range, which brings them nearer to every target."""
     ends = target_range(model)
     return predicted if ends is None else np.clip(predicted, *ends)
 
 
 def target_range(model: JointModel) -> tuple[float, float] | None:
-    """The range of the target that the terms declare, where a number is predicted."""
+    """The target's declared range, where a number is predicted."""
     terms = model.preparation_.model
     return terms.bounds.get(terms.target) if terms.predicts == "number" else None
 
 
 def require_table_name(path: Path, *read: Path) -> None:
-    """Refuse a file name whose ending is no format for tables, and one of the files that are read."""
+    """Refuse a file name without a table format's ending, and a name of an input file."""
     if path.suffix.lower() not in FORMATS:
         raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(FORMATS)}")
     if path.exists() and any(each.exists() and path.samefile(each) for each in read):
-        raise SettingError(f"{path}: is read here too; give the predictions a file of their own")
+        raise SettingError(f"{path}: this file is an input; write the predictions to another file")
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table; the file's ending says the format."""
+    """Write a table in the format of the file's ending."""
     require_table_name(path)
     with replacing(path) as file:
         if path.suffix.lower() == ".csv":
@@ -75,7 +75,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 
 def summary(model: JointModel, frame: pd.DataFrame) -> dict[str, Any]:
-    """What was predicted, all rows together. Computed from the rows without noise: it is as private as they are."""
+    """Summarise the predictions of all rows. Computed without noise: as private as the rows."""
     target = model.preparation_.model.target
     predicted = frame[f"predicted_{target}"].to_numpy()
     content: dict[str, Any] = {

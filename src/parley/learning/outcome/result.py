@@ -29,8 +29,8 @@ from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import ScoreQuery
-from parley.protocol.schedule import make_schedule, uses
 from parley.protocol.setup import Setup
+from parley.protocol.stages import make_schedule, uses
 from parley.terms import Terms
 from parley.validate import Floats, upper
 
@@ -159,17 +159,17 @@ class Result:
 
     @property
     def cost(self) -> float | None:
-        """The training cost, averaged over the replicates (of noise without a variance: their median), in a study."""
+        """The mean training cost over replicates, in a study; the median for noise without a variance."""
         return None if self.quality is None else self.quality.cost
 
     @property
     def optimal_cost(self) -> float | None:
-        """The least training cost possible, in a study."""
+        """The least possible training cost, in a study."""
         return None if self.quality is None else self.quality.optimal_cost
 
     @property
     def metrics(self) -> Metrics:
-        """The task's own metrics on held-out rows, in a study; empty for a release."""
+        """The task metrics on held-out rows, in a study; empty for a release."""
         return {} if self.quality is None else self.quality.metrics
 
     @property
@@ -179,13 +179,13 @@ class Result:
 
     @property
     def intervals(self) -> tuple[CoefficientInterval, ...] | None:
-        """Where the population's coefficients lie, at 90 %, in the columns' own units; None where the release does not
-        say."""
+        """90 % intervals of the population's coefficients, in the columns' own units; None where the release gives
+        none."""
         return self.model.intervals()
 
     @property
     def shapes(self) -> Shapes | None:
-        """What each column adds to the model, where columns add up; over several runs with what noise does to it."""
+        """What each column adds to the model, where columns add up; with bands from noise over several runs."""
         return self.model.shapes(self.theta)
 
     @property
@@ -262,7 +262,7 @@ def make_result(
     aborted_rounds: Iterable[int] = (),
     notices: Iterable[Notice] = (),
 ) -> Result:
-    """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
+    """Build the result of a run, here or between organisations, that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
     return Result(
         terms=terms,
@@ -273,7 +273,7 @@ def make_result(
         quality=quality,
         scores=scores,
         owners=tuple(owners),
-        adjacency=Adjacency.of_unit(terms.privacy.unit),
+        adjacency=Adjacency.from_unit(terms.privacy.unit),
         shared_record_epsilon=shared_record_epsilon(
             [upper(terms.promised_epsilon(o.name)) for o in terms.owners], terms.privacy.shared_records
         ),
@@ -288,7 +288,7 @@ def make_result(
 
 
 def stable_bounds(terms: Terms) -> dict[str, StableBound]:
-    """What each owner's training answers cost together, by name, with the noise that these terms calibrate.
+    """Bound what each owner's training answers cost together, with the noise that these terms calibrate.
 
     Formal guarantee: `high` is at most what the terms promise of training, in every direction, replace-one adjacency,
     for exactly sampled noise. `one_dimensional` holds for differences in a single number, and only for those. Draws in
@@ -302,8 +302,8 @@ def stable_bounds(terms: Terms) -> dict[str, StableBound]:
 
 
 def _refined(own: Agreement, joint: Floats) -> JointModel | None:
-    """The learning owner's personal model, whose trees need columns that are not turned; whatever is wrong with it, the
-    joint model must not be lost for it."""
+    """Make the learning owner's personal model, whose trees need columns that are not rotated. A failure must not lose
+    the joint model."""
     setup = own.setup
     columns = own.tables.train.in_memory().targeted().X if setup.preparation.unturned is setup.preparation else None
     try:
@@ -314,7 +314,7 @@ def _refined(own: Agreement, joint: Floats) -> JointModel | None:
 
 
 def _bound(terms: Terms, name: str, count: int) -> StableBound:
-    """Of one owner's `count` answers; where several owners may hold a record, all copies together."""
+    """Bound the cost of one owner's `count` answers; where several owners may hold a record, of all copies together."""
     privacy, copies = terms.privacy, terms.privacy.shared_records
     alpha, delta = privacy.alpha or 2.0, privacy.delta / copies
     ratio = stable_ratio(alpha, float(terms.training_epsilon(name) / copies), delta, count)

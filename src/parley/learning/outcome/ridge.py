@@ -20,22 +20,23 @@ from parley.validate import Floats
 Places = NDArray[np.int64]
 Names = NDArray[np.str_]
 
-WEIGHTS = tuple(float(k) for k in np.geomspace(0.1, 1e6, 15))  # in records
+CENTRE_WEIGHTS = tuple(float(k) for k in np.geomspace(0.1, 1e6, 15))  # in records
 FOLDS = 10
 FEWER_FOLDS = 5
 MANY_ROWS = 2000  # from which on fewer folds say as much
-MOST_ROWS = 20_000  # on which a weight is chosen: the best weight in records hardly depends on how many there are
+MAX_JUDGED_ROWS = 20_000  # on which a weight is chosen: the best weight in records hardly depends on how many there are
 # units of log-likelihood, in all: ways that differ by less are taken for about as good, however alike their rows'
 # differences
-CHANCE = 2.0
-FAR = 10.0  # of z^2 in the exponent: without it, the tail e^-z keeps a tenth in ways that are plainly worse
+CHANCE_LOG_LIKELIHOOD = 2.0
+# of z^2 in the exponent: without it, the tail e^-z keeps a tenth in ways that are plainly worse
+TAIL_SQUARE_SCALE = 10.0
 # records for which the centre of a free intercept counts: rows of one class alone have a finite model too
-INTERCEPT = 0.5
+INTERCEPT_RECORDS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, but for it. `name` is for
+    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, without it. `name` is for
     reports."""
 
     name: str
@@ -45,7 +46,7 @@ class Centre:
     def pull(self, weights: Floats, intercepts: Floats) -> Floats:
         """How many records each parameter's centre counts for [weights, P]."""
         own = np.repeat(weights[:, None], len(self.theta), axis=1)
-        return np.where(intercepts > 0, np.minimum(own, INTERCEPT), own) if self.free else own
+        return np.where(intercepts > 0, np.minimum(own, INTERCEPT_RECORDS), own) if self.free else own
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class JudgedModel:
 
     @property
     def error(self) -> float:
-        """A standard error of the loss."""
+        """The standard error of the loss."""
         return float(self.losses.std(ddof=1) / np.sqrt(len(self.losses))) if len(self.losses) > 1 else np.inf
 
     def to_json(self) -> dict[str, Any]:
@@ -85,21 +86,17 @@ class Ridge:
     preparation: Preparation
     rows: Design
 
-    def average(self, centres: Sequence[Centre]) -> RidgeModel:
-        """Models of all centres and weights, averaged: each counts for what it did on rows that it was not made of.
+    def averages(
+        self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> list[RidgeModel]:
+        """For each set of centres the models of all its centres and weights, averaged: each counts for what it did on
+        rows that it was not made of. A centre in several sets has its models made once.
 
         A model that is a standard error of their difference, row by row, behind the best counts e times less
         (`_shares`). Picking the best alone would follow chance: with few rows, or where a few rows decide, many are
         about as good. Rows are split by their places; no seed decides. Of few rows ten folds, not five: models of
         fewer rows make the centre look better than it is.
         """
-        return self.averages([centres])[0]
-
-    def averages(
-        self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> list[RidgeModel]:
-        """The average of each set of centres; together they take less time, since the models of a centre in several
-        sets are made once."""
         some, fold = judged_rows(len(self.rows))
         unlike = {id(centre): centre for centres in sets for centre in centres}
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
@@ -128,7 +125,7 @@ class Ridge:
         fold had these losses [centres, weights, n] on its rows, its part. What the average itself would lose is judged
         like everything else: the shares with which it judges a fold are those that the other folds give."""
         seen = losses[chosen].reshape(-1, len(fold))
-        each = np.repeat(names, len(WEIGHTS) + 1)
+        each = np.repeat(names, len(CENTRE_WEIGHTS) + 1)
         unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
         share, own, without = _shares(seen, unit, each), np.empty(len(fold)), np.empty((len(tried), tried.shape[-1]))
         for k, models in enumerate(tried):
@@ -139,16 +136,12 @@ class Ridge:
         theta = np.einsum("cw,cwp->p", share.reshape(len(chosen), -1), final[chosen])
         return RidgeModel(theta, by_centre, own, without)
 
-    def fit(self, rows: Design, centre: Centre, weight: float) -> Floats:
-        """The model [P] of these rows that is pulled towards the centre."""
-        return np.asarray(self._pulled(rows, [centre], (weight,))[0, 0])
-
     def _models(
         self, rows: Design, centres: Sequence[Centre], near: Floats | None = None, curve: Floats | None = None
     ) -> Floats:
-        """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from
-        `near`, where the mean loss has about these second derivatives [P, P]."""
-        return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near, curve)
+        """Fit a model for every centre and weight [centres, 1 + weights, P], the first of infinite weight, searched
+        from `near`, where the mean loss has about these second derivatives [P, P]."""
+        return self._pulled(rows, centres, (np.inf, *CENTRE_WEIGHTS[::-1]), near, curve)
 
     def _pulled(
         self,
@@ -162,7 +155,7 @@ class Ridge:
         if not len(rows):
             return at
         intercepts = self.objective.constants(self.preparation)
-        bound = np.array([weight if np.isfinite(weight) else 1e3 * WEIGHTS[-1] for weight in weights])
+        bound = np.array([weight if np.isfinite(weight) else 1e3 * CENTRE_WEIGHTS[-1] for weight in weights])
         pull = np.array([centre.pull(bound, intercepts) for centre in centres])
         found = at.copy()
         free = np.array([[centre.free or np.isfinite(weight) for weight in weights] for centre in centres])
@@ -185,19 +178,19 @@ class Ridge:
 
 
 def judged_rows(count: int) -> tuple[Places, Places]:
-    """(the places of the rows that are judged, shuffled, and the fold of each), of so many rows."""
-    some = np.random.default_rng(0).permutation(count)[:MOST_ROWS]
+    """Return (shuffled places of the judged rows, the fold of each) among so many rows."""
+    some = np.random.default_rng(0).permutation(count)[:MAX_JUDGED_ROWS]
     return some, np.arange(len(some)) % (FEWER_FOLDS if count >= MANY_ROWS else min(FOLDS, len(some)))
 
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:
     """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood: exp(-z -
-    z^2/`FAR`), if it is z standard errors behind the best. Before any loss is seen, all `names` of ways [ways] count
-    alike: the joint model, which is tried in more ways, has no advantage over none.
+    z^2/`TAIL_SQUARE_SCALE`), if it is z standard errors behind the best. Before any loss is seen, all `names` of ways
+    [ways] count alike: the joint model, which is tried in more ways, has no advantage over none.
 
     The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows
     of a heavy tail say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what
-    they have not seen: hence `CHANCE`.
+    they have not seen: hence `CHANCE_LOG_LIKELIHOOD`.
     """
     total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
     many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)
@@ -205,6 +198,6 @@ def _shares(losses: Floats, unit: float, names: Names) -> Floats:
     if losses.shape[1] > 1 and finite.any():
         apart = losses[finite] - losses[total.argmin()]
         error = apart.std(axis=1, ddof=1) * np.sqrt(losses.shape[1])
-        z[finite] = apart.sum(axis=1) / np.hypot(error, CHANCE * max(unit, 1e-300))
-    share = np.exp(-z - z**2 / FAR) / many[2][many[1]]
+        z[finite] = apart.sum(axis=1) / np.hypot(error, CHANCE_LOG_LIKELIHOOD * max(unit, 1e-300))
+    share = np.exp(-z - z**2 / TAIL_SQUARE_SCALE) / many[2][many[1]]
     return np.asarray(share / share.sum())

@@ -19,8 +19,8 @@ from parley.data.forest import Forest
 from parley.learning.outcome.posterior import Posterior
 from parley.validate import Floats
 
-WITHIN = 0.9  # how much lies within a band
-OVER_PUBLIC, ALIKE = "over public rows", "over bins, each counted alike"  # where a column adds 0 on average
+BAND_LEVEL = 0.9  # how much lies within a band
+OVER_PUBLIC, OVER_BINS = "over public rows", "over bins, each counted alike"  # where a column adds 0 on average
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class ShapeFunction:
 
     @property
     def of_names(self) -> Floats:
-        """What its names add [..., names]."""
+        """What each name adds [..., names]."""
         return self.values[..., self.numbers :]
 
     @property
@@ -57,7 +57,6 @@ class ShapeFunction:
         return float(np.sqrt(self.values**2 @ self.shares).max())
 
     def to_json(self) -> dict[str, Any]:
-        """As `parley train --json` prints it."""
         return {
             "column": self.column,
             "cuts": self.cuts.tolist(),
@@ -80,7 +79,6 @@ class PairShape:
     band: Floats | None = None  # [2, ..., bins, bins]
 
     def to_json(self) -> dict[str, Any]:
-        """As `parley train --json` prints it."""
         return {
             "columns": [axis.column for axis in self.axes],
             "cuts": [axis.cuts.tolist() for axis in self.axes],
@@ -107,7 +105,7 @@ class Shapes:
         return iter(self.columns)
 
     def to_json(self) -> dict[str, Any]:
-        """As `parley train --json` prints them."""
+        """The object under `shapes` in `parley train --json`."""
         return {
             "level": self.level.tolist(),
             "classes": list(self.classes),
@@ -168,7 +166,7 @@ def additive_shapes(
     return Shapes(
         level=np.asarray(unit * (level + coefficients @ same) + origin),
         columns=tuple(alone),
-        centred=ALIKE if preparation.shares is None else OVER_PUBLIC,
+        centred=OVER_BINS if preparation.shares is None else OVER_PUBLIC,
         about=band_words(runs, posterior is not None),
         classes=preparation.classes if preparation.model.predicts == "classes" else (),
         pairs=tuple(pairs),
@@ -176,21 +174,21 @@ def additive_shapes(
 
 
 def own_units(encoding: Encoding, cuts: Floats) -> Floats:
-    """Cut points of a column as people write them, before any transform."""
+    """Undo a column's transform for its cut points."""
     return cuts if encoding.transform is None else INVERSES[encoding.transform](cuts)
 
 
 def middle(several: Floats) -> Floats:
-    """The ends [2, ...] between which most of several runs' numbers [runs, ...] lie."""
-    tail = (1 - WITHIN) / 2
+    """The ends [2, ...] of the middle of several runs' numbers [runs, ...]."""
+    tail = (1 - BAND_LEVEL) / 2
     return np.asarray(np.quantile(several, [tail, 1 - tail], axis=0))
 
 
 def band_words(runs: Floats | None, sure: bool = False) -> str | None:
-    """What bands say, for models of several runs or one with a posterior; None: there are none."""
+    """Describe bands of several runs' models, or of one with a posterior; None: there are none."""
     if runs is not None and len(runs) > 1:
-        return f"the middle {WITHIN:.0%} of {len(runs):,} runs on the same rows, each with noise of its own"
-    return f"{WITHIN:.0%} intervals, over the noise and the draw of the records" if sure else None
+        return f"the middle {BAND_LEVEL:.0%} of {len(runs):,} runs on the same rows, each with noise of its own"
+    return f"{BAND_LEVEL:.0%} intervals, over the noise and the draw of the records" if sure else None
 
 
 def _pair(axes: tuple[Axis, ...], adds: Floats, shares: Floats, band: Floats | None) -> PairShape:
@@ -222,7 +220,7 @@ def _every(preparation: Preparation) -> list[_Bins] | None:
 
 
 def _always(forest: Forest) -> Floats:
-    """1 for the leaves that all rows reach, else 0 [leaves]."""
+    """Mark with 1 the leaves that all rows reach [leaves]."""
     whole = np.zeros(forest.leaves)
     whole[forest.left[forest.roots[forest.column[forest.roots] < 0]]] = 1.0
     return whole
@@ -290,5 +288,5 @@ def _sure(adds: Floats, change: Floats, posterior: Posterior) -> Floats:
     """The ends [2, ..., bins] between which the population's are with the stated probability."""
     covariance = posterior.covariance[:, : change.shape[1], : change.shape[1]]
     variance = np.einsum("bi,qij,bj->qb", change, covariance, change)
-    reach = float(ndtri((1 + WITHIN) / 2)) * np.sqrt(np.maximum(variance, 0.0)).reshape(adds.shape)
+    reach = float(ndtri((1 + BAND_LEVEL) / 2)) * np.sqrt(np.maximum(variance, 0.0)).reshape(adds.shape)
     return np.stack([adds - reach, adds + reach])

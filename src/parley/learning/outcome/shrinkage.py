@@ -24,7 +24,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from parley.data import Design
-from parley.data.design import BLOCK
+from parley.data.design import BLOCK_ROWS
 from parley.losses import EmpiricalRisk
 from parley.losses.loss import Loss
 from parley.losses.objectives.margin import MarginObjective
@@ -33,7 +33,7 @@ from parley.validate import Floats
 
 # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
 ROW_PRECISION = 1e-6
-MOST_STEPS = 100
+MAX_NEWTON_STEPS = 100
 
 Marked = NDArray[np.bool_]
 Places = NDArray[np.int64]
@@ -50,7 +50,7 @@ class RowSpace:
     products: Floats  # X X' of the columns that are pulled alike [n, n]
 
     @classmethod
-    def of(cls, loss: Loss, rows: Design, strengths: Floats, alike: Marked) -> "RowSpace":
+    def from_rows(cls, loss: Loss, rows: Design, strengths: Floats, alike: Marked) -> "RowSpace":
         own = rows.X[:, alike]
         return cls(loss, rows, strengths, alike, own @ own.T)
 
@@ -60,7 +60,7 @@ class RowSpace:
         a = np.zeros_like(base) if starts is None else self._begin(base, starts @ self.rows.X.T)
         raised, left = self._raised(a, slice(None)), np.arange(len(a))
         value = self._cost(base + raised) + 0.5 * np.sum(a * raised, axis=1)
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             step, lift, fall = self._step(base[left] + raised[left], a[left], left)
             length = self._length(base[left] + raised[left], a[left], raised[left], step, lift, fall, value[left])
             a[left] += length[:, None] * step
@@ -89,7 +89,7 @@ class RowSpace:
         return step, lift, -np.sum(rest * lift, axis=1)
 
     def _solved(self, root: Floats, towards: Floats, models: Places) -> Floats:
-        """B^-1 `towards` of models [b, n], whose curvatures have these roots."""
+        """Apply B^-1 to `towards` of models [b, n], whose curvatures have these roots."""
         found, own = np.empty_like(towards), self.rows.X[:, ~self.alike]
         for place, model in enumerate(models):
             strength = self.strengths[model]
@@ -120,7 +120,7 @@ class RowSpace:
         return length
 
     def _raised(self, a: Floats, models: Places | slice) -> Floats:
-        """K a, what margins gain by a [b, n]."""
+        """K a: how much a raises margins [b, n]."""
         own, strengths = self.rows.X[:, ~self.alike], self.strengths[models]
         return np.asarray(
             a @ self.products / strengths.max(axis=1, keepdims=True) + (a @ own / strengths[:, ~self.alike]) @ own.T
@@ -143,10 +143,10 @@ class RowSpace:
 
 
 PRECISION = 1e-9  # of the decrease that the last step brings, relative to the cost
-STEPS = 32  # with the same second derivatives; then who has not arrived gets others
-MARGINS = 2**23  # numbers that the margins of a group may have
-ROUNDS = 100  # of such steps, for each model
-LEFT = 0.5  # of the slope along a step, at most, where it ends
+STEPS_PER_CURVATURE = 32  # with the same second derivatives; then who has not arrived gets others
+MAX_GROUP_MARGINS = 2**23  # numbers that the margins of a group may have
+MAX_CURVATURES = 100  # of such steps, for each model
+MAX_SLOPE_LEFT = 0.5  # of the slope along a step, at most, where it ends
 
 
 def pulled(
@@ -157,7 +157,7 @@ def pulled(
     starts: Floats | None = None,
     second: Floats | None = None,
 ) -> Floats:
-    """The minimisers [B, P], searched from `starts` [B, P], or from the centres. The objective has no penalty.
+    """Find the minimisers [B, P], searched from `starts` [B, P] or from the centres. The objective has no penalty.
 
     `second` [P, P]: second derivatives of the mean loss near the minimisers, where they are known (`without_each`).
     """
@@ -167,10 +167,10 @@ def pulled(
     if _few(rows, strengths):
         if objective.quadratic:
             return _spanned(objective, rows, centres, strengths)
-        return RowSpace.of(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
+        return RowSpace.from_rows(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
     # at the first start: what is found for the first models does not depend on which others are asked for
     second = _second(objective, rows, begin[0]) if second is None else second
-    curvature = Curvature.of(second, _alike(strengths))
+    curvature = Curvature.from_second_derivatives(second, _alike(strengths))
     if objective.quadratic:
         return _closed(objective, rows, centres, strengths, curvature)
     return _Search(objective, rows, centres, strengths).minimisers(begin, curvature)
@@ -200,13 +200,13 @@ class Curvature:
     own: Floats  # [others, others]
 
     @classmethod
-    def of(cls, second: Floats, alike: Marked) -> "Curvature":
+    def from_second_derivatives(cls, second: Floats, alike: Marked) -> "Curvature":
         values, directions = np.linalg.eigh(second[np.ix_(alike, alike)])
         mixed = directions.T @ second[np.ix_(alike, ~alike)]
         return cls(alike, np.maximum(values, 0.0), directions, mixed, second[np.ix_(~alike, ~alike)])
 
     def solved(self, gradient: Floats, strengths: Floats) -> Floats:
-        """(H + diag s)^-1 g of gradients g and strengths s [b, P]."""
+        """Apply (H + diag s)^-1 to gradients, with strengths s [b, P]."""
         alike, mixed = self.alike, self.mixed
         shrunk = 1 / (self.values + strengths.max(axis=1, keepdims=True))  # [b, those alike]
         along = gradient[:, alike] @ self.directions
@@ -222,9 +222,8 @@ class Curvature:
 class _Search:
     """Minimisers of a loss that is not squared, by the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno.
 
-    All models begin with the same second derivatives. Those that have not arrived after `STEPS` go on in halves, each
-    half with the second derivatives of its middle model: in the end each alone, with its own.
-    """
+    All models begin with the same second derivatives. Those that have not arrived after `STEPS_PER_CURVATURE` go on in
+    halves, each half with the second derivatives of its middle model: in the end each alone, with its own."""
 
     objective: MarginObjective
     rows: Design
@@ -233,15 +232,15 @@ class _Search:
 
     def minimisers(self, starts: Floats, curvature: Curvature) -> Floats:
         """The minimisers [B, P], searched from `starts` [B, P] and with this curvature first."""
-        theta, many = starts.copy(), -(-len(starts) * len(self.rows) // MARGINS)
+        theta, many = starts.copy(), -(-len(starts) * len(self.rows) // MAX_GROUP_MARGINS)
         groups = [(group, curvature, 1) for group in np.array_split(np.arange(len(starts)), many)]
         while groups:
             group, curvature, tries = groups.pop()
             theta[group], arrived = self._steps(theta[group], group, curvature)
             for half in np.array_split(group[~arrived], 2):
-                if half.size and tries < ROUNDS:
+                if half.size and tries < MAX_CURVATURES:
                     second = _second(self.objective, self.rows, theta[half[len(half) // 2]])
-                    groups.append((half, Curvature.of(second, curvature.alike), tries + 1))
+                    groups.append((half, Curvature.from_second_derivatives(second, curvature.alike), tries + 1))
         return theta
 
     def _steps(self, theta: Floats, group: Places, curvature: Curvature) -> tuple[Floats, Marked]:
@@ -250,7 +249,7 @@ class _Search:
         centres, strengths, margins = self.centres[group], self.strengths[group], theta @ self.rows.X.T
         slopes, pull, past = self._slopes(margins.copy()), strengths * (theta - centres), list[tuple[Floats, Floats]]()
         gradient = slopes @ self.rows.X + pull
-        for _ in range(STEPS):
+        for _ in range(STEPS_PER_CURVATURE):
             step = -_quasi_newton(curvature, past, gradient, strengths)
             left = np.sum(gradient * step, axis=1) < -PRECISION * np.abs(slopes).sum(axis=1)
             found[at], arrived[at] = theta + np.where(left[:, None], 0.0, step), ~left
@@ -272,15 +271,16 @@ class _Search:
     def _length(
         self, margins: Floats, lift: Floats, begin: Floats, pull: Floats, bend: Floats
     ) -> tuple[Floats, Floats]:
-        """(how far to go along each step [b, 1], derivatives by margins there [b, n]): to where at most `LEFT` of the
-        slope `begin` [b] is left, by the rule of false position. Of the slope the pull has its part, which bends."""
+        """(how far to go along each step [b, 1], derivatives by margins there [b, n]): to where at most
+        `MAX_SLOPE_LEFT` of the slope `begin` [b] is left, by the rule of false position. Of the slope the pull has its
+        part, which bends."""
         length, slopes, far = np.ones(len(lift)), np.empty_like(lift), np.ones(len(lift), dtype=bool)
         low, under, high, over = np.zeros(len(lift)), begin, *np.full((2, len(lift)), np.inf)
         for _ in range(60):
             some = slice(None) if far.all() else far
             slopes[some] = self._slopes(margins[some] + length[some, None] * lift[some])
             end = np.einsum("bn,bn->b", slopes, lift) + pull + length * bend
-            far = ~(np.abs(end) <= LEFT * np.abs(begin))
+            far = ~(np.abs(end) <= MAX_SLOPE_LEFT * np.abs(begin))
             if not far.any():
                 break
             short = end < 0
@@ -318,7 +318,7 @@ def _alike(strengths: Floats) -> NDArray[np.bool_]:
 
 
 def _few(rows: Design, strengths: Floats) -> bool:
-    """Whether rows span so little that their space is worth finding."""
+    """Whether the rows span so little that their space is worth finding."""
     return 2 * len(rows) <= int(np.count_nonzero(_alike(strengths)))
 
 
@@ -335,7 +335,7 @@ def _spanned(objective: MarginObjective, rows: Design, centres: Floats, strength
     inner[:, many:] = strengths[:, ~alike]
     within = centres @ basis
     turned = replace(rows, X=rows.X @ basis)
-    curvature = Curvature.of(_second(objective, turned, within[0]), _alike(inner))
+    curvature = Curvature.from_second_derivatives(_second(objective, turned, within[0]), _alike(inner))
     moved = _closed(objective, turned, within, inner, curvature) - within
     return np.asarray(centres + moved @ basis.T)
 
@@ -343,7 +343,7 @@ def _spanned(objective: MarginObjective, rows: Design, centres: Floats, strength
 def _closed(
     objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats, curvature: Curvature
 ) -> Floats:
-    """(H + diag s)(theta - c) = -gradient at c."""
+    """Solve (H + diag s)(theta - c) = -gradient at c."""
 
     def part(block: Design) -> Floats:
         return (objective.loss.gradient(centres @ block.X.T, block.y) * block.weight) @ block.X
@@ -358,7 +358,7 @@ def _second(objective: MarginObjective, rows: Design, theta: Floats) -> Floats:
 
 def _mean(part: Callable[[Design], Floats], rows: Design) -> Floats:
     """part(block) added up over all rows, divided by their number; few of them are a block, and not worth threads."""
-    return (part(rows) if len(rows) <= BLOCK else rows.sum(part)) / len(rows)
+    return (part(rows) if len(rows) <= BLOCK_ROWS else rows.sum(part)) / len(rows)
 
 
 def _one_by_one(

@@ -1,4 +1,4 @@
-"""Which boosted trees of own rows, and how much of them: tried on rows that they were not made of.
+"""Choose boosted trees of own rows, and how much of them to keep, on rows that they were not made of.
 
 Trees go on from linear models, each of which was made without one fold of the rows; so are the trees, and every row is
 judged by what knows nothing of it. All folds and all models to start from are grown at once (`margin_trees`): the first
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
-from parley.learning.outcome.boosting import BEHIND, MOST_CLASSES, lead
+from parley.learning.outcome.boosting import ERRORS_BEHIND, MAX_CLASSES, lead
 from parley.learning.outcome.margin_trees import BinnedColumns, boosted_from
 from parley.learning.outcome.ridge import Places
 from parley.losses import EmpiricalRisk
@@ -24,13 +24,13 @@ from parley.losses.loss import Loss
 from parley.validate import Floats
 
 LENGTHS = np.linspace(0.0, 1.0, 11)  # of a correction
-DEPTH, DEEPER = 3, 5  # of a tree, and of those that begin at nothing where rows are many
+DEPTH, DEEPER_DEPTH = 3, 5  # of a tree, and of those that begin at nothing where rows are many
 MANY_ROWS = 2000
 ITERATIONS = (10, 25, 50, 100)
-SURE = 2  # of them are tried of trees that begin at nothing, whatever they bring
+LEAST_STAGES = 2  # of them are tried of trees that begin at nothing, whatever they bring
 LEAST_ROWS = 200  # fewer have no trees
-LEAST_OF_CLASS = 20
-AT_ONCE = 400_000  # cells of all trees that are grown together: what is larger is not quicker
+LEAST_CLASS_ROWS = 20
+MAX_CELLS_AT_ONCE = 400_000  # cells of all trees that are grown together: what is larger is not quicker
 
 WayName = Literal["joint", "ridge", "trees", "own", "alone"]
 
@@ -94,7 +94,7 @@ class WayStudy:
 
     @property
     def helds(self) -> list[NDArray[np.bool_]]:
-        """The rows of each fold."""
+        """Each fold's rows."""
         return [self.fold == k for k in range(int(self.fold.max()) + 1)]
 
 
@@ -107,7 +107,7 @@ class TreeStudy(WayStudy):
     def on_top(self, starts: Floats, there: Sequence[Floats]) -> list[TriedTrees]:
         """Trees that go on from raw predictions by models without each fold [starts, folds, outcomes, n], which say
         `there` [outcomes, n] of each row without its own."""
-        growing = _Growing.of(self, DEPTH, starts, np.array([self.losses(each) for each in there]))
+        growing = _Growing.from_starts(self, DEPTH, starts, np.array([self.losses(each) for each in there]))
         growing.advance(range(starts.shape[1]), 0)
         return self._all(growing, 1)
 
@@ -115,8 +115,8 @@ class TreeStudy(WayStudy):
         """Trees that begin at these raw predictions [folds, outcomes, n], whatever they may be; None where in the first
         fold they are `behind` all that stands `beside` [outcomes, n]."""
         depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
-        growing, folds = _Growing.of(self, depth, start[None], nothing), range(len(start))
-        sure = min(SURE, len(ITERATIONS))
+        growing, folds = _Growing.from_starts(self, depth, start[None], nothing), range(len(start))
+        sure = min(LEAST_STAGES, len(ITERATIONS))
         for stage in range(sure):
             growing.advance(folds[:1], stage)
         if all(self.behind(growing.found(0), each) for each in beside):
@@ -135,11 +135,11 @@ class TreeStudy(WayStudy):
         return [growing.found(start) for start in starts]
 
     def behind(self, tried: TriedTrees, beside: Floats) -> bool:
-        """Whether in the first fold trees lie `BEHIND` what is there already, and nothing speaks for them."""
+        """Whether in the first fold trees lie `ERRORS_BEHIND` what is there already, and nothing speaks for them."""
         held = self.fold == 0
         here, there = tried.losses[:, held], self.losses(beside)[held]
         mean, error = lead(there, here[int(here.mean(axis=1).argmin())])
-        return mean < -BEHIND * error
+        return mean < -ERRORS_BEHIND * error
 
     def kept_trees(self, name: WayName, start: Floats, tried: TriedTrees) -> KeptWay:
         """As much of the way from raw predictions [outcomes, n] to those of trees as is kept; how many trees is chosen
@@ -168,14 +168,14 @@ class _Growing:
     start: Floats  # losses [starts, n] before any tree
 
     @classmethod
-    def of(cls, study: TreeStudy, depth: int, starts: Floats, losses: Floats) -> "_Growing":
+    def from_starts(cls, study: TreeStudy, depth: int, starts: Floats, losses: Floats) -> "_Growing":
         made = np.full((len(starts), len(ITERATIONS), *starts.shape[2:]), np.nan)
         return cls(study, depth, starts.copy(), made, losses)
 
     def advance(self, folds: Sequence[int], stage: int) -> None:
         """As many more trees as it takes to the next of `ITERATIONS`, without these folds."""
         study, first = self.study, 0 if stage == 0 else ITERATIONS[stage - 1]
-        most = max(1, AT_ONCE // (self.raw.shape[-2] * max(study.binned.codes.size, 1)))
+        most = max(1, MAX_CELLS_AT_ONCE // (self.raw.shape[-2] * max(study.binned.codes.size, 1)))
         for begin in range(0, len(folds), most):
             without = np.array(folds[begin : begin + most])
             taught = np.where(study.fold == without[:, None], 0.0, study.rows.weight)
@@ -189,7 +189,7 @@ class _Growing:
                 self.judged[:, stage][..., held] = raw[:, place][..., held]
 
     def found(self, start: int) -> TriedTrees:
-        """All that is known of one start."""
+        """Everything known of one start."""
         raw = self.judged[start]
         made = ~np.isnan(raw[:, 0])
         losses = np.where(made, self.study.losses(np.where(made[:, None], raw, 0.0)), np.inf)
@@ -197,8 +197,8 @@ class _Growing:
 
 
 def own_depth(rows: int) -> int:
-    """How deep trees of so many rows are that begin at nothing."""
-    return DEEPER if rows >= MANY_ROWS else DEPTH
+    """The depth of trees that begin at nothing, for so many rows."""
+    return DEEPER_DEPTH if rows >= MANY_ROWS else DEPTH
 
 
 def kept_share(along: Floats) -> float:
@@ -213,7 +213,7 @@ def kept_share(along: Floats) -> float:
 
 
 def share_of_others(along: Floats, held: NDArray[np.bool_]) -> float:
-    """The share that rows other than these give; 0 where there are none."""
+    """The share by all rows except these; 0 where there are none."""
     return kept_share(along[:, ~held]) if not held.all() else 0.0
 
 
@@ -225,4 +225,4 @@ def bearable(preparation: Preparation, rows: Design) -> bool:
     if predicts == "number":
         return True
     counts, classes = np.unique(rows.y, return_counts=True)[1], 2 if predicts == "two classes" else preparation.outcomes
-    return len(counts) == classes <= MOST_CLASSES and int(counts.min()) >= LEAST_OF_CLASS
+    return len(counts) == classes <= MAX_CLASSES and int(counts.min()) >= LEAST_CLASS_ROWS

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 
 from parley.data import Design
 from parley.errors import ModelError
-from parley.learning.outcome.correction import JOINT, MadeOf, said
+from parley.learning.outcome.correction import JOINT, MadeOf, rows_with_trees
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.personal import compared, plain_columns
@@ -21,9 +21,14 @@ from parley.validate import Floats
 
 CONFIDENCE = 0.9
 LEAST_GAIN = 0.005  # of the cost alone: what joining must save to count
-ONE_ANSWER = ("number", "two classes", "count", "survival")  # for which one answer can be given to all rows
-LARGEST_ODDS = 30.0  # on a logarithmic scale
-FEW = 100  # held-out rows below which a verdict says how few they are
+CONSTANT_BASELINE_TASKS = (
+    "number",
+    "two classes",
+    "count",
+    "survival",
+)  # for which one answer can be given to all rows
+MAX_LOG_ODDS = 30.0  # on a logarithmic scale
+FEW_HELD_OUT_ROWS = 100  # held-out rows below which a verdict says how few they are
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,9 @@ class Estimate:
     high: float
 
     @classmethod
-    def of(cls, values: Floats) -> "Estimate":
+    def from_values(cls, values: Floats) -> "Estimate":
         """
-        >>> Estimate.of(np.array([1.0, 3.0])).mean
+        >>> Estimate.from_values(np.array([1.0, 3.0])).mean
         2.0
         """
         mean, count = float(values.mean()), len(values)
@@ -48,7 +53,7 @@ class Estimate:
         return cls(mean, mean - reach, mean + reach)
 
     def moved(self, by: float) -> "Estimate":
-        """The same of values that are all larger by this."""
+        """Shift all values."""
         return Estimate(self.mean + by, self.low + by, self.high + by)
 
     def to_json(self) -> dict[str, float | None]:
@@ -137,10 +142,11 @@ class Verdict:
 
 
 def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
-    """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own
-    rows without noise: a personal model, as `refine` makes it of the joint one, and a model alone, which the very same
-    procedure makes of none (`compared`). What own rows do by themselves is so no credit to joining, and no reproach to
-    it. A personal model that has trees is scored in the place of the joint one, and is not corrected again.
+    """Score the joint model of these terms on the rows that this owner held out, and compare it with what the owner's
+    own rows give without noise. A personal model corrects the joint one, as `refine` does; the model alone comes from
+    the very same procedure without a joint model (`compared`). So what own rows do by themselves neither credits
+    joining nor counts against it. A personal model with trees is scored in place of the joint one, and is not corrected
+    again.
 
     Formal guarantee: none. It is for the owner's own eyes.
 
@@ -175,7 +181,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     (60, True)
     """
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
     held_out, objective, preparation = (
         agreement.tables.held_out.in_memory(),
@@ -192,38 +198,40 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     own, personal = compared(agreement, np.array([model.theta_] * (not refined)), columns)
     made = {"together": (model.theta_, model.trees_), "alone": (own.theta, own.trees)}
     made["personal"] = (personal[0].theta, personal[0].trees) if personal else made["together"]
-    shown = {name: said(objective, held_out, theta, trees, new_columns) for name, (theta, trees) in made.items()}
+    shown = {
+        name: rows_with_trees(objective, held_out, theta, trees, new_columns) for name, (theta, trees) in made.items()
+    }
     losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in shown.items()}
     train = agreement.tables.train.in_memory().targeted()
     always = _same_hazards if preparation.model.predicts == "survival" else _same_number
-    same = always(objective, train, held_out) if preparation.model.predicts in ONE_ANSWER else None
+    same = always(objective, train, held_out) if preparation.model.predicts in CONSTANT_BASELINE_TASKS else None
     metrics = {name: task_metrics(objective, preparation, *each) for name, each in shown.items()}
     return Verdict(
         owner=owner.name,
         rows=len(held_out),
         **metrics,
-        costs={name: Estimate.of(values) for name, values in losses.items()},
-        joint_gain=Estimate.of(losses["alone"] - losses["together"]),
-        personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
+        costs={name: Estimate.from_values(values) for name, values in losses.items()},
+        joint_gain=Estimate.from_values(losses["alone"] - losses["together"]),
+        personal_gain=Estimate.from_values(losses["alone"] - losses["personal"]),
         one_class=preparation.model.classifies and _one_class(train),
         joint_share=personal[0].shares[JOINT] if personal else 1.0,
         alone_model=own.made_of,
         personal_model=personal[0].made_of if personal else "refined",
         refined=refined,
         target_words=preparation.target_words,
-        same_for_all=None if same is None else Estimate.of(same * preparation.target_scale**2),
+        same_for_all=None if same is None else Estimate.from_values(same * preparation.target_scale**2),
         target_range=None if preparation.model.classifies else terms.model.bounds.get(terms.model.target),
         rows_per_person=terms.privacy.records_per_person if terms.model.holdout_by is None else 1,
     )
 
 
 def _same_number(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
-    """What held-out rows cost under the one raw prediction that is the best for the training rows."""
+    """The held-out rows' losses under the single raw prediction that is best for the training rows."""
 
     def losses(rows: Design, raw: float) -> Floats:
         return objective.record_losses(Design(np.ones((len(rows), 1)), rows.y, rows.weight), np.array([raw]))
 
-    far = max(LARGEST_ODDS, float(np.abs(train.y).max(initial=0.0)))
+    far = max(MAX_LOG_ODDS, float(np.abs(train.y).max(initial=0.0)))
     best = minimize_scalar(lambda raw: losses(train, raw).mean(), bounds=(-far, far), method="bounded")
     return losses(held_out, float(best.x))
 
@@ -238,7 +246,7 @@ def _same_hazards(objective: EmpiricalRisk, train: Design, held_out: Design) -> 
     befell = np.array([train.weight[(lived == period + 1) & happened].sum() for period in range(many)])
     share = np.divide(befell, there, out=np.full(many, befell.sum() / there.sum()), where=there > 0)
     with np.errstate(divide="ignore"):
-        odds = np.clip(np.log(share) - np.log1p(-share), -LARGEST_ODDS, LARGEST_ODDS)
+        odds = np.clip(np.log(share) - np.log1p(-share), -MAX_LOG_ODDS, MAX_LOG_ODDS)
     return objective.record_losses(
         Design(np.zeros((len(held_out), 1)), held_out.y, held_out.weight), np.append(odds, 0)
     )

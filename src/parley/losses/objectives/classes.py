@@ -2,20 +2,47 @@
 
 A record's gradient is that of its loss over the classes, times x'. So its norm is the product of their norms, in L1, L2
 and Linf: no per-record gradient is ever materialised.
+
+Softmax (multinomial logistic) regression is the smooth classifier of any number of classes.
+
+One-vs-all is a logistic regression of each class against all others; the highest margin is predicted, and the cost is
+the sum of the classes' costs. In a batch every record enters one class's gradient only (A): the batch is split into as
+many parts as there are classes, and part c is for class c. Then one record moves one binary gradient, whose norm is
+|derivative| |x|.
+
+Classes by least squares: loss = sum over classes of (theta_c.x - [y = c])^2, and the largest score wins (Z's
+squared-loss SVM). Each class has a loss of its own margin, so second moments of [x, classes as 0 and 1] say everything
+about it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import NoOptimumError
-from parley.losses.class_loss import ClassLoss, over_classes
-from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk, batched
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, derivative_limit, tightest
+from parley.losses.class_loss import FARTHEST, ClassLoss, EachClass, Multinomial, over_classes
+from parley.losses.local_update import LocallyUpdated, margin_rounding
+from parley.losses.loss import (
+    ClipNorm,
+    Limits,
+    Logistic,
+    RecordBound,
+    Squared,
+    bound_norm,
+    clip,
+    derivative_limit,
+    tightest,
+)
+from parley.losses.moments import SufficientMoments
+from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk, SplitBatches, batched
+from parley.losses.objective_perturbation import LinearTermLaw, Perturbable, zero_sum_basis
+from parley.losses.objectives.margin import clipped_derivatives
 from parley.validate import SMALLEST, Floats
 
 
@@ -69,7 +96,7 @@ class ClassesObjective(EmpiricalRisk):
             residual = self.residuals(block, flat)
             if bound is not None and bound.clips:
                 # A hair below Xi/|x| again: the norm over the classes is rounded too.
-                limit = derivative_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT)
+                limit = derivative_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT_ROUNDOFF)
                 residual *= np.minimum(1.0, limit / np.maximum(_norms(residual, bound.norm), SMALLEST))[:, None]
             return (residual @ block.X).reshape(len(flat), -1)
 
@@ -88,7 +115,9 @@ class ClassesObjective(EmpiricalRisk):
             total, size = float(features.sum()), bound_norm(features, norm)
             reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
             largest = self.loss.largest_derivative(norm, classes, reach)
-            implied = largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT) if size > 0 else 0.0
+            implied = (
+                largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT_ROUNDOFF) if size > 0 else 0.0
+            )
         return tightest(limits.clip, implied, norm)
 
     def record_curvatures(self, design: Design, theta: Floats) -> Floats:
@@ -156,3 +185,155 @@ def _norms(residual: Floats, norm: ClipNorm) -> Floats:
     if norm == "l1":
         return over_classes(np.abs(residual))
     return np.asarray(np.sqrt(over_classes(np.square(residual))))
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
+    """What is added to all scores alike changes nothing.
+
+    >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
+    >>> SoftmaxRegression().mean_gradient(design, np.zeros(3)).round(3)
+    array([-0.167,  0.333, -0.167])
+    """
+
+    loss: Multinomial = field(default=Multinomial(), kw_only=True)
+
+    def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
+        """Whether every record's class has the highest score alone: then a longer theta is better, for ever."""
+
+        def wrong(block: Design) -> Floats:
+            scores, rows, own = class_margins(block, theta[None])[0], np.arange(len(block)), block.y.astype(np.intp)
+            right = scores[own, rows].copy()
+            scores[own, rows] = -np.inf
+            return np.array([np.count_nonzero(~(right > scores.max(axis=0)) & (block.weight > 0))], dtype=np.float64)
+
+        return not any(design.sum(wrong).any() for design in designs)
+
+    def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
+        """Rows are shortened until sqrt 2 w |x| <= Xi, and no gradient is clipped: the gradient of the plain convex
+        cost of shorter rows.
+
+        A softmax gradient that is scaled down as a whole belongs to no convex cost: steps along it can drive points
+        apart (by 9 % in an example), and then one record may move a local update further than it moves a gradient.
+        """
+
+        def part(block: Design, flat: Floats) -> Floats:
+            X = block.X
+            if bound.clips:
+                room = derivative_limit(block, bound) / (FARTHEST["l2"] * np.maximum(block.weight, SMALLEST))
+                X = X * np.minimum(1.0, room * (1 - 16 * UNIT_ROUNDOFF))[:, None]
+            return (self.residuals(replace(block, X=X), flat) @ X).reshape(len(flat), -1)
+
+        return batched(part, design, theta) / design.divisor
+
+    def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
+        """p given the scores: exponentials within a few units of rounding, their sum over the C classes and a division,
+        (C + 32) u in each, together at most that times Xi. The scores: p products each, at most 2 (p + 8) u times sum
+        |theta_j| |x_j|, over C classes sqrt C times as much in L2, and p moves by half of it."""
+        classes = len(preparation.classes)
+        margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(classes)
+        return (classes + 32) * UNIT_ROUNDOFF * bound.value + margins
+
+    def perturbation(self, preparation: Preparation) -> tuple[LinearTermLaw, Floats]:
+        classes = len(preparation.classes)
+        return LinearTermLaw(classes, several=True), zero_sum_basis(classes)
+
+
+@dataclass(frozen=True)
+class OneVsAll(ClassesObjective, SplitBatches):
+    """Each class's targets are 1 and -1.
+
+    >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
+    >>> OneVsAll().mean_gradient(design, np.zeros(3))
+    array([0. , 0.5, 0. ])
+    """
+
+    loss: EachClass = field(default=EachClass(Logistic(), own=1.0, other=-1.0), kw_only=True)
+
+    def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
+        """Whether some class is told from all others without a mistake."""
+
+        def wrong(block: Design) -> Floats:
+            margins = class_margins(block, theta[None])[0]
+            mistaken = ~(self.loss.targets(block.y, len(margins)) * margins > 0) & (block.weight > 0)
+            return np.asarray(np.count_nonzero(mistaken, axis=1), dtype=np.float64)
+
+        return not np.sum([design.sum(wrong) for design in designs], axis=0).all()
+
+    def parts(self, preparation: Preparation) -> int:
+        return len(preparation.classes)
+
+    def batch_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
+        features = preparation.feature_bound
+        implied = np.inf if features is None else limits.largest_weight * bound_norm(features, norm) * (1 + 1e-12)
+        return tightest(limits.clip, implied, norm)
+
+    def batch_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
+        """In the part where it is largest."""
+        return np.asarray(np.abs(self.residuals(design, theta[None])[0]).max(axis=0) * design.row_norms(norm))
+
+    def split_gradient(self, parts: Iterable[Summable], theta: Floats, bound: RecordBound) -> Floats:
+        """Formal guarantee: a record of part c adds at most Xi in `bound.norm`, to block c and to no other."""
+        total = np.zeros_like(theta)
+        for place, rows in enumerate(parts):
+            own = slice(place * rows.width, (place + 1) * rows.width)
+
+            def part(block: Design, flat: Floats, place: int = place) -> Floats:
+                sign = np.where(block.y == place, 1.0, -1.0)
+                return clipped_derivatives(self.loss.of, block, sign, flat, bound) @ block.X
+
+            if len(rows):
+                total[..., own] = batched(part, rows, theta[..., own])
+        return total
+
+
+@dataclass(frozen=True)
+class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
+    """Each class's targets are 1 and 0; it always has a minimum.
+
+    >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
+    >>> LeastSquaresClasses().mean_gradient(design, np.zeros(3))
+    array([-1.,  0., -1.])
+    """
+
+    loss: EachClass = field(default=EachClass(Squared(), own=1.0, other=0.0), kw_only=True)
+
+    def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats]:
+        return partial(_members, classes=len(preparation.classes))
+
+    def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
+        """Each class's derivative is clipped to its share Xi/(sqrt C |x|). A clipped derivative still never falls as
+        its margin grows, and nowhere rises faster: the sum over classes belongs to a convex, no less smooth cost, and
+        measures at most Xi in L2."""
+
+        def part(block: Design, flat: Floats) -> Floats:
+            derivative = self.residuals(block, flat)
+            if bound.clips:
+                classes = derivative.shape[1]
+                clip(
+                    derivative,
+                    derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT_ROUNDOFF),
+                )
+            return np.asarray(derivative.reshape(-1, len(block)) @ block.X).reshape(len(flat), -1)
+
+        return batched(part, design, theta) / design.divisor
+
+    def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
+        """As for a loss of one margin: a derivative given its margin, at most 32 u Xi over all classes; the margins, at
+        most 2 (p + 8) u times sum |theta_j| |x_j| each, over C classes sqrt C times as much in L2, and derivatives move
+        by the largest curvature times that."""
+        margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(
+            len(preparation.classes)
+        )
+        return 32 * UNIT_ROUNDOFF * bound.value + margins
+
+    def hessian(self, design: Summable, theta: Floats) -> Floats | None:
+        if len(theta) > LARGEST_HESSIAN:
+            return None
+        one = 2 * design.statistics[0]
+        return np.asarray(np.kron(np.eye(len(theta) // design.width), one) + self.regularisation * np.eye(len(theta)))
+
+
+def _members(block: Design, classes: int) -> Floats:
+    """1 where a record is of the class, else 0 [n, classes]."""
+    return np.asarray(block.y[:, None] == np.arange(classes), dtype=np.float64)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
 from parley.data.blocks import sum_blocks
-from parley.data.design import BLOCK, UNIT
-from parley.losses.loss import Squared
+from parley.data.design import BLOCK_ROWS, UNIT_ROUNDOFF
+from parley.losses.loss import RecordBound, Squared, clip, derivative_limit
 from parley.losses.moments import SufficientMoments, targets
 from parley.losses.objectives.margin import MarginObjective
-from parley.losses.record_bound import RecordBound, clip, derivative_limit
 from parley.validate import SMALLEST, Floats
 
 FINE = 128  # rows between the ends of two prefixes, at least
@@ -108,12 +107,12 @@ class ClippedLeastSquares:
         return result
 
     def _unsure(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:
-        """(rows, how many of the sorted parameters they are unsure for), in pieces of at most `BLOCK` rows."""
+        """(rows, how many of the sorted parameters they are unsure for), in pieces of at most `BLOCK_ROWS` rows."""
         pieces = []
         for level, end in zip(levels, [*levels[1:], len(self._blocks)], strict=True):
             count = int(np.searchsorted(sorted_sure, level, side="right"))
             first, last = int(level) * self.apart, min(int(end) * self.apart, len(self._y))
-            pieces += [(slice(start, min(start + BLOCK, last)), count) for start in range(first, last, BLOCK)]
+            pieces += [(slice(start, min(start + BLOCK_ROWS, last)), count) for start in range(first, last, BLOCK_ROWS)]
         return pieces
 
 
@@ -183,7 +182,9 @@ def best_fit(design: Summable) -> tuple[Floats, float, Floats]:
 
 def _best_fit(design: Summable) -> tuple[Floats, float, Floats]:
     values, directions = principal_moments(design)
-    told = np.abs(values) > UNIT * 2 * len(values) * np.abs(values).max()  # in other directions all fits are alike
+    told = (
+        np.abs(values) > UNIT_ROUNDOFF * 2 * len(values) * np.abs(values).max()
+    )  # in other directions all fits are alike
     theta = directions[:, told] @ (design.statistics[1] @ directions[:, told] / values[told])
 
     def part(block: Design) -> Floats:

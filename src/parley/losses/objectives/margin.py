@@ -1,22 +1,38 @@
-"""Costs of the margin: mean over records of w loss(theta.x, y).
+"""Costs of the margin, mean over records of w loss(theta.x, y): logistic and Poisson regression, and the linear support
+vector machine (g1 = r/2 |theta|^2, W section IV-B).
 
 A record's gradient is a number, the derivative of its loss, times x. So its norm is |derivative| times the norm of x,
 and clipping it means clipping the derivative: no per-record gradient is ever materialised, and a batch of parameters
 [..., p] costs two matrix products.
 """
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF, pooled
+from parley.data.rowwise import SETTLE_GRID
 from parley.losses.local_update import LocallyUpdated, margin_rounding
-from parley.losses.loss import Loss
+from parley.losses.loss import (
+    ClipNorm,
+    Hinge,
+    Limits,
+    Logistic,
+    Loss,
+    Poisson,
+    RecordBound,
+    bound_norm,
+    clip,
+    derivative_limit,
+    tightest,
+)
 from parley.losses.objective import EmpiricalRisk, batched
+from parley.losses.objective_perturbation import LinearTermLaw, Perturbable
 from parley.losses.objectives.newton import optimum_by_newton
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, clip, derivative_limit, tightest
 from parley.validate import Floats
 
 
@@ -62,7 +78,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         """A derivative given its margin: a few roundings and scipy's expit, together within 16 u of it; where that
         lifts it over the clip both are clipped, so at most 32 u Xi. A margin: p products, at most 2 (p + 8) u times sum
         |theta_j| |x_j|, and a derivative moves by the largest curvature times that."""
-        return 32 * UNIT * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
+        return 32 * UNIT_ROUNDOFF * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
         derivative = self.loss.gradient(design.X @ theta, design.y) * design.weight
@@ -123,3 +139,125 @@ def clipped_derivatives(loss: Loss, block: Design, y: Floats, flat: Floats, boun
     if bound is not None and bound.clips:
         clip(derivative, derivative_limit(block, bound))
     return derivative
+
+
+@dataclass(frozen=True)
+class LogisticRegression(MarginObjective, Perturbable):
+    """Its margin is the log-odds of class 1."""
+
+    loss: Logistic = field(default=Logistic(), kw_only=True)
+
+    def perturbation(self, preparation: Preparation) -> tuple[LinearTermLaw, Floats]:
+        return LinearTermLaw(2, several=False), np.ones((1, 1))
+
+
+@dataclass(frozen=True)
+class LinearSVM(MarginObjective):
+    """Where a second derivative is needed, its hinge is smoothed."""
+
+    loss: Hinge = field(default=Hinge(), kw_only=True)
+
+    @property
+    def smoothed(self) -> "LinearSVM":
+        return self if self.loss.smoothing > 0 else replace(self, loss=self.loss.smoothed())
+
+    def hessian(self, design: Summable, theta: Floats) -> Floats:
+        """The second derivative of the hinge with its corner smoothed."""
+        return super(LinearSVM, self.smoothed).hessian(design, theta)
+
+    def optimum(
+        self,
+        designs: Sequence[Summable],
+        radius: float | None = None,
+        precision: float = 1e-10,
+        start: Floats | None = None,
+    ) -> Floats:
+        """liblinear's dual solver; where a box binds or there is no regularisation, ever sharper smoothings of the
+        hinge, whose minimum at width m lies within m/2 of the hinge's own, down to this precision of the cost."""
+        dual = self._liblinear(pooled([design.in_memory() for design in designs]), np.inf if radius is None else radius)
+        if dual is not None:
+            return dual
+        theta, width = np.zeros(designs[0].width) if start is None else start, 1.0
+        while width >= precision:
+            theta = replace(self, loss=self.loss.smoothed(width))._newton(designs, radius, theta)
+            width /= 10
+        return theta
+
+    def _liblinear(self, design: Design, radius: float) -> Floats | None:
+        """The optimum by dual coordinate descent, or None if that does not apply or does not converge."""
+        both = np.unique(design.y).size == 2
+        if not self.regularisation > 0 or not both:
+            return None
+        from sklearn.exceptions import ConvergenceWarning  # a library that other objectives need not wait for
+        from sklearn.svm import LinearSVC
+
+        solver = LinearSVC(
+            loss="hinge",
+            C=1 / (design.divisor * self.regularisation),
+            fit_intercept=False,
+            tol=1e-9,
+            max_iter=2000,
+            random_state=0,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            try:
+                theta = solver.fit(design.X, design.y, sample_weight=design.weight).coef_[0]
+            except ConvergenceWarning:
+                return None
+        return theta if np.abs(theta).max() <= radius else None
+
+
+@dataclass(frozen=True)
+class PoissonRegression(MarginObjective):
+    """A record's target is its rate y = count/w and its weight w its exposure, in units of the typical rate
+    (`data.targets`): w loss(theta.x, y) is then half the deviance of the count from w e^(theta.x)."""
+
+    loss: Poisson = field(default=Poisson(), kw_only=True)
+
+    def bounded_by(self, preparation: Preparation) -> Self:
+        return replace(self, loss=Poisson.within(preparation))
+
+    def largest_derivative(self, preparation: Preparation, limits: Limits, reach: float) -> float:
+        """Formal guarantee: a weighted derivative is w rate - w y; the first is at most the largest weight times the
+        largest rate, the second at most the largest count. Neither is below 0, so neither exceeds the larger."""
+        above = self.loss.rate_within(reach) * limits.largest_weight
+        return max(above, _largest_count(preparation, limits))
+
+    def curvature(self, design: Summable) -> float:
+        """The largest eigenvalue of f's Hessian where every record has the larger of the typical rate, at which a
+        search begins, and its own; at rates up to the ceiling it may be larger."""
+
+        def part(block: Design) -> Floats:
+            return block.curved(block.weight * np.maximum(1.0, block.y))
+
+        return float(np.linalg.eigvalsh(design.sum(part) / design.divisor)[-1]) + self.regularisation
+
+    def walked_curvature(self, preparation: Preparation, limits: Limits) -> float | None:
+        """Formal guarantee: a record's clipped derivative is d = w rate - w y with |d| <= Xi/|x|, and where it is not
+        clipped it rises by w rate = d + w y <= Xi/|x| + C a unit of the margin, C the largest count. So along theta
+        the cost of a record bends by at most (Xi/|x| + C) |x|^2 <= Xi |f| + C |f|^2, f the bounds of x."""
+        most, bound = self.largest_curvature(preparation), self.record_bound(preparation, limits, "l2")
+        features = preparation.feature_bound
+        if most is None or bound is None or features is None:
+            return most
+        size = float(np.sqrt(np.sum(features**2)))
+        walked = (bound.value + _largest_count(preparation, limits) * size) * size * (1 + 1e-12)
+        return min(most, walked + self.regularisation)
+
+    def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
+        """A derivative given its margin: the exponential and three operations on w rate and w y, together within 16 u
+        of their sum; that is at most Xi/|x| + 2 C where the derivative is not clipped (`walked_curvature`), and where
+        rounding lifts it over the clip both are clipped. A margin: off by at most 2 (p + 8) u sum |theta_j| |x_j|, by
+        which a derivative moves Xi/|x| + C times as much."""
+        features, radius = preparation.feature_bound, limits.radius
+        if features is None or radius is None:
+            return np.inf
+        count = _largest_count(preparation, limits) * float(np.sqrt(np.sum(features**2)))
+        margin = 2 * (preparation.width + 8) * UNIT_ROUNDOFF * radius * float(features.sum())
+        return 32 * UNIT_ROUNDOFF * (bound.value + 2 * count) + margin * (bound.value + count)
+
+
+def _largest_count(preparation: Preparation, limits: Limits) -> float:
+    """What w y is at most: y was rounded to a grid after the count was divided by w."""
+    return preparation.target_bounds[1] * (1 + 1e-12) + limits.largest_weight * SETTLE_GRID

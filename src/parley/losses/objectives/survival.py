@@ -13,11 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.losses.class_loss import Hazards, over_classes, periods
+from parley.losses.loss import ClipNorm, Limits, RecordBound, bound_norm, tightest
 from parley.losses.objective import EmpiricalRisk, batched
 from parley.losses.objectives.newton import optimum_by_newton
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
+from parley.terms.outcomes import SurvivalModel
 from parley.validate import SMALLEST, Floats
 
 
@@ -69,7 +70,7 @@ class Survival(EmpiricalRisk):
         def part(block: Design, flat: Floats) -> Floats:
             residual, total = self._residuals(block, flat)
             if bound is not None and bound.clips:
-                limit = bound.value * (1 - 2 * (residual.shape[1] + block.width + 16) * UNIT)
+                limit = bound.value * (1 - 2 * (residual.shape[1] + block.width + 16) * UNIT_ROUNDOFF)
                 share = np.minimum(1.0, limit / np.maximum(_norms(residual, total, block, bound.norm), SMALLEST))
                 residual *= share[:, None]
                 total *= share
@@ -168,7 +169,7 @@ def _bent(curves: Floats, block: Design) -> Floats:
 
 def _count(preparation: Preparation) -> int:
     """K: how many periods the terms have."""
-    return len(preparation.model.periods or ())
+    return len(SurvivalModel.expect(preparation.model).periods)
 
 
 def _seen(designs: Sequence[Summable]) -> int:

@@ -11,7 +11,7 @@ from parley.errors import ContradictionError, Malformed
 from parley.network.exchange.messages import AccountStatement
 from parley.numerals import counted
 from parley.owner.ledger.account import Head
-from parley.privacy.mechanisms.mechanism import UNLIKELY
+from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 from parley.protocol.queries import Query
 from parley.protocol.stages import Part
 from parley.validate import Floats
@@ -19,8 +19,8 @@ from parley.validate import Floats
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
 REMEDY = (
-    "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent "
-    "counts them as spent; these terms are over, go on under new ones"
+    "answers that it sent are missing there. The owner runs parley owner restore, which counts them as spent "
+    "(--assume-spent); these terms are over, agree on new ones"
 )
 
 
@@ -31,7 +31,8 @@ class Scrutiny:
     def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
         self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
         self._extents = [
-            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY) for stage in part.stages
+            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, FALSE_ALARM_PROBABILITY)
+            for stage in part.stages
         ]
 
     @property
@@ -52,7 +53,8 @@ class Scrutiny:
     def check_value(self, query: Query, value: Floats) -> None:
         """Refuse an answer that its bound and its noise cannot have made.
 
-        Formal guarantee: an owner that answers by the terms is refused with probability at most `UNLIKELY` an answer.
+        Formal guarantee: an owner that answers by the terms is refused with probability at most
+        `FALSE_ALARM_PROBABILITY` an answer.
         """
         if self._shared:
             return
@@ -65,9 +67,9 @@ class Scrutiny:
             ) from None
         if not self._extents[self._part.stages.index(stage)].holds(seen):
             raise ContradictionError(
-                f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make "
-                f"it (an honest one is, once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, "
-                "before anything it sent is used"
+                f"{self.owner}: its answer to round {query.round} is larger than the agreed bound plus noise can "
+                f"explain (an honest one is, once in {1 / FALSE_ALARM_PROBABILITY:.0e}). Find out which software and "
+                "table it uses before you use anything it sent"
             )
 
     def check_statement(
@@ -81,8 +83,8 @@ class Scrutiny:
         """
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and "
-                f"{counted(statement.rounds, 'round')}, the terms of {float(self._part.epsilon):g} and "
+                f"{self.owner}: its account has epsilon {float(statement.epsilon):g} and "
+                f"{counted(statement.rounds, 'round')}; the terms say {float(self._part.epsilon):g} and "
                 f"{self._part.rounds}"
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
@@ -93,7 +95,7 @@ class Scrutiny:
         if not least <= statement.answered <= latest:
             raise ContradictionError(
                 f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} "
-                "was asked: another learner asks by these terms, or its books are not those of this run"
+                "was asked. Another learner asks by these terms, or its ledger is not that of this run"
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
@@ -104,10 +106,9 @@ class Scrutiny:
         ):
             due = float(self.cost(statement.answered, fewest))
             raise ContradictionError(
-                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}, "
-                f"where the terms make it "
-                f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger "
-                f"was rolled back"
+                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}; the "
+                f"terms make it {'at least ' if self._gaps else ''}{due:g}. Its answers are not debited as agreed, or "
+                "its ledger was rolled back"
             )
 
     def cost(self, answered: int, answers: int) -> Fraction:
@@ -136,7 +137,9 @@ class Scrutiny:
         if before is None:
             return
         if head is None:
-            raise ContradictionError(f"{self.owner}: said how long its ledger was, and says it no longer; {REMEDY}")
+            raise ContradictionError(
+                f"{self.owner}: reported the length of its ledger before and no longer does; {REMEDY}"
+            )
         changed = head.entries == before.entries and (grown or head.hash != before.hash)
         if head.entries < before.entries or changed:
             raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")

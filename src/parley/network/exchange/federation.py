@@ -6,7 +6,7 @@ debit. Who is late when the deadline of a round has passed is waited for (`wait`
 has answered (`skip`), or ends the run, which can be resumed (`stop`). Which owners answered is part of the run: the
 caller stores it before it asks the next round.
 
-Every word is held against the terms and against what the same owner said before (`scrutiny.py`); an owner that
+Every word is held against the terms and against what the same owner said before (`Scrutiny`); an owner that
 contradicts them is named and ends the run under any of the three rules. So does a ledger that was rolled back: where
 the end of its chain does not plainly follow from the one last seen, the owner is asked for the hash at that length.
 Numbers that are merely too large do not where the terms say that owners may lie (`[aggregation]`): the rule brings them
@@ -226,8 +226,8 @@ class Federation:
             if self._terms.aggregation is None:
                 raise
             self._warn_once(
-                f"{rules.owner}: an answer of it is larger than the agreed bound and noise can make it; it is brought "
-                "within them, and the run goes on, because these terms say that owners may lie"
+                f"{rules.owner}: one of its answers is larger than the agreed bound plus noise can explain. It is cut "
+                "to that size and the run goes on, because these terms allow for owners that lie"
             )
 
     def _statement(self, peer: Peer, timeout: float) -> AccountStatement:
@@ -252,8 +252,8 @@ class Federation:
             self.heads[name] = status.statement.head
         else:
             self._warn_once(
-                f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes "
-                f"unseen"
+                f"{name}: an older version, which does not report the length of its ledger; a rolled-back ledger would "
+                "go unnoticed"
             )
 
     def _gather(self, question: Callable[[Peer], T], when: str, names: Collection[str]) -> dict[str, T]:

@@ -146,5 +146,7 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
         time.sleep(POLL)
     missing = [name for name in names if name not in found]
     if missing:
-        raise ExchangeError(f"no node of the federation is {', '.join(missing)}")
+        raise ExchangeError(
+            f"no node of the federation says that it is {', '.join(missing)}; are their daemons and relays running?"
+        )
     return list(found.values())

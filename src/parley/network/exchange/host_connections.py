@@ -1,20 +1,146 @@
-"""Where the hosts of some terms are, and which key each must show: by the terms themselves, by this party's own
-settings, or both."""
+"""Hosts as others reach them: their addresses and keys, the calls to them, and the protobuf messages of both sides.
 
+A host's key follows from the terms, from this party's own settings, or from both. Messages are read with suspicion:
+sizes, names and numbers are checked before anything is made of them.
+"""
+
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cryptography import x509
 
-from parley.errors import CertificateError, Malformed, SettingError
-from parley.network.exchange import host_messages as messages
-from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, write_agreement
+from parley.data.public_numbers import PublicNumbers
+from parley.errors import CertificateError, ContradictionError, Malformed, Refusal, SettingError
+from parley.network.exchange import host_pb2 as wire
+from parley.network.exchange.messages import (
+    LARGEST_MESSAGE,
+    Piece,
+    parsed,
+    put_numbers,
+    read_outcome,
+    read_piece,
+    write_agreement,
+)
 from parley.network.exchange.remote import RemoteDaemon
-from parley.network.exchange.share_bundle import Opening, ShareBundle
+from parley.network.exchange.share_bundle import CONTENT, Opening, Shape, ShareBundle, to_words
 from parley.network.identity.certificates import fingerprint, names, read_certificate, revoked_serials
 from parley.network.identity.settings import Identity, Pinned
-from parley.terms import Host
+from parley.privacy.mechanisms.shared_noise import Law
+from parley.privacy.sharing.ring import to_bytes
+from parley.terms import PARTY, Host
+
+SERVICE = "parley.v1.Host"
+LARGEST_ROUND = 1 << 31
+LARGEST_SIZE = LARGEST_MESSAGE // 8
+
+Question = tuple[str, int, str]  # the hash of the terms, the round, the hash of what was asked
+
+
+def write_question(terms: str, number: int, content: str) -> bytes:
+    """The message that asks about a round."""
+    return bytes(wire.SharedQuestion(terms=terms, round=number, content=content).SerializeToString())
+
+
+def read_question(content: bytes) -> Question:
+    """The question in a message, or a refusal."""
+    return _question(parsed(wire.SharedQuestion, content))
+
+
+def write_share_bundle(bundle: ShareBundle) -> bytes:
+    """The message that brings a share bundle."""
+    question = wire.SharedQuestion(terms=bundle.terms_hash, round=bundle.round, content=bundle.content)
+    shape, (first, second) = bundle.shape, bundle.shares
+    return bytes(
+        wire.Parcel(
+            question=question, owner=bundle.owner, records=bundle.records, law=shape.law, exponent=shape.exponent,
+            size=shape.size, first=first, second=second,
+        ).SerializeToString()
+    )  # fmt: skip
+
+
+def read_share_bundle(content: bytes) -> ShareBundle:
+    """The share bundle in a message, or a refusal. Whether it fits the terms is the host's to say."""
+    message = parsed(wire.Parcel, content)
+    terms, number, asked = _question(message.question)
+    if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= LARGEST_SIZE or message.law not in tuple(Law):
+        raise Malformed("share bundle: expected an owner's name, a known law and a size")
+    shape = Shape(Law(message.law), message.exponent, message.size)
+    return ShareBundle(terms, number, asked, message.owner, message.records, shape, (message.first, message.second))
+
+
+def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:
+    """The bytes of one numbered message of a channel between hosts."""
+    return bytes(wire.Frame(terms=terms, channel=channel, number=number, payload=payload).SerializeToString())
+
+
+def read_frame(content: bytes) -> tuple[str, str, int, bytes]:
+    """(terms, channel, number, payload), or a refusal."""
+    message = parsed(wire.Frame, content)
+    if not CONTENT.fullmatch(message.terms) or not CONTENT.fullmatch(message.channel):
+        raise Malformed("frame: expected the hash of the terms and the name of a channel")
+    return message.terms, message.channel, message.number, message.payload
+
+
+def write_reply(**outcome: bool | str) -> bytes:
+    """Return a reply of one word: `done=True`, `alive=NAME`, `proposal=TEXT` or `record=DIGEST`."""
+    return bytes(wire.HostReply(**outcome).SerializeToString())  # type: ignore[arg-type]
+
+
+def write_refusal(refusal: Refusal) -> bytes:
+    """A code for programs, a sentence for people."""
+    return bytes(wire.HostReply(refusal=wire.HostRefusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
+
+
+def write_opening(opening: Opening) -> bytes:
+    """The reply with a host's part of the noisy sum."""
+    question = wire.SharedQuestion(terms=opening.terms_hash, round=opening.round, content=opening.content)
+    said = wire.HostOpening(
+        question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest
+    )
+    return bytes(wire.HostReply(opening=said).SerializeToString())
+
+
+def write_numbers(numbers: PublicNumbers, first: int) -> bytes:
+    """The public numbers that a host resolved, from a place on."""
+    reply = wire.HostReply()
+    put_numbers(numbers, first, reply.numbers)
+    return bytes(reply.SerializeToString())
+
+
+def read_numbers(content: bytes, host: str) -> Piece:
+    """The same as they were sent; or the refusal, raised."""
+    return read_piece(read_outcome(wire.HostReply, content, host, "numbers").numbers, host)
+
+
+def read_done(content: bytes, host: str) -> None:
+    """Nothing, or the refusal, raised."""
+    if not read_outcome(wire.HostReply, content, host, "done").done:
+        raise ContradictionError(f"{host}: sent something other than that it is done")
+
+
+def read_opening(content: bytes, host: str, size: int) -> Opening:
+    """The opening of so many words, or the refusal, raised."""
+    message = read_outcome(wire.HostReply, content, host, "opening").opening
+    try:
+        question, words = _question(message.question), to_words(message.words, size)
+    except Malformed:
+        raise ContradictionError(f"{host}: sent an opening that cannot be read") from None
+    if len(message.digest) != 32 or not all(re.fullmatch(PARTY, owner) for owner in message.owners):
+        raise ContradictionError(f"{host}: sent an opening that cannot be read")
+    return Opening(*question, tuple(message.owners), words, message.digest)
+
+
+def _question(message: wire.SharedQuestion) -> Question:
+    if (
+        not CONTENT.fullmatch(message.terms)
+        or not CONTENT.fullmatch(message.content)
+        or not 1 <= message.round < LARGEST_ROUND
+    ):
+        raise Malformed("question: expected the hash of the terms, a round from 1 and the hash of what was asked")
+    return message.terms, message.round, message.content
+
 
 TWICE = "who is two hosts reads every answer, without noise"
 
@@ -22,42 +148,36 @@ TWICE = "who is two hosts reads every answer, without noise"
 class RemoteHost(RemoteDaemon):
     """A host on another machine, called through its daemon."""
 
-    service = messages.SERVICE
+    service = SERVICE
 
     def deliver(self, bundle: ShareBundle, timeout: float) -> None:
         """Hand over a share bundle; the same one again changes nothing."""
-        messages.read_done(self._call("Deliver", messages.write_share_bundle(bundle), timeout), self.name)
+        read_done(self._call("Deliver", write_share_bundle(bundle), timeout), self.name)
 
     def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
         """The host's part of the noisy sum for this question."""
-        return messages.read_opening(
-            self._call("Open", messages.write_question(terms, number, content), timeout), self.name, size
-        )
+        return read_opening(self._call("Open", write_question(terms, number, content), timeout), self.name, size)
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece:
         """The public numbers that it resolved, from place `first` on."""
-        return messages.read_numbers(
-            self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name
-        )
+        return read_numbers(self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name)
 
     def propose(self, terms: str, number: int, content: str, timeout: float) -> str:
         """What the host holds for this round, as it wrote it into its journal."""
-        return messages.read_proposal(
-            self._call("Propose", messages.write_question(terms, number, content), timeout), self.name
-        )
+        reply = self._call("Propose", write_question(terms, number, content), timeout)
+        return str(read_outcome(wire.HostReply, reply, self.name, "proposal").proposal)
 
     def record(self, terms: str, number: int, timeout: float) -> str:
         """The digest of what it recorded."""
-        return messages.read_record(
-            self._call("Record", messages.write_question(terms, number, "0" * 64), timeout), self.name
-        )
+        reply = self._call("Record", write_question(terms, number, "0" * 64), timeout)
+        return str(read_outcome(wire.HostReply, reply, self.name, "record").record)
 
     def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None:
         """Send one numbered message of a channel to the host."""
-        content = messages.write_frame(terms, channel, number, payload)
+        content = write_frame(terms, channel, number, payload)
         if len(content) > LARGEST_MESSAGE:
             raise Malformed(f"noise: a message of {len(content)} bytes is longer than one may be")
-        messages.read_done(self._call("Carry", content, timeout), self.name)
+        read_done(self._call("Carry", content, timeout), self.name)
 
 
 class HostGroup:

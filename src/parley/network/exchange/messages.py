@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -33,8 +33,8 @@ PIECE = 1 << 20  # numbers in one message
 _MOST_ARRAYS = 100
 _FLOATS = np.dtype("<f8")
 REMEDY = (
-    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs "
-    "another version: pin them (parley pin TERMS --write PINNED), and let everybody accept those terms"
+    "nothing was spent for it. The two machines find different numbers for the same public sample, or one runs another "
+    "version. Pin the numbers (parley pin TERMS --write PINNED) and have everybody accept those terms"
 )
 
 
@@ -105,8 +105,8 @@ def _disagreement(party: str, what: str) -> ContradictionError:
 def silent(party: str) -> str:
     """What there is to say about a party that does not say its numbers."""
     return (
-        f"{party}: does not say which public numbers it resolved, as older versions do not: whether they are these "
-        f"goes unseen"
+        f"{party}: an older version, which does not report its public numbers; a difference from yours would go "
+        "unnoticed"
     )
 
 
@@ -225,7 +225,7 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
     `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to
     choose. An answer whose shares went to hosts has no numbers, `size` 0.
     """
-    reply = read_reply(content, owner)
+    reply = read_outcome(wire.Reply, content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
         raise ContradictionError(f"{owner}: sent something other than its answer to round {query.round}")
@@ -252,7 +252,7 @@ def read_numbers(content: bytes, owner: str) -> Piece | None:
 
 
 def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
-    reply = read_reply(content, owner)
+    reply = read_outcome(wire.Reply, content, owner)
     if reply.WhichOneof("outcome") != "statement":
         raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
     return reply.statement
@@ -260,7 +260,7 @@ def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
 
 def read_health(content: bytes) -> str:
     """The name of the owner that says it is there."""
-    reply = read_reply(content, "owner")
+    reply = read_outcome(wire.Reply, content, "owner")
     if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
         raise Unavailable("something other than an owner replied")
     return str(reply.health.owner)
@@ -299,16 +299,19 @@ def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
     return values if _FLOATS.isnative else values.astype(np.float64)
 
 
-def read_reply(content: bytes, owner: str) -> wire.Reply:
-    """The reply in a message, or its refusal, raised."""
+def read_outcome(kind: type[M], content: bytes, party: str, expected: str | None = None) -> M:
+    """Return a party's reply of this kind; raise the refusal in it, or refuse another outcome than expected."""
     try:
-        reply = parsed(wire.Reply, content)
+        message = parsed(kind, content)
     except Malformed:
-        raise Unavailable(f"{owner}: its reply was damaged on the way") from None
-    if reply.WhichOneof("outcome") == "refusal":
-        kind = _REFUSALS.get(reply.refusal.code, Refusal)
-        raise kind(f"{owner}: {printable(reply.refusal.sentence)}")
-    return reply
+        raise Unavailable(f"{party}: its reply was damaged on the way") from None
+    reply = cast(Any, message)
+    outcome = reply.WhichOneof("outcome")
+    if outcome == "refusal":
+        raise _REFUSALS.get(reply.refusal.code, Refusal)(f"{party}: {printable(reply.refusal.sentence)}")
+    if expected not in (None, outcome):
+        raise ContradictionError(f"{party}: sent something other than was asked")
+    return message
 
 
 def _put_statement(owner: str, statement: AccountStatement, message: wire.AccountStatement) -> None:
@@ -385,7 +388,7 @@ def write_state(owner: str, terms: str, state: ProposalState) -> bytes:
 
 def read_state(content: bytes, owner: str, terms: str) -> ProposalState:
     """What an owner says became of these terms, or its refusal, raised."""
-    reply = read_reply(content, owner)
+    reply = read_outcome(wire.Reply, content, owner)
     said = reply.proposal
     ours = reply.WhichOneof("outcome") == "proposal" and (said.owner, said.terms) == (owner, terms)
     if not ours or said.state not in get_args(State):

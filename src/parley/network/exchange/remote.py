@@ -171,7 +171,7 @@ class RemoteDaemon:
             raise Unavailable(f"{self.name}: {printable(str(error), 200) or type(error).__name__}") from None
         if self.name not in names(shown):
             raise CertificateError(
-                f"{self.name}: who answers at {self._address} is certified as {', '.join(names(shown))}"
+                f"{self.name}: the certificate shown at {self._address} is for {', '.join(names(shown))}"
             )
         if shown.serial_number in self._revoked:
             raise CertificateError(
@@ -180,9 +180,8 @@ class RemoteDaemon:
         if self._fingerprint is not None and fingerprint(shown) != self._fingerprint:
             raise CertificateError(
                 f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, "
-                f"expected "
-                f"{self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one over the "
-                f"phone"
+                f"expected {self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one "
+                "over the phone"
             )
         if self._vet is not None:
             self._vet(shown)

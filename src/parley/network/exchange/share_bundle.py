@@ -84,7 +84,7 @@ def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[S
             owner,
             noise.records,
             shape_of(noise),
-            _pair(shares.of_host(place)),
+            _pair(shares.for_host(place)),
         )
         for place in range(shares.hosts)
     ]

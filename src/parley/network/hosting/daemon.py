@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -18,14 +17,13 @@ from parley.network.hosting.service import HostService
 from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import HostSettings
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.call_slots import CallSlots
-from parley.network.serving.daemon import SENDING, open_files, stop_servers
+from parley.network.serving.daemon import SENDING, Addresses, open_daemon, open_files
 from parley.network.serving.health import FRESH, SelfCall, room_problems
-from parley.network.serving.locks import daemon_lock
 from parley.network.serving.log import Log
-from parley.network.serving.metrics import Metrics, MetricSources, Page
-from parley.network.serving.network import Network, exit_if_dead, identity_reminders, maintain
-from parley.network.serving.server import Endpoint, make_server, on_network, start_serving, start_workers
+from parley.network.serving.metrics import Metrics, MetricSources
+from parley.network.serving.network import Network, identity_reminders, maintain
+from parley.network.serving.opening import daemon_lock
+from parley.network.serving.server import CallSlots, Endpoint
 
 CALLS_EACH = 16  # of the calls taken on at once, for one caller: another host may wait in several
 
@@ -63,25 +61,14 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         after.callback(journal.close)
         after.callback(connections.close)
         after.callback(service.close)
-        pool = start_workers()
-        after.callback(pool.shutdown)
-        reached = {}
-        if settings.metrics is not None:
-            page = after.enter_context(Page(settings.metrics, metrics))
-            reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
-        server = make_server(pool)
         endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
-        port = after.enter_context(on_network(server, endpoint, network, settings.listen))
-        reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
-        after.callback(stop_servers, [server], log)
-        after.callback(self_call.close)
-        self_call.at(reached["listen"])
-        alive = partial(exit_if_dead, start_serving([server]), network, log)
+        addresses = Addresses(settings.listen, metrics=settings.metrics)
+        reached, alive = open_daemon(after, addresses, endpoint, network, metrics, self_call)
         service.prepare()
         gc.freeze()
         log("serving", host=settings.name, pid=os.getpid(), **reached)
         warnings = identity_reminders(identity, lambda: network.credentials.certificate)
-        maintain(network, slots, warnings, stop, log, alive)
+        maintain(network, warnings, stop, log, slots.cancel_overdue, alive)
 
 
 class Readiness:

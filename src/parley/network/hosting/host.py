@@ -32,24 +32,151 @@ learner asks again. A host that has opened, and kept its journal, repeats its op
 `journal.KEPT`) and never aborts, whatever its peers say by then. If all three keep the rules and their journals, then
 once one has opened all had the same record on their disks, and none of them will ever abort.
 
-Two hosts go through the same steps; what they hold and add up, and what follows from it, says `share_layouts`.
+Two hosts go through the same steps; what they hold and add up, and what follows from it, says the last section here.
 
 What is not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act
 together, can open a question twice. A host can always abort, and by lying about its record it can make another abort
 that has recorded and not opened yet.
+
+How an owner's answer lies at hosts: at two, each of which holds one of two shares and adds a whole noise of its
+own, or at three, each of which holds two of three shares, and two of the noise that they drew.
+
+Formal guarantee: let one of the two hosts, A, keep the rules of `host.py` and its journal; the other host, the learner
+and any owners may do whatever they like. Before A opens, they hold of an honest owner's answer x = x_0 + x_1 one share
+and the tag, which are uniform whatever x is (`sharing.ring`). A opens one set of owners for a question, with one
+noise that it drew for this alone and nobody else knows. So all that they learn of the honest owners' answers, with
+their own shares and their own noise taken off, is the sum of these answers with one whole noise of the recipe's law:
+(eps, delta) as that is calibrated. Who knows neither noise sees twice its variance.
+
+Both keep the rules, and one of them loses its journal, or has an older one: it proposes under a name that it draws
+afresh for every proposal, so its record is not the other's, who kept its own, and it aborts instead of opening a second
+noise. With a curious other host a lost journal is not made good: A could open the same shares again, under another
+noise. Two hosts that act together have both shares of every answer. So a host remembers in its account's state folder
+where its journal ended, and takes up no older one (`journal`); a disk that is put back whole takes both back.
 """
 
+import hashlib
+import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
-from parley.network.exchange.share_bundle import CONTENT, Opening, ShareBundle
+from parley.network.exchange.share_bundle import CONTENT, HOSTS, SEED, Opening, Shape, ShareBundle, to_words
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
-from parley.network.hosting.proposal import HostAssignment, Proposal, Record, Turn, record_digest
-from parley.network.hosting.share_layouts import AdditiveShares, ReplicatedShares
+from parley.network.hosting.proposal import (
+    Held,
+    HostAssignment,
+    Proposal,
+    Record,
+    Turn,
+    agreed,
+    agreed_by_two,
+    record_digest,
+    tag,
+)
+from parley.privacy.mechanisms.exact_samplers import Draw, Words, random_words
+from parley.privacy.mechanisms.shared_noise import draw_secretly, make_recipe
+from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
+
+
+class AdditiveShares:
+    """What host `index` of two does with its share bundles; `words`: where the random words of its noise come from."""
+
+    def __init__(self, index: int, words: Draw = random_words) -> None:
+        self._index, self._words = index, words
+
+    def lengths(self, shape: Shape) -> tuple[int, int]:
+        """How many bytes a share bundle's two parts have: host 0 gets a seed, host 1 words, and both the tag."""
+        return (shape.bytes if self._index else SEED), hashlib.sha256().digest_size
+
+    def keys(self) -> Keys:
+        """A name for one proposal, drawn for it alone; nothing is kept secret from the other host."""
+        return Keys(secrets.token_hex(32), b"", b"")
+
+    def name_noise(self, session: str, shape: Shape, patience: float) -> int:
+        """0: a noise is drawn when its record is written, and has no other use."""
+        return 0
+
+    def held(self, keys: Keys, bundle: ShareBundle) -> Held:
+        """What this host says of an owner's share bundle: the tag that the owner gave to both."""
+        return Held(bundle.owner, tag(keys.first, bundle, 0, bundle.shares[1]))
+
+    def agreed(self, proposals: Sequence[Proposal], quorum: int) -> Record:
+        """The record that follows from the two proposals."""
+        return agreed_by_two(proposals, quorum)
+
+    def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:
+        """This host's share of the sum with a whole noise on it, drawn here and now."""
+        total = self._noise(shape)
+        for bundle in bundles:
+            total += to_words(bundle.shares[0], shape.size) if self._index else expand(bundle.shares[0], shape.size)
+        return to_bytes(total)
+
+    def opened(self, sums: bytes, record: str) -> tuple[Words, bytes]:
+        """(its share, the digest of what both recorded)."""
+        return to_words(sums, len(sums) // 8), bytes.fromhex(record_digest(record))
+
+    def _noise(self, shape: Shape) -> Words:
+        return np.asarray(
+            draw_secretly(make_recipe(shape.law, shape.exponent), shape.size, self._words).view(np.uint64)
+        )
+
+
+class ReplicatedShares:
+    """What host `index` of three does with its share bundles; the noise comes from its `pool`."""
+
+    def __init__(self, index: int, pool: Pool) -> None:
+        self._index, self._pool = index, pool
+        self._numbers = index, (index + 1) % HOSTS
+
+    def lengths(self, shape: Shape) -> tuple[int, int]:
+        """How many bytes a share bundle's two parts have: the last share is words, the others are seeds."""
+        first, second = (shape.bytes if number == HOSTS - 1 else SEED for number in self._numbers)
+        return first, second
+
+    def keys(self) -> Keys:
+        """Of the session that the hosts are in; `Unavailable` where there is none yet."""
+        return self._pool.keys()
+
+    def name_noise(self, session: str, shape: Shape, patience: float) -> int:
+        """The number of a noise for a new question: host 0's to say, the others say 0."""
+        return self._pool.name(session, shape, patience) if self._index == 0 else 0
+
+    def held(self, keys: Keys, bundle: ShareBundle) -> Held:
+        """What this host says of an owner's share bundle: the tags of both shares."""
+        (first, second), (one, other) = self._numbers, bundle.shares
+        return Held(bundle.owner, tag(keys.first, bundle, first, one), tag(keys.second, bundle, second, other))
+
+    def agreed(self, proposals: Sequence[Proposal], quorum: int) -> Record:
+        """The record that follows from the three proposals."""
+        return agreed(proposals, quorum)
+
+    def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:
+        """This host's two shares of the noisy sum, one after the other; the noise is used up."""
+        total = self._pool.take(record.session, record.noise, shape, patience)
+        for bundle in bundles:
+            total += self._shares(bundle)
+        return to_bytes(total.first) + to_bytes(total.second)
+
+    def opened(self, sums: bytes, record: str) -> tuple[Words, bytes]:
+        """(its first share, the digest of its second)."""
+        half = len(sums) // 2
+        return to_words(sums[:half], half // 8), digest(to_words(sums[half:], half // 8))
+
+    def _shares(self, bundle: ShareBundle) -> Replicated:
+        """The two shares of a bundle, as words."""
+        size = bundle.shape.size
+        first, second = (
+            to_words(content, size) if number == HOSTS - 1 else expand(content, size)
+            for number, content in zip(self._numbers, bundle.shares, strict=True)
+        )
+        return Replicated(first, second)
+
 
 PATIENCE = 10.0  # seconds for another host, or a noise
 AHEAD = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
@@ -96,14 +223,14 @@ class Host:
             if kept is not None:
                 if (kept.content, kept.shares) != (bundle.content, bundle.shares):
                     raise ContentMismatch(
-                        f"{bundle.owner}: another share bundle of its for round {bundle.round} is here already"
+                        f"{bundle.owner}: it sent a different share bundle for round {bundle.round} before"
                     )
                 return
             entry = self._entry(bundle.round)
             if entry.proposal is not None or entry.aborted is not None:
                 if entry.record is not None and bundle.owner in Record.from_text(entry.record).names:
                     return  # it was counted
-                raise TooLate(f"{bundle.owner}: round {bundle.round} is settled without it")
+                raise TooLate(f"{bundle.owner}: round {bundle.round} was settled without its share bundle")
             self._make_room(bundle)
             self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
@@ -237,13 +364,13 @@ class Host:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
             raise Unavailable(
-                f"round {number}: {held} share bundles are here, the terms need {max(1, turn.quorum)}; ask again when "
-                f"they are"
+                f"round {number}: {held} share bundles have arrived, the terms need {max(1, turn.quorum)}; ask again "
+                "later"
             )
 
     def _require_fit(self, bundle: ShareBundle, turn: Turn) -> None:
         if bundle.terms_hash != self.assignment.terms_hash:
-            raise Malformed("share bundle: of other terms")
+            raise Malformed("share bundle: it belongs to other terms")
         _require_content(bundle.content)
         if bundle.owner not in turn.records:
             raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")

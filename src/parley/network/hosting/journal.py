@@ -6,8 +6,7 @@ together with the host's sums, or neither does; no noise stands in two records. 
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
 file is opened. A whole file that was put back, and a copy that was left behind, are noticed by what the account's state
 folder remembers, and a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the
-state folder it is not noticed: why that does no harm with three hosts says `host.py`; of two it can
-(`share_layouts.py`).
+state folder it is not noticed: why that does no harm with three hosts, and can with two, says `host.py`.
 
 What lies here of owners' answers: two of the three shares of a sum that already carries its noise (of two
 hosts, one with a whole noise of its own), of the latest rounds. The shares of single owners never do.
@@ -350,19 +349,17 @@ def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
     try:
         known = {name: Head(end["entries"], end["hash"]) for name, end in json.loads(path.read_text("utf-8")).items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise BrokenChainError(f"{path}: it does not say where journals ended; put it back") from None
+        raise BrokenChainError(f"{path}: it does not say where the journals ended; put it back from a copy") from None
     for name, journal in journals.items():
         if name in known and not journal.holds(known[name]):
-            raise BrokenChainError(
-                f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
-            )
+            raise BrokenChainError(f"{journal.path}: this journal is an older or another one; put the latest one back")
 
 
 def statement(settings: HostSettings) -> dict[str, Any]:
     """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does
     not wait for it."""
     if not settings.journal.exists():
-        raise LedgerError(f"{settings.journal}: no journal lies there; put it back, or begin with parley host init")
+        raise LedgerError(f"{settings.journal}: no such journal; put it back, or begin with parley host init")
     journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
     try:
         accepted = [

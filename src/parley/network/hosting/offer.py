@@ -15,7 +15,7 @@ from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
 from parley.numerals import counted
-from parley.owner.custody import facts, key_warnings, role_warnings
+from parley.owner.disclosure import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.terms.file import TermsWarning
@@ -40,8 +40,8 @@ revoked = "ca.crl"            # what the authority took back: put every new list
 """
 
 KEEP = (
-    "Put back no older journal, and no older disk: beside a curious other host yours could then be made to open the "
-    "same answers under a second noise."
+    "Never put back an older journal or an older disk. A curious other host could then make yours open the same "
+    "answers under a second noise."
 )
 
 
@@ -87,7 +87,7 @@ def open_host(folder: Path, name: str, listen: str) -> HostSettings:
     """Write the settings and make an empty journal, or neither."""
     path = folder / "host.toml"
     if path.exists():
-        raise SettingError(f"{path}: exists already; a host has one journal")
+        raise SettingError(f"{path}: already exists; a host has one journal")
     make_folder(folder)
     create(path, SETTINGS.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
     try:
@@ -144,16 +144,16 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
     if assignment.together:
-        does, sees = f"draw {shapes} with the others, and", "two of three shares of every answer, which tell"
+        does, sees = f"draw {shapes} with the others, and", "two of three shares of every answer, which tell you"
         others = f"others are {others}"
     else:
-        does, sees = f"add {shapes} that you alone draw, and", "one of two shares of every answer, which tells"
+        does, sees = f"add {shapes} that you alone draw, and", "one of two shares of every answer, which tells you"
         others = f"other is {others}"
     return [
         f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the {others}.",
         f"In each of {counted(assignment.rounds, 'round')} you add up the owners' shares, {does} "
-        f"send your part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
-        f"You see {sees} nothing. Whoever sees what two hosts see, sees "
-        "every answer: keep your machine, key and journal to yourself.",
+        f"send your part of the noisy sum to {terms.learning.learner}. There is one sum per round, for ever.",
+        f"You see {sees} nothing. Whoever sees what two hosts see can read every answer, so keep your machine, key and "
+        "journal to yourself.",
         *([] if assignment.together else [KEEP]),
     ]

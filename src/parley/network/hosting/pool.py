@@ -24,7 +24,7 @@ from parley.network.exchange.share_bundle import HOSTS, Shape
 from parley.network.hosting.proposal import HostAssignment
 from parley.privacy.mechanisms.shared_noise import make_recipe
 from parley.privacy.sharing.party import Channel, Party, agree_keys
-from parley.privacy.sharing.ring import KEY, Replicated
+from parley.privacy.sharing.ring import KEY_BYTES, Replicated
 from parley.privacy.sharing.secret_noise import draw
 
 QUIET = 0.2  # seconds
@@ -202,20 +202,20 @@ class Session:
             if called == STILL_HERE:
                 continue
             if called not in known:
-                raise ExchangeError("host 0: called for noise that the terms do not know; start again")
+                raise ExchangeError("host 0: asked for noise that the terms do not name; start again")
             self.draw(known[called])
 
 
 def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
     """Fresh keys of all kinds, and the name that nobody chose alone."""
-    index, nonce, key = channel.index, os.urandom(KEY), os.urandom(KEY)
+    index, nonce, key = channel.index, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
     before, after = (index + 2) % HOSTS, (index + 1) % HOSTS
     channel.send(before, nonce)
     channel.send(after, nonce)
     channel.send(before, key)
     nonces = {index: nonce, before: channel.receive(before), after: channel.receive(after)}
     second = channel.receive(after)
-    if {len(part) for part in (*nonces.values(), second)} != {KEY}:
+    if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
         raise ExchangeError("hosts: keys of another length came; start again")
     name = hashlib.sha256(
         b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(HOSTS))

@@ -247,6 +247,6 @@ def _held(proposals: Sequence[Proposal], hosts: int) -> list[dict[str, Held]]:
 def _record(first: Proposal, session: str, owners: Sequence[tuple[str, ...]], quorum: int) -> Record:
     if len(owners) < max(1, quorum):
         raise AbortedRound(
-            f"the hosts hold the same share bundles of {len(owners)} owners: the terms need {max(1, quorum)}"
+            f"the hosts agree on the share bundles of {len(owners)} owners; the terms need {max(1, quorum)}"
         )
     return Record(first.terms_hash, first.round, first.content, session, first.noise, tuple(owners))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import AbortedRound, ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
-from parley.network.exchange import host_messages as messages
+from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, HostGroup, RemoteHost
 from parley.network.exchange.messages import read_agreement
 from parley.network.hosting.channels import Drawer
@@ -185,7 +185,7 @@ class HostService:
 
     def health(self) -> bytes:
         """The reply that says that this host is there."""
-        return messages.write_alive(self._name)
+        return messages.write_reply(alive=self._name)
 
     def deliver(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """An owner's share bundle, from that owner."""
@@ -197,7 +197,7 @@ class HostService:
             if bundle.owner not in caller.names:
                 raise UnknownTerms(STRANGER)
             hosted.host.receive(bundle)
-            return messages.write_done()
+            return messages.write_reply(done=True)
 
         return self._replies.reply("parcel", caller, work)
 
@@ -237,7 +237,7 @@ class HostService:
             terms, number, asked = messages.read_question(content)
             hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
-            return messages.write_proposal(hosted.host.proposal(number, asked).to_text())
+            return messages.write_reply(proposal=hosted.host.proposal(number, asked).to_text())
 
         return self._replies.reply("proposal", caller, work)
 
@@ -248,7 +248,7 @@ class HostService:
             terms, number, _ = messages.read_question(content)
             hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
-            return messages.write_record(hosted.host.record(number))
+            return messages.write_reply(record=hosted.host.record(number))
 
         return self._replies.reply("record", caller, work)
 
@@ -262,7 +262,7 @@ class HostService:
             if source is None or hosted.drawer is None:
                 raise UnknownTerms(STRANGER)
             hosted.drawer.take(source, channel, number, payload)
-            return messages.write_done()
+            return messages.write_reply(done=True)
 
         return self._replies.reply(None, caller, work)
 

@@ -13,7 +13,7 @@ from parley.network.hosting.journal import Journal, require_known_heads
 from parley.network.hosting.pool import Pool, Session
 from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
 from parley.owner.owner import Owner
-from parley.privacy.mechanisms.mechanism import UNLIKELY
+from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing import party as opening
 from parley.privacy.sharing.party import together, wires
@@ -41,7 +41,7 @@ class HostedSum:
         if not all(journal.begun(setup.hash) for journal in journals):
             if any(owner.ledger.account(setup.hash).answers for owner in owners):
                 raise LedgerError(
-                    f"{folder}: the hosts' journals by these terms are not here, but owners have answered: put the "
+                    f"{folder}: the hosts' journals for these terms are missing, but owners have answered. Put the "
                     "journals back, or agree on new terms"
                 )
             for journal in journals:
@@ -76,7 +76,7 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
         or not known
     ):
         raise ContradictionError(
-            f"round {query.round}: the hosts opened something else than what was asked; ask their operators"
+            f"round {query.round}: the hosts opened something other than what was asked; ask their operators"
         )
     if any(each.words.shape != (turn.shape.size,) for each in openings):
         raise ContradictionError(f"round {query.round}: a host opened numbers of another size; ask its operator")
@@ -191,8 +191,8 @@ def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: 
     loosest = max(
         (setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size
     )
-    if not loosest.noisy(noise.over(answer.records), answer.value.size, UNLIKELY).holds(answer.value):
+    if not loosest.noisy(noise.over(answer.records), answer.value.size, FALSE_ALARM_PROBABILITY).holds(answer.value):
         raise ContradictionError(
-            f"round {number}: the opened sum is larger than the agreed bounds and the noise can make it: an owner "
-            f"shared something else"
+            f"round {number}: the opened sum is larger than the agreed bounds plus noise can explain; an owner shared "
+            "something else"
         )

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from parley.durable import PRIVATE, create, exposed, file_version
+from parley.durable import PRIVATE_MODE, create, exposed, file_version
 from parley.errors import CertificateError
 from parley.network.identity.settings import Identity
 from parley.numerals import counted
@@ -31,7 +31,7 @@ def sole_block(path: Path, expected: str) -> bytes:
     except FileNotFoundError:
         raise CertificateError(f"{path}: no such file; expected {expected}") from None
     if content.count(b"-----BEGIN ") > 1:
-        raise CertificateError(f"{path}: it holds more than one thing; expected {expected} alone")
+        raise CertificateError(f"{path}: it holds more than one PEM block; expected {expected} alone")
     return content
 
 
@@ -55,7 +55,9 @@ def elliptic_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     plain = serialization.NoEncryption()
-    write_new(path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain), PRIVATE)
+    write_new(
+        path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain), PRIVATE_MODE
+    )
 
 
 def write_new(path: Path, content: bytes, mode: int) -> None:
@@ -71,7 +73,7 @@ def require_new(*paths: Path, advice: str = "choose another folder") -> None:
     """Refuse before the first of several files is written."""
     known = next((path for path in paths if path.exists()), None)
     if known is not None:
-        raise CertificateError(f"{known}: exists already; nothing was overwritten; {advice}")
+        raise CertificateError(f"{known}: already exists; nothing was overwritten; {advice}")
 
 
 def pem(certificate: x509.Certificate) -> bytes:
@@ -293,7 +295,8 @@ def require_trusted(certificate: x509.Certificate, path: Path, identity: Identit
     for place, dated in ((identity.authority, ca), (path, certificate)):
         if dated.not_valid_before_utc > datetime.now(UTC):
             raise CertificateError(
-                f"{place}: not good before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?"
+                f"{place}: not valid before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; check the clock of "
+                f"this machine"
             )
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):

@@ -9,25 +9,46 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from parley.data.public_numbers import PublicNumbers
 from parley.errors import (
     ContradictionError,
     ExchangeError,
     GuaranteeError,
+    Malformed,
     NotOffered,
     OutOfOrder,
     Refusal,
     Unavailable,
 )
-from parley.network.exchange.messages import Piece, require_agreed, silent
-from parley.network.exchange.peer_messages import Place, Run, require_short
+from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, require_agreed, silent
 from parley.terms.topology import Edges
 from parley.validate import Floats
+
+Place = tuple[int, int]  # a round, and a step of it: 0 and 1 in training; afterwards how far what is passed on has come
+
+
+@dataclass(frozen=True)
+class Run:
+    """What two neighbours must agree on before a word of one counts for the other: the terms, the length of a step,
+    public numbers."""
+
+    terms_hash: str
+    length: float
+    numbers: PublicNumbers = field(default=PublicNumbers({}, {}), compare=False)
+
+
+def require_short(rows: int, numbers: int) -> None:
+    """Refuse vectors that no message could carry."""
+    if 8 * rows * numbers + 1024 > LARGEST_MESSAGE:
+        raise Malformed(
+            f"model: {rows} vectors of {numbers} numbers are longer than a message may be, {LARGEST_MESSAGE} bytes"
+        )
 
 
 class Board:
@@ -46,7 +67,7 @@ class Board:
         with self._changed:
             before = self._said.setdefault(place, vectors.copy())
             if before.tobytes() != vectors.tobytes():
-                raise GuaranteeError(f"round {place[0]}: this peer said something else there before; nothing was sent")
+                raise GuaranteeError(f"round {place[0]}: this peer sent something else before; nothing was sent now")
             self._changed.notify_all()
 
     def read(self, place: Place, patience: float) -> Floats | None:
@@ -57,9 +78,9 @@ class Board:
                 return self._said[place]
             if place[0] < self._first:
                 raise OutOfOrder(
-                    f"round {place[0]} is over here, where round {self._first} is the oldest kept: put the latest "
-                    "checkpoint back; if it is lost, let all peers move theirs away and begin again, which costs "
-                    "nothing while the owners keep all answers"
+                    f"round {place[0]} is over here; round {self._first} is the oldest kept. Put the latest checkpoint "
+                    "back. If it is lost, all peers move theirs away and begin again, which costs nothing while the "
+                    "owners keep all answers"
                 )
             return None
 
@@ -218,8 +239,8 @@ class Neighbourhood:
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
-                            f"{name} and others tell different things about {about}: one of them passes on something "
-                            f"else than it heard"
+                            f"{name} and others tell different things about {about}; one of them passes on something "
+                            "other than it received"
                         )
         return {name: known[name] for name in graph.names}
 

@@ -12,22 +12,134 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from parley.errors import SettingError, UnknownTerms
-from parley.network.exchange import peer_messages as messages
-from parley.network.exchange.messages import Piece, read_agreement, write_agreement
-from parley.network.exchange.peer_messages import Place, Run
+import numpy as np
+
+from parley.data.public_numbers import STEP_TOLERANCE
+from parley.errors import ContradictionError, Malformed, Refusal, SettingError, UnknownTerms
+from parley.network.exchange import peer_pb2 as wire
+from parley.network.exchange.messages import (
+    Piece,
+    parsed,
+    put_numbers,
+    read_agreement,
+    read_outcome,
+    read_piece,
+    write_agreement,
+)
 from parley.network.exchange.remote import RemoteDaemon, RemoteOwner
+from parley.network.exchange.share_bundle import CONTENT
 from parley.network.identity.certificates import revoked_serials
 from parley.network.identity.settings import Identity, OwnerSettings, PeerSettings, Pinned
-from parley.network.peering.neighbourhood import Board, Graph
+from parley.network.peering.neighbourhood import Board, Graph, Place, Run
 from parley.network.serving.acceptance import Caller
-from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import SENDING, open_files
 from parley.network.serving.log import Log
 from parley.network.serving.network import Network, exit_if_dead, identity_reminders, maintain
-from parley.network.serving.server import WORKERS, Endpoint, make_server, on_network, start_serving, start_workers
+from parley.network.serving.server import (
+    WORKERS,
+    CallSlots,
+    Endpoint,
+    make_server,
+    on_network,
+    start_serving,
+    start_workers,
+)
 from parley.network.serving.service import Replies, caller_facts
-from parley.validate import Floats
+from parley.validate import LARGEST, Floats
+
+SERVICE = "parley.v1.Peer"
+LARGEST_ROUND = 1 << 31
+LARGEST_STEP = 1 << 16
+_FLOATS = np.dtype("<f8")
+
+
+def write_question(terms: str, place: Place) -> bytes:
+    """The message that asks what a peer said there."""
+    return bytes(wire.PeerQuestion(terms=terms, round=place[0], step=place[1]).SerializeToString())
+
+
+def read_question(content: bytes) -> tuple[str, Place]:
+    """(terms hash, place), or a refusal."""
+    message = parsed(wire.PeerQuestion, content)
+    if not CONTENT.fullmatch(message.terms) or not 1 <= message.round < LARGEST_ROUND or message.step >= LARGEST_STEP:
+        raise Malformed("question: expected the hash of the terms, a round from 1 and a step of it")
+    return message.terms, (message.round, message.step)
+
+
+def write_words(run: Run, owner: str, place: Place, vectors: Floats) -> bytes:
+    """The reply that says these vectors [rows, numbers]."""
+    reply = wire.PeerReply()
+    words = reply.words
+    words.place.terms, words.place.round, words.place.step = run.terms_hash, *place
+    words.owner, words.length, words.rows = owner, run.length, len(vectors)
+    words.data = np.ascontiguousarray(vectors, dtype=_FLOATS).tobytes()
+    return bytes(reply.SerializeToString())
+
+
+def write_numbers(run: Run, first: int, agreed: int) -> bytes:
+    """The public numbers that a peer resolved, from a place on, and how far from it everybody has agreed on them."""
+    reply = wire.PeerReply()
+    put_numbers(run.numbers, first, reply.numbers)
+    reply.numbers.agreed = agreed
+    return bytes(reply.SerializeToString())
+
+
+def read_numbers(content: bytes, owner: str) -> Piece:
+    """The same as they were sent; or the refusal, raised."""
+    return read_piece(read_outcome(wire.PeerReply, content, owner, "numbers").numbers, owner)
+
+
+def write_reply(**outcome: bool | str) -> bytes:
+    """Return a reply of one word: `later=True` (not at that place yet) or `alive=NAME`."""
+    return bytes(wire.PeerReply(**outcome).SerializeToString())  # type: ignore[arg-type]
+
+
+def write_refusal(refusal: Refusal) -> bytes:
+    """A code for programs, a sentence for people."""
+    return bytes(wire.PeerReply(refusal=wire.PeerRefusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
+
+
+def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[int, int]) -> Floats | None:
+    """What this owner's peer said at this place of this run, vectors of this shape; None: not yet; or its refusal,
+    raised.
+
+    Formal guarantee: numbers that are returned are finite, at most `LARGEST` in size, and as many as expected; whatever
+    else a neighbour sends is a `ContradictionError`, but for bytes that are no message, which may be asked for again.
+    """
+    reply = read_outcome(wire.PeerReply, content, owner)
+    outcome, words = reply.WhichOneof("outcome"), reply.words
+    if outcome == "later":
+        return None
+    said = words.place.terms, (words.place.round, words.place.step), words.owner
+    if outcome != "words" or said != (run.terms_hash, place, owner):
+        raise ContradictionError(f"{owner}: sent something other than what it said in {name_of(place)}")
+    # rounded to six digits, at an edge to neighbouring ones
+    if not abs(words.length - run.length) <= STEP_TOLERANCE * run.length:
+        raise ContradictionError(
+            f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose "
+            "differently; write learning.step into the terms"
+        )
+    return _vectors(words, owner, place, shape)
+
+
+def name_of(place: Place) -> str:
+    """The name of a place for people to read, such as in a warning."""
+    return f"round {place[0]}, step {place[1]}"
+
+
+def _vectors(words: wire.PeerWords, owner: str, place: Place, shape: tuple[int, int]) -> Floats:
+    data = words.data  # each look copies it
+    if words.rows != shape[0] or len(data) != 8 * shape[0] * shape[1]:
+        raise ContradictionError(
+            f"{owner}: expected {shape[0]} x {shape[1]} numbers as what it said in {name_of(place)}"
+        )
+    vectors = np.frombuffer(data, dtype=_FLOATS).astype(np.float64).reshape(shape)
+    if not (np.abs(vectors) <= LARGEST).all():
+        raise ContradictionError(
+            f"{owner}: said numbers in {name_of(place)} that are not finite, or beyond {LARGEST:g}"
+        )
+    return vectors
+
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - who listens on all addresses is reached on this machine's own
 
@@ -35,17 +147,17 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - who liste
 class RemoteNeighbour(RemoteDaemon):
     """A neighbour's peer: whoever holds the key of the owner's own certificate (`RemoteDaemon`)."""
 
-    service = messages.SERVICE
+    service = SERVICE
 
     def hear(self, run: Run, place: Place, shape: tuple[int, int], timeout: float) -> Floats | None:
         """What it said at this place; None if it has not come to it yet."""
-        content = self._call("Hear", messages.write_question(run.terms_hash, place), timeout)
-        return messages.read_words(content, run, self.name, place, shape)
+        content = self._call("Hear", write_question(run.terms_hash, place), timeout)
+        return read_words(content, run, self.name, place, shape)
 
     def numbers(self, run: Run, first: int, timeout: float) -> Piece:
         """The public numbers that it resolved, from place `first` on."""
         asked = write_agreement(run.terms_hash, self.name, numbers=first)
-        return messages.read_numbers(self._call("Stand", asked, timeout), self.name)
+        return read_numbers(self._call("Stand", asked, timeout), self.name)
 
 
 def peer_settings(settings: OwnerSettings) -> tuple[PeerSettings, Identity]:
@@ -104,13 +216,13 @@ class PeerService:
     """What neighbours may call; `keys` are theirs, None where any key that the authority certified for the name will
     do."""
 
-    full_name = messages.SERVICE
+    full_name = SERVICE
 
     def __init__(
         self, owner: str, run: Run, keys: Mapping[str, str | None], board: Board, end: Place, log: Log
     ) -> None:
         self._owner, self._run, self._keys, self._board, self._end, self._log = owner, run, keys, board, end, log
-        self._replies = Replies(log, messages.write_refusal, TROUBLE)
+        self._replies = Replies(log, write_refusal, TROUBLE)
         self._callers = set[str]()  # that were heard of
         self.told = set[str]()  # neighbours that know that this peer has finished
 
@@ -126,7 +238,7 @@ class PeerService:
         name = self._neighbour(caller)
         if name is None:
             self._log.rate_limited("stranger", **caller_facts(caller))
-            return messages.write_refusal(UnknownTerms(STRANGER))
+            return write_refusal(UnknownTerms(STRANGER))
         if name not in self._callers:
             self._callers.add(name)
             self._log("neighbour", **caller_facts(caller))
@@ -134,23 +246,23 @@ class PeerService:
 
     def health(self) -> bytes:
         """The reply that says that this peer is there."""
-        return messages.write_alive(self._owner)
+        return write_reply(alive=self._owner)
 
     def hear(self, content: bytes, caller: Caller) -> bytes:
         """What this peer said at the place in this message. Too many of them to log."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            terms, place = messages.read_question(content)
+            terms, place = read_question(content)
             name = self._neighbour(caller)
             if terms != self._run.terms_hash or name is None:
                 raise UnknownTerms(STRANGER)
             facts |= {"terms": terms, "round": place[0]}
             vectors = self._board.read(place, PATIENCE)
             if vectors is None:
-                return messages.write_later()
+                return write_reply(later=True)
             if place == self._end:
                 self.told.add(name)
-            return messages.write_words(self._run, self._owner, place, vectors)
+            return write_words(self._run, self._owner, place, vectors)
 
         return self._replies.reply(None, caller, work)
 
@@ -162,7 +274,7 @@ class PeerService:
             terms, _, _, first = read_agreement(content)
             if terms != self._run.terms_hash or self._neighbour(caller) is None:
                 raise UnknownTerms(STRANGER)
-            return messages.write_numbers(self._run, max(1, first), self._board.agreed)
+            return write_numbers(self._run, max(1, first), self._board.agreed)
 
         return self._replies.reply(None, caller, work)
 
@@ -195,7 +307,7 @@ def listening(
         alive = partial(exit_if_dead, start_serving([server]), network, log)
         looking = threading.Thread(
             target=maintain,
-            args=(network, slots, identity_reminders(identity), over, log, alive),
+            args=(network, identity_reminders(identity), over, log, slots.cancel_overdue, alive),
             name="parley-maintenance",
             daemon=True,
         )

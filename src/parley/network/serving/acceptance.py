@@ -211,9 +211,8 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
         if terms_hash not in accounts:
             raise LedgerError(
                 f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know "
-                "it: the ledger was rolled back or replaced, and what was answered since is lost to it. Put the "
-                "latest ledger back with its -wal file; if it is lost: parley owner restore. A file that nobody "
-                "here accepted is to be removed"
+                "it. The ledger was rolled back or replaced, and lacks what was answered since. Put the latest ledger "
+                "back with its -wal file; if it is lost: parley owner restore. Remove a file that nobody here accepted"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:

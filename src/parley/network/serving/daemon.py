@@ -7,7 +7,9 @@ import resource
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from parley.data.cluster import joined
@@ -18,14 +20,14 @@ from parley.network.exchange.share_bundle import Delivery
 from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import OwnerSettings
 from parley.network.serving.acceptance import Acceptances, require_both
-from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.health import Readiness, SelfCall
 from parley.network.serving.inbox import open_inbox
-from parley.network.serving.locks import daemon_lock
 from parley.network.serving.log import Log
 from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
 from parley.network.serving.network import Network, exit_if_dead, maintain, reminders
+from parley.network.serving.opening import daemon_lock
 from parley.network.serving.server import (
+    CallSlots,
     Endpoint,
     Work,
     make_server,
@@ -37,7 +39,7 @@ from parley.network.serving.server import (
 from parley.network.serving.service import OwnerService, ProposalService
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
-from parley.protocol.schedule import agreed_answers
+from parley.protocol.stages import agreed_answers
 
 CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
 SENDING = 30.0  # seconds that a caller may take to send its message
@@ -95,34 +97,17 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         after.callback(_close, owner, service, log)
         if delivery is not None:
             after.callback(delivery.close)
-        pool = start_workers(begin=begin)
-        # an answer that is being computed is finished and stored: its learner will ask for it again
-        after.callback(pool.shutdown)
         proposals = None
         if settings.inbox is not None:
             proposals = ProposalService(settings.name, open_inbox(settings), acceptances, log)
         endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log, _member_calls(proposals))
-        reached, servers = {}, []
-        if settings.metrics is not None:
-            page = after.enter_context(Page(settings.metrics, metrics))
-            reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
-        if settings.listen is not None and network is not None:
-            servers.append(make_server(pool))
-            port = after.enter_context(on_network(servers[-1], endpoint, network, settings.listen))
-            reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
-        if settings.socket is not None:
-            servers.append(make_server(pool))
-            on_socket(servers[-1], endpoint, settings.socket)
-            reached["socket"] = str(settings.socket)
-        after.callback(stop_servers, servers, log)
-        after.callback(self_call.close)
-        self_call.at(reached.get("listen", f"unix:{settings.socket}"))
-        alive = partial(exit_if_dead, start_serving(servers), network, log)
+        addresses = Addresses(settings.listen, settings.socket, settings.metrics)
+        reached, alive = open_daemon(after, addresses, endpoint, network, metrics, self_call, begin)
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
         log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
         warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
         lapsing = () if proposals is None else (proposals.lapse,)
-        maintain(network, slots, warnings, stop, log, alive, service.remember, *lapsing)
+        maintain(network, warnings, stop, log, slots.cancel_overdue, alive, service.remember, *lapsing)
 
 
 def _member_calls(proposals: ProposalService | None) -> dict[str, Work]:
@@ -161,7 +146,46 @@ def _metric_sources(
     return MetricSources(ledger, problems, network.time_left, network.connections.stages)
 
 
-def stop_servers(servers: list[Any], log: Log) -> None:
+@dataclass(frozen=True)
+class Addresses:
+    """Where a daemon is reached: "host:port" for certified callers, a socket for relays, "host:port" of its metrics."""
+
+    listen: str | None
+    socket: Path | None = None
+    metrics: str | None = None
+
+
+def open_daemon(
+    after: ExitStack,
+    addresses: Addresses,
+    endpoint: Endpoint,
+    network: Network | None,
+    metrics: Metrics,
+    self_call: SelfCall,
+    begin: Initializer | None = None,
+) -> tuple[dict[str, str], Callable[[], None]]:
+    """Open a daemon's addresses until `after` ends; return each as opened, and a check that ends a dead process."""
+    pool = start_workers(begin=begin)
+    after.callback(pool.shutdown)  # an answer that is being computed is finished and stored: it will be asked for again
+    reached, servers = {}, []
+    if addresses.metrics is not None:
+        page = after.enter_context(Page(addresses.metrics, metrics))
+        reached["metrics"] = f"{addresses.metrics.rpartition(':')[0]}:{page.port}"
+    if addresses.listen is not None and network is not None:
+        servers.append(make_server(pool))
+        port = after.enter_context(on_network(servers[-1], endpoint, network, addresses.listen))
+        reached["listen"] = f"{addresses.listen.rpartition(':')[0]}:{port}"
+    if addresses.socket is not None:
+        servers.append(make_server(pool))
+        on_socket(servers[-1], endpoint, addresses.socket)
+        reached["socket"] = str(addresses.socket)
+    after.callback(_stop_servers, servers, endpoint.log)
+    after.callback(self_call.close)
+    self_call.at(reached.get("listen", f"unix:{addresses.socket}"))
+    return reached, partial(exit_if_dead, start_serving(servers), network, endpoint.log)
+
+
+def _stop_servers(servers: list[Any], log: Log) -> None:
     log("stopping")
     for stopped in [server.stop(GRACE) for server in servers]:
         stopped.wait()

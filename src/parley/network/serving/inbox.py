@@ -27,7 +27,7 @@ from parley.durable import Version, file_version, make_folder, replace_text, see
 from parley.errors import DiskError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.identity.settings import DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances, accepted_terms
-from parley.network.serving.locks import locked
+from parley.network.serving.opening import locked
 from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 from parley.validate import printable
@@ -220,8 +220,7 @@ class Inbox:
         free = IN_ALL - len(waiting)
         if theirs and SHARE * theirs >= free:
             raise Refusal(
-                f"{theirs} proposals of this learner wait for a decision already, and the places that are left are for "
-                "others"
+                f"{theirs} proposals of this learner already wait for a decision, and the places left are for others"
             )
         if free <= 0:
             raise Refusal("the inbox is full until this owner's people have decided about some proposals")

@@ -29,7 +29,6 @@ from parley.network.identity.certificates import (
     read_revocations,
 )
 from parley.network.identity.settings import Identity, OwnerSettings
-from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.connections import Connections
 from parley.network.serving.front import Front, private_folder
 from parley.network.serving.log import Log
@@ -196,17 +195,12 @@ def exit_if_dead(serving: Sequence[threading.Thread], network: Network | None, l
 
 def maintain(
     network: Network | None,
-    slots: CallSlots,
     reminders: Callable[[], Sequence[str]],
     stop: threading.Event,
     log: Log,
     *at_each_look: Callable[[], None],
 ) -> None:
-    """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what
-    runs out.
-
-    A service may have something of its own to do `at_each_look`.
-    """
+    """Follow the certificate's files, log every day what runs out, and call `at_each_look`, until told to stop."""
     due = time.monotonic()
     while not stop.is_set():
         if network is not None:
@@ -216,7 +210,6 @@ def maintain(
             for sentence in reminders():
                 log("warning", reason=sentence)
         stop.wait(LOOK)
-        slots.cancel_overdue()
         for look in at_each_look:
             look()
 

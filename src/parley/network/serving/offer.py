@@ -22,7 +22,7 @@ from parley.network.serving.daemon import open_owner
 from parley.network.serving.inbox import Inbox, Proposal
 from parley.network.serving.network import ledger_warning
 from parley.owner.acceptance_summary import acceptance_summary, accepted, left_after, others_in, require_ledger
-from parley.owner.custody import facts, key_warnings
+from parley.owner.disclosure import facts, key_warnings
 from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import figures, find_warnings
@@ -77,7 +77,7 @@ class Offer:
             "peer": self.peer is not None,
             "promise": list(self.summary),
             "figures": figures(self.agreement),
-            "adjacency": Adjacency.of_unit(terms.privacy.unit),
+            "adjacency": Adjacency.from_unit(terms.privacy.unit),
             "doubts": [vars(warning) for warning in self.warnings],
             "hosts": facts(terms),
         }
@@ -153,9 +153,8 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "These books hold terms about whole tables and terms about single persons. What all of them spend together "
-            "is promised to persons; of your table as a whole only the former promise anything, and the latter may "
-            "tell it.",
+            "This ledger holds terms about whole tables and terms about single persons. What they spend together is "
+            "promised to persons. Your table as a whole is protected by the former only; the latter may reveal it.",
         )
     ]
 
@@ -179,8 +178,8 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
     file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
     if proposal.certificate is None:
         raise CertificateError(
-            f"{file}: an earlier Parley kept no certificate with it; have the learner propose the same terms again, or "
-            f"say with --certificate whose key may ask"
+            f"{file}: an earlier Parley kept no certificate with it. Have the learner propose the same terms again, or "
+            "say with --certificate whose key may ask"
         )
     found = certificate_in(proposal.certificate, file)
     if settings.identity is not None:
@@ -195,7 +194,7 @@ def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | 
     if terms.learning.topology is None:
         raise SettingError("--peer: expected terms with algorithm = 'gossip'; others have a learner")
     if certificate is not None:
-        raise SettingError("--peer: expected without --certificate: who asks is this owner itself")
+        raise SettingError("--peer: expected without --certificate, because this owner itself asks")
     if settings.identity is None:
         raise SettingError(
             "--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate"

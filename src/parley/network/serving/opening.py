@@ -1,22 +1,28 @@
-"""Opening the books of one table, an owner's settings and a ledger with the budget of the table's whole life; and what
-they say: every epsilon and delta is an upper bound as a float, too.
+"""Open an owner's books: settings, a ledger with the lifetime budget of one table, and locks against a second process.
+
+What a statement says of epsilon and delta is an upper bound as a float, too.
 """
 
+import errno
+import fcntl
 import json
+import os
+import socket
+import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley.durable import create, make_folder, store_address
-from parley.errors import DataError, LedgerError, SettingError
+from parley.durable import PRIVATE_MODE, create, explained, make_folder, store_address
+from parley.errors import DataError, DiskError, ExchangeError, LedgerError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Account, Rule
 from parley.privacy.events import Adjacency
-from parley.protocol.schedule import agreed_answers
 from parley.validate import upper
 
 if TYPE_CHECKING:
@@ -70,7 +76,7 @@ def open_ledger(
     it."""
     path = folder / "owner.toml"
     if path.exists():
-        raise SettingError(f"{path}: exists already; a table has one set of books")
+        raise SettingError(f"{path}: already exists; a table has one ledger")
     address = store_address(table)
     if address is None and not table.exists():
         raise SettingError(f"{table}: no such table")
@@ -102,7 +108,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     folder = folder.resolve()
     ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
     if ledger is not None:
-        raise SettingError(f"{ledger}: the folder holds other books already; every table has its own folder")
+        raise SettingError(f"{ledger}: the folder already holds another ledger; give every table its own folder")
     origin = _origin(table)
     for known, content in _books(folder):
         place = known.parent / str(content["table"])
@@ -110,9 +116,9 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             origin is not None and any(origin.same_query(other) for other in _origins(known, content, place, table))
         ):
             raise SettingError(
-                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with "
-                f"those. Only if they never accepted any terms (parley owner ledger {known}) may they be given up: "
-                f"move {known.parent} out of {known.parent.parent} and init anew"
+                f"{known}: {table} already has a ledger there. A table has one lifetime budget, so use that ledger. "
+                f"Only if it never accepted terms (parley owner ledger {known}) may you give it up: move "
+                f"{known.parent} out of {known.parent.parent} and run init again"
             )
 
 
@@ -168,8 +174,8 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
             yield now
     except (OSError, ValueError, DataError, KeyError, TypeError):
         raise SettingError(
-            f"{known}: its table cannot be looked at, so nobody can tell whether it is of the same people as {table}; "
-            "put it back, or go on with those books. Only books of other people may lie beside them"
+            f"{known}: its table cannot be read, so nobody can tell whether it holds the same people as {table}. Put "
+            "it back, or use that ledger. Only ledgers of other people may lie beside each other"
         ) from None
 
 
@@ -237,13 +243,15 @@ def table_digests(path: Path) -> list[str]:
 
 
 def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
+    from parley.protocol.stages import agreed_answers  # loads pandas, which a look at a ledger needs not wait for
+
     acceptance = acceptances.get(account.terms_hash)
     return {
         "terms": account.terms_hash,
         "terms_hash": account.terms_hash,
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
-        "adjacency": None if acceptance is None else Adjacency.of_unit(acceptance.terms.privacy.unit),
+        "adjacency": None if acceptance is None else Adjacency.from_unit(acceptance.terms.privacy.unit),
         "key": None if acceptance is None else acceptance.fingerprint,
         "accepted": time,
         "epsilon": upper(account.epsilon),
@@ -254,3 +262,71 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "rounds": account.rounds,
         "closed": account.closed,
     }
+
+
+AGAIN = 0.01  # seconds until the next try
+
+
+@contextmanager
+def locked(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of this file, which stays, against other processes and threads; refused after so many seconds. The
+    kernel frees it when the process ends."""
+    until = time.monotonic() + seconds
+    with explained(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+    try:
+        while True:
+            try:
+                with explained(path):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except DiskError as error:
+                if error.errno != errno.EWOULDBLOCK:
+                    raise
+            if time.monotonic() > until:
+                raise SettingError(f"{path.parent}: another process is changing it; try again")
+            time.sleep(AGAIN)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner init") -> Iterator[None]:
+    """Hold the daemon's place at this ledger, or journal (`kind`, and which command makes one); the kernel gives it
+    free when the process ends, however it ends.
+
+    The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept`
+    and `ledger`, whose transactions are SQLite's matter.
+    """
+    if not ledger.exists():
+        restored = " (parley owner restore)" if kind == "ledger" else ""
+        raise LedgerError(
+            f"{ledger}: no such {kind}; check the path. If it is lost, put the latest copy back{restored}; {maker} "
+            "makes a first one"
+        )
+    ledger = ledger.resolve()
+    path = ledger.with_name(f"{ledger.name}.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExchangeError(f"{ledger}: another daemon serves from this {kind}; stop it first") from None
+        except OSError as error:  # network disks: without the lock two daemons could serve
+            raise ExchangeError(
+                f"{ledger}: its disk cannot lock files ({error.strerror}); put the {kind} on a local disk"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)  # the file stays: to remove it would let two daemons hold two files of the same name
+
+
+def require_free_socket(path: Path) -> None:
+    """Refuse a socket behind which somebody listens; gRPC would take its place without a word."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return  # nobody there: no file, or one that a killed daemon left
+    raise ExchangeError(f"{path}: cannot listen there; another daemon does")

@@ -34,7 +34,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
     file.
     """
     if to.exists():
-        raise LedgerError(f"{to}: exists already; a backup replaces nothing")
+        raise LedgerError(f"{to}: already exists; a backup replaces nothing")
     fresh = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         copy = _copied(ledger.path, fresh)
@@ -44,7 +44,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
         try:
             os.link(fresh, to)
         except FileExistsError:
-            raise LedgerError(f"{to}: exists already; a backup replaces nothing") from None
+            raise LedgerError(f"{to}: already exists; a backup replaces nothing") from None
         sync_folder(to.parent)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"{to}: cannot be written ({_reason(error)}); no backup was made") from None

@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from parley.durable import PRIVATE, create_once
+from parley.durable import PRIVATE_MODE, create_once
 from parley.errors import BrokenChainError, LedgerError, MissingMemoryError, StateFolderError
 from parley.owner.ledger.account import Head
 
@@ -129,7 +129,7 @@ class NotedEnd:
         self.lock.acquire()
         try:
             if self._descriptor is None:
-                self._descriptor = os.open(self.path, self.flags, PRIVATE)
+                self._descriptor = os.open(self.path, self.flags, PRIVATE_MODE)
             self._check(self._descriptor)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except FileNotFoundError:
@@ -233,9 +233,8 @@ class Memory(NotedEnd):
         end = head(db)
         if noted != end and hash_at(db, noted.entries) != noted.hash:
             raise BrokenChainError(
-                f"{self.books}: the {self.kind} was rolled back or replaced, or another copy of it was used: "
-                f"{noted.entries} rows were there, now there are {end.entries}, and they do not go on from those. "
-                f"{REMEDIES[self.kind]}"
+                f"{self.books}: the {self.kind} was rolled back or replaced, or another copy of it was used. It had "
+                f"{noted.entries} rows; the {end.entries} rows there now do not continue them. {REMEDIES[self.kind]}"
             )
         return noted
 
@@ -264,8 +263,8 @@ class Memory(NotedEnd):
         lost = "parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
         return MissingMemoryError(
             f"{self.books}: {self.path} is missing. It says where this {self.kind} ended; without it nobody can tell "
-            f"whether the {self.kind} is the latest, and nothing is released. Set PARLEY_STATE to the state folder "
-            f"that was used before, or copy the file from the machine or account of before. If it is lost: {lost}"
+            f"whether the {self.kind} is the latest, and nothing is released. Set PARLEY_STATE to the earlier state "
+            f"folder, or copy the file from the earlier machine or account. If it is lost: {lost}"
         )
 
 

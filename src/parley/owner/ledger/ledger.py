@@ -30,8 +30,16 @@ from parley.owner.ledger.account import (
 )
 from parley.owner.ledger.chain import COLUMNS, START, Drawing, Memory, append, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
-from parley.owner.ledger.opening import beside, find_memories, make_or_upgrade, require_known
-from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
+from parley.owner.ledger.opening import (
+    FULLY,
+    PAGE,
+    Verification,
+    beside,
+    find_memories,
+    make_or_upgrade,
+    recall,
+    require_known,
+)
 from parley.validate import Floats, exact
 
 SECRET = 32  # bytes

@@ -119,8 +119,8 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
     content, shape, blob = row
     if blob is None:
         raise OutOfOrder(
-            f"query id {query.id!r} was answered long ago: of many long answers the latest are kept, and none is made "
-            f"anew"
+            f"query id {query.id!r} was answered long ago. Only the latest long answers are kept, and none is computed "
+            "again"
         )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
@@ -166,9 +166,9 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     after = before[0] + new.epsilon, before[1] + new.delta
     if new.delta > 0 and most[1] == 0:
         raise BudgetExhausted(
-            f"{path}: this ledger has a lifetime delta of 0, set for ever when it was made, and these terms need "
-            f"{float(new.delta):g}: agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for "
-            "terms with a delta is made with --lifetime-delta"
+            f"{path}: this ledger has a lifetime delta of 0 for ever, and these terms need {float(new.delta):g}. Agree "
+            "on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made with "
+            "--lifetime-delta"
         )
     if after[0] > most[0] or after[1] > most[1]:
         hint = (
@@ -182,7 +182,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
             else "all of it is left"
         )
         raise BudgetExhausted(
-            f"{path}: accepting these terms would reserve {written(after)} in all: the table's lifetime budget is "
+            f"{path}: accepting these terms would reserve {written(after)} in all. The table's lifetime budget is "
             f"{written(most)}, for ever, and {room}; agree on terms that cost no more than that{hint}"
         )
     return after[0]
@@ -191,15 +191,15 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
 def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
     if new.rho is None:
         raise LedgerError(
-            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known; agree on "
-            "laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and on batches that "
-            "nobody draws in secret (sampling = 'partition')"
+            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known. Agree on "
+            "laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and on batches that are "
+            "not secret (sampling = 'partition')"
         )
     after = before + new.rho
     if not (new.rho >= 0 and after <= most):
         raise BudgetExhausted(
-            f"accepting these terms would reserve rho = {float(after):g} in all: the table's lifetime budget is "
-            f"{written(lifetime(db))}, which held as zCDP is rho = {float(most):g}"
+            f"{path}: accepting these terms would reserve rho = {float(after):g} in all. The table's lifetime budget "
+            f"is {written(lifetime(db))}, which held as zCDP is rho = {float(most):g}; agree on terms that cost less"
         )
     return after
 
@@ -263,9 +263,8 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     known = stated(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with a table that declares other columns, or other "
-            "types of them, than the one that is there now; put that one back and restart the daemon, or agree on "
-            "new terms"
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the one there now declares other "
+            "columns or column types. Put the first one back and restart the daemon, or agree on new terms"
         )
 
 
@@ -276,8 +275,8 @@ def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: b
         append(db, pad, kind="table", terms=terms_hash, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
     elif known != digest:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one that is there now; "
-            "put that one back and restart the daemon, or agree on new terms"
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one there now. Put the "
+            "first one back and restart the daemon, or agree on new terms"
         )
 
 

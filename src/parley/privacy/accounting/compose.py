@@ -18,7 +18,7 @@ from scipy.special import gammaln, logsumexp
 from parley.errors import SettingError
 from parley.privacy.accounting.pairs import epsilon_at
 from parley.privacy.accounting.releases import (
-    ROUNDING,
+    EPSILON_ROUNDING,
     exact_epsilon,
     loss_distribution,
     needs_delta,
@@ -89,7 +89,7 @@ def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
     for event in events:
         total += event.count * _once(event.times(1), whole)
     if not np.isfinite(total).any():
-        raise SettingError("no order has a finite Renyi divergence; use pld")
+        raise SettingError("rdp: the Renyi divergence is infinite at every order; use pld")
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
 
     return float(compute_epsilon(orders, total, delta)[0])
@@ -120,7 +120,7 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
     0.5
     """
     if not events:
-        raise SettingError("events: expected at least one")
+        raise SettingError("events: give at least one")
     delta = non_negative(delta, "delta")
     if delta == 0:
         if method not in ("best", "simple"):
@@ -138,7 +138,7 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
         except SettingError:
             continue  # a rule that does not cover these events
     if not bounds:
-        raise SettingError("events: no composition rule covers them all")
+        raise SettingError("events: no composition rule covers all of them; compose them separately")
     return min(bounds, key=lambda bound: bound.high)
 
 
@@ -188,11 +188,11 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
     rounds = sum(event.count for event in events)
     fine = epsilon_at(composed(events, interval), delta, rounds)
     if not math.isfinite(fine):
-        raise SettingError(f"delta = {delta:g}: the grid of so large or so many losses does not reach it; use rdp")
+        raise SettingError(f"delta = {delta:g}: too small for the loss grid of these releases; use rdp")
     low = 0.0
     if all(isinstance(event, GaussianEvent) for event in events):
         low = max(0.0, fine - 2 * abs(epsilon_at(composed(events, 2 * interval), delta, rounds) - fine))
-    return Bound(low, (low + fine) / 2, fine * (1 + ROUNDING), delta, "pld")
+    return Bound(low, (low + fine) / 2, fine * (1 + EPSILON_ROUNDING), delta, "pld")
 
 
 def merged(events: Sequence[Event]) -> list[Event]:
@@ -223,7 +223,7 @@ def pld_interval(events: Sequence[Event]) -> float:
     interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 2e6)
     smallest = min((release_epsilon(event, 0.0) for event in events if not needs_delta(event)), default=math.inf)
     if rounds > 1e7 or smallest < interval:
-        raise SettingError("pld: these releases are too many, or too small, for a grid; use rdp")
+        raise SettingError("pld: too many releases, or too small ones, for a loss grid; use rdp")
     return interval
 
 
@@ -237,7 +237,7 @@ _RULES: dict[str, Callable[[Sequence[Event], float], Bound]] = {
 
 
 def _above(value: float, delta: float, method: str) -> Bound:
-    return Bound(0.0, value, value * (1 + ROUNDING), delta, method)
+    return Bound(0.0, value, value * (1 + EPSILON_ROUNDING), delta, method)
 
 
 def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Literal["best"] = "best") -> int:
@@ -256,7 +256,7 @@ def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Lite
     while fits(high):
         low, high = high, 2 * high
         if high > 2**40:
-            raise SettingError("epsilon: more than a trillion such rounds fit; that is no budget")
+            raise SettingError("epsilon: more than 10^12 such rounds fit; give a smaller epsilon")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -278,7 +278,7 @@ def multiplier_for(
     unit = make_event(1.0)
     if delta == 0:
         if unit.sampling < 1:
-            raise SettingError("sampling: amplification of pure noise is computed with a delta; give one above 0")
+            raise SettingError("sampling: amplification of pure noise needs a delta above 0")
         return positive(pure_epsilon(unit) * unit.count / epsilon * (1 + 1e-12), "multiplier")
 
     def fits(multiplier: float) -> bool:
@@ -288,7 +288,10 @@ def multiplier_for(
     while not fits(high):
         low, high = high, 2 * high
         if high > 1e14:
-            raise SettingError(f"epsilon = {epsilon:g}, delta = {delta:g}: no noise of this kind reaches it")
+            raise SettingError(
+                f"epsilon = {epsilon:g}, delta = {delta:g}: noise of this kind cannot reach it; use a larger epsilon "
+                "or delta"
+            )
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)

@@ -40,7 +40,7 @@ from parley.privacy.mechanisms.gaussian import gaussian_delta, probability
 from parley.validate import Floats, non_negative, positive, upper, whole
 
 # why `approximate_posterior` is wider
-WIDER = "with δ single releases may tell more than ε allows, so this is the range of 2ε"
+WIDER_NOTE = "with δ single releases may tell more than ε allows, so this is the range of 2ε"
 
 
 def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
@@ -125,7 +125,7 @@ def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sens
     m = whole(people, "people", least=2)
     belief = _prior(belief)
     if not belief > 1 / m:
-        raise SettingError(f"belief = {belief:g}: expected more than 1/people = {1 / m:g}, which is blind guessing")
+        raise SettingError(f"belief = {belief:g}: expected more than 1/people = {1 / m:g}, the belief of a blind guess")
     ratio = positive(sensitivity, "sensitivity") / positive(difference, "difference")
     return ratio * math.log((m - 1) * belief / (1 - belief))
 
@@ -164,10 +164,10 @@ def _prior(value: float) -> float:
     return float(value)
 
 
-BIT = math.log(2)  # nats
-NEAR = 0.05  # below which a series takes the place of a formula whose terms cancel
-ROUNDING = 1 + 1e-11  # of what is called a bound
-LEAST = float(np.finfo(np.float64).tiny)  # of one that is above 0, and would be rounded to it
+NATS_PER_BIT = math.log(2)  # nats
+SERIES_BELOW = 0.05  # below which a series takes the place of a formula whose terms cancel
+ROUNDING_FACTOR = 1 + 1e-11  # of what is called a bound
+SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)  # of one that is above 0, and would be rounded to it
 
 
 @dataclass(frozen=True)
@@ -193,20 +193,20 @@ def pure_nats(epsilon: Floats) -> Floats:
     [0.1233, 6.6978]
     """
     x = np.asarray(epsilon, dtype=np.float64) / 2
-    near, far = np.minimum(x, NEAR), np.maximum(x, NEAR)
+    near, far = np.minimum(x, SERIES_BELOW), np.maximum(x, SERIES_BELOW)
     with np.errstate(over="ignore"):  # beyond all floats it is infinite, which bounds it
         formula = far / np.tanh(far) - 1 + far + np.log1p(-np.exp(-2 * far)) - np.log(2 * far)
-    found = np.where(x < NEAR, near**2 / 2 - near**4 / 36 + near**6 / 405, formula) * ROUNDING
-    return np.where(x > 0, np.maximum(found, LEAST), 0.0)
+    found = np.where(x < SERIES_BELOW, near**2 / 2 - near**4 / 36 + near**6 / 405, formula) * ROUNDING_FACTOR
+    return np.where(x > 0, np.maximum(found, SMALLEST_FLOAT), 0.0)
 
 
 def pure_nats_slope(epsilon: Floats) -> Floats:
     """eps times the derivative of C: what a budget that is larger by a share tells more, for each unit of that
     share."""
     x = np.asarray(epsilon, dtype=np.float64) / 2
-    far = np.maximum(x, NEAR)
+    far = np.maximum(x, SERIES_BELOW)
     formula = 2 * far / np.tanh(far) - 1 - 4 * far**2 * np.exp(-2 * far) / np.expm1(-2 * far) ** 2
-    return np.where(x < NEAR, x**2 - x**4 / 9 + 2 * x**6 / 135, formula)
+    return np.where(x < SERIES_BELOW, x**2 - x**4 / 9 + 2 * x**6 / 135, formula)
 
 
 def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
@@ -216,14 +216,16 @@ def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
     >>> round(found.mutual_information, 4), round(found.min_entropy, 4)
     (0.1779, 0.5481)
     """
-    most = epsilon / BIT if values is None else min_entropy_leakage(epsilon, 1, whole(values, "values", least=2))
-    most *= ROUNDING
-    return Leakage(min(float(pure_nats(np.asarray(epsilon))) / BIT, most), most, "pure epsilon")
+    most = (
+        epsilon / NATS_PER_BIT if values is None else min_entropy_leakage(epsilon, 1, whole(values, "values", least=2))
+    )
+    most *= ROUNDING_FACTOR
+    return Leakage(min(float(pure_nats(np.asarray(epsilon))) / NATS_PER_BIT, most), most, "pure epsilon")
 
 
 def zcdp_leakage(rho: float) -> Leakage:
     """What rho-zCDP releases tell."""
-    return Leakage(non_negative(rho, "rho") / BIT * ROUNDING, None, "zCDP")
+    return Leakage(non_negative(rho, "rho") / NATS_PER_BIT * ROUNDING_FACTOR, None, "zCDP")
 
 
 def gaussian_bits(
@@ -232,13 +234,13 @@ def gaussian_bits(
     """Bits that so many answers with Gaussian noise tell, of which a person moves each by at most `sensitivity` in L2;
     `ball`: a record's share lies in a ball of half that radius. An answer about drawn records counts by its rate.
 
-    >>> round(gaussian_bits(2.0, 10.0, 1) / (0.5 * 0.01 / BIT), 3)
+    >>> round(gaussian_bits(2.0, 10.0, 1) / (0.5 * 0.01 / NATS_PER_BIT), 3)
     0.995
     """
     p = whole(coordinates, "coordinates")
     ratio = positive(sensitivity, "sensitivity") / positive(deviation, "deviation")
     squared = ratio**2 * (0.25 if ball else p / (2 * (p + 1)))
-    return answers * p / 2 * math.log1p(squared / p) / BIT * ROUNDING
+    return answers * p / 2 * math.log1p(squared / p) / NATS_PER_BIT * ROUNDING_FACTOR
 
 
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
@@ -285,19 +287,21 @@ def _mutual_information(epsilon: float, delta: float) -> float | None:
 def sentences(content: dict[str, Any], people: int) -> list[str]:
     """What the figures of `explanation` say, for people; bounds are rounded to the side on which they hold."""
     posterior = content["posterior"]
-    said = []
+    lines = []
     if posterior["failure"] < 1:
         low, high, failure = (
             percent(posterior["low"], "below"),
             percent(posterior["high"], "above"),
             posterior["failure"],
         )
-        except_for = f", except with probability at most {number(failure, side='above')} ({WIDER})" if failure else ""
-        said.append(
+        except_for = (
+            f", except with probability at most {number(failure, side='above')} ({WIDER_NOTE})" if failure else ""
+        )
+        lines.append(
             f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, "
             f"after seeing the release, believe it with more than {high} or less than {low}{except_for}."
         )
-    said.append(
+    lines.append(
         "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at "
         "most "
         f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up "
@@ -309,19 +313,19 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             number(content["min_entropy_leakage_bits"], side="above"),
             percent(content["belief_bound"], "above"),
         )
-        said += [
+        lines += [
             f"To guess a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
             f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")
         noise = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
-        said.append(
+        lines.append(
             f"{noise or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
             "(mutual information)."
         )
     return [
-        *said,
+        *lines,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
         f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]

@@ -137,7 +137,7 @@ def gaussian_pair(multiplier: float, sampling: float = 1.0) -> Pair:
     return Pair(stable_law(2.0), 2**-0.5 / multiplier, sampling)  # scale = sigma/sqrt(2)
 
 
-ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): added to it
+DELTA_ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): added to it
 
 
 def reading_error(compositions: int) -> float:
@@ -152,15 +152,15 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
     For eps < 0 the curve follows from the mirror symmetry: delta(-eps) = 1 - exp(-eps) (1 - delta(eps)).
     """
     if not 0 < interval <= 1:  # beyond 1 the exponentials overflow
-        raise SettingError("pld: these releases are too many, too large or too small for a grid; use rdp")
+        raise SettingError("pld: the number or size of these releases does not fit a loss grid; use rdp")
     steps = int(np.ceil(min(largest, 60.0) / interval)) + 1
     epsilon = interval * np.arange(steps + 1, dtype=np.float64)
-    right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + ROUNDING, 1.0)
+    right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + DELTA_ROUNDING, 1.0)
     left = 1 - np.exp(-epsilon[:0:-1]) * (1 - right[:0:-1])
     deltas = np.minimum.accumulate(np.concatenate([left, right]))
     keep = deltas < 1
     if not keep.any():
-        raise SettingError("pld: a release with so little noise hides nothing; use more")
+        raise SettingError("pld: this release has too little noise to hide anything; use more")
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -182,7 +182,7 @@ def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositio
     error = reading_error(compositions)
     if not delta > 10 * error:
         raise SettingError(
-            f"delta = {delta:g}: loss distributions of so many releases are computed to {error:.0e}; use rdp"
+            f"delta = {delta:g}: loss distributions of that many releases have an error of {error:.0e}; use rdp"
         )
     with np.errstate(over="ignore"):
         return float(distribution.get_epsilon_for_delta(delta - error))

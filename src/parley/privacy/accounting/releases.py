@@ -108,7 +108,7 @@ def _centred_nodes() -> tuple[Floats, Floats]:
     return np.sinh(u), np.tile(weight * half, len(panels) - 1) * np.cosh(u)
 
 
-ROUNDING = 1e-12  # of floats on the way to an epsilon, relative: added to what is called an upper bound
+EPSILON_ROUNDING = 1e-12  # of floats on the way to an epsilon, relative: added to what is called an upper bound
 
 
 def pure_epsilon(event: Event) -> float:
@@ -120,13 +120,13 @@ def pure_epsilon(event: Event) -> float:
             return score_bound(event.alpha) / event.multiplier
         case StableEvent() if event.alpha < 2:
             raise SettingError(
-                "stable noise on a value bounded in L2 has an interval, not a pure epsilon: use stable_epsilon"
+                "stable noise on a value bounded in L2 has no pure epsilon; use stable_epsilon for an interval"
             )
         case GaussianEvent() | StableEvent():
-            raise SettingError("a Gaussian release is never pure: give a delta and use zcdp, rdp or pld")
+            raise SettingError("a Gaussian release is never pure; give a delta and use zcdp, rdp or pld")
         case _:
             raise SettingError(
-                f"events: nothing is proved of a {type(event).__name__}; expected one that accounting knows"
+                f"events: no bound is known for a {type(event).__name__}; use one of parley.privacy.events"
             )
 
 
@@ -149,7 +149,7 @@ def exact_epsilon(event: Event, delta: float) -> Fraction:
     noise, whose multiplier is the decimal that people wrote."""
     if isinstance(event, PureEvent) and event.sampling == 1:
         return 1 / Fraction(repr(float(event.multiplier)))
-    return Fraction(release_epsilon(event, delta) * (1 + ROUNDING))
+    return Fraction(release_epsilon(event, delta) * (1 + EPSILON_ROUNDING))
 
 
 def amplified(epsilon: float, sampling: float) -> float:
@@ -190,7 +190,7 @@ def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution
         return from_curve(*gaussian_pair(event.multiplier, event.sampling).curve(), interval)
     epsilon = amplified(pure_epsilon(event), event.sampling)
     if epsilon > 60:
-        raise SettingError("pld: a release of such an epsilon hides nothing; use simple")
+        raise SettingError("pld: this epsilon is too large for a loss grid; use simple")
     from dp_accounting.pld.common import DifferentialPrivacyParameters
     from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
 

@@ -17,23 +17,26 @@ from parley.privacy.mechanisms.gaussian import gaussian_ratio
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-STEP = math.log1p(1e-4)  # multipliers are powers of 1.0001: machines that differ in last digits agree on one
-MARGIN = 1e-12  # relative: more than the roundings of a logarithm
-RISE = 1e-4  # relative: what the last of answers that have one bound costs more than none of them
-HALF = Fraction(1, 2)
+LOG_STEP = math.log1p(1e-4)  # multipliers are powers of 1.0001: machines that differ in last digits agree on one
+ROUNDING_MARGIN = 1e-12  # relative: more than the roundings of a logarithm
+COUNT_RISE = 1e-4  # relative: what the last of answers that have one bound costs more than none of them
+ONE_HALF = Fraction(1, 2)
 
-FINE, COARSE = 20.0, 3.0  # parts of a loss's deviation that a grid resolves: within 0.03 % of the limit, and 1 %
-FAR = 1e4  # deviations of all losses together that it may have in such parts
-LEAST_STEP, LARGEST_STEP, MOST_POINTS = (
+FINE_PARTS, COARSE_PARTS = (
+    20.0,
+    3.0,
+)  # parts of a loss's deviation that a grid resolves: within 0.03 % of the limit, and 1 %
+MAX_PARTS = 1e4  # deviations of all losses together that it may have in such parts
+MIN_STEP, MAX_STEP, MAX_POINTS = (
     1e-5,
     0.1,
     1e5,
 )  # of a grid: below, deltas are not computed exactly enough; beyond, it takes long
-MOST_ROUNDS = 10**7
-LEAST_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so little noise
+MAX_ROUNDS = 10**7
+MIN_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so little noise
 
 
-def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Fraction:
+def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = ONE_HALF) -> Fraction:
     """The most that a pure release may cost the records it is about so that, drawn at this rate, it costs `epsilon`. A
     record that is drawn or not costs at most `share` of that, as its value lies midway (1/2, and what a grid adds).
 
@@ -51,7 +54,7 @@ def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Frac
         return epsilon
     midway = small / 2 + math.asinh(math.sinh(small / 2) * (1 - rate) / rate)
     plain = 0.0 if small > 30 else math.log1p(math.expm1(small) / rate)
-    return max(epsilon, max(Fraction(midway) / share, Fraction(plain)) * (1 - Fraction(MARGIN)))
+    return max(epsilon, max(Fraction(midway) / share, Fraction(plain)) * (1 - Fraction(ROUNDING_MARGIN)))
 
 
 def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) -> float:
@@ -59,9 +62,9 @@ def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) ->
     divergences, or by the loss distribution of as many as the next power of two. It rises with the count, by more
     than machines differ in last digits: a ledger goes on where another stopped."""
     event = GaussianEvent(multiplier, rate)
-    by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + MARGIN)
+    by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + ROUNDING_MARGIN)
     doublings = (count - 1).bit_length()
-    return min(by_renyi, _doubled(event, delta, doublings) * (1 + RISE * count / (1 << doublings)))
+    return min(by_renyi, _doubled(event, delta, doublings) * (1 + COUNT_RISE * count / (1 << doublings)))
 
 
 @lru_cache(maxsize=1024)
@@ -72,8 +75,9 @@ def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
     count = 1 << doublings
     try:
         return max(
-            fewer * (1 + RISE),
-            epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE)), delta, count) * (1 + MARGIN),
+            fewer * (1 + COUNT_RISE),
+            epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE_PARTS)), delta, count)
+            * (1 + ROUNDING_MARGIN),
         )
     except SettingError:
         return math.inf
@@ -93,31 +97,32 @@ def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> floa
         raise SettingError(f"epsilon = {epsilon:g}: expected a number from 1e-9 to 1e6")
 
     def event(power: int) -> GaussianEvent:
-        return GaussianEvent(math.exp(power * STEP), rate)
+        return GaussianEvent(math.exp(power * LOG_STEP), rate)
 
     def by_renyi(power: int) -> float:
-        return _log_ratio(renyi_epsilon([event(power).times(count)], delta) * (1 + MARGIN), epsilon)
+        return _log_ratio(renyi_epsilon([event(power).times(count)], delta) * (1 + ROUNDING_MARGIN), epsilon)
 
     def by_losses(power: int) -> float:
         try:
             return _log_ratio(
-                float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - MARGIN), count)), delta
+                float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - ROUNDING_MARGIN), count)),
+                delta,
             )
         except SettingError:
             return math.inf
 
     # enough without sampling
-    plain = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / STEP + 1e-3)
+    plain = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / LOG_STEP + 1e-3)
     power = _least(by_renyi, plain, 1_000)
-    near = plain + math.ceil(math.log(rate) / STEP)  # about enough for many rounds, where losses are nearly normal
-    for parts, stride in ((COARSE, 1_000), (FINE, 100)):
+    near = plain + math.ceil(math.log(rate) / LOG_STEP)  # about enough for many rounds, where losses are nearly normal
+    for parts, stride in ((COARSE_PARTS, 1_000), (FINE_PARTS, 100)):
         try:
             step = _step(event(near if power == plain else power), count, delta, parts)
         except SettingError:
             break
         power = next((p for p in (near + 300, near + 3_000) if power == plain and by_losses(p) <= 0), power)
         power = _least(by_losses, power, stride)
-    return math.exp(power * STEP)
+    return math.exp(power * LOG_STEP)
 
 
 def _log_ratio(value: float, allowed: float) -> float:
@@ -133,7 +138,7 @@ def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
     low, below = high - stride, excess(high - stride)
     while below <= 0:
         stride *= 2
-        if low - stride < LEAST_POWER:
+        if low - stride < MIN_POWER:
             return low
         high, above, low, below = low, below, low - stride, excess(low - stride)
     kept = 0  # which end stayed last; one that stays twice counts half, so that it moves too
@@ -162,10 +167,10 @@ def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float
     z = np.linspace(-pair.law.reach, pair.law.reach, 4_001)
     weight, loss = np.exp(pair.law.log_pdf(z)), pair.loss(z)
     deviation = math.sqrt(float(np.sum(weight * loss**2) / np.sum(weight)))  # without the record: nearly the same
-    parts = min(parts, FAR / math.sqrt(count))
-    step = max(min(deviation / parts, LARGEST_STEP), _largest(*pair.curve(), count, delta) / MOST_POINTS, LEAST_STEP)
-    if not step <= deviation or count > MOST_ROUNDS:
-        raise SettingError("pld: these releases are too many or too small for a grid; use rdp")
+    parts = min(parts, MAX_PARTS / math.sqrt(count))
+    step = max(min(deviation / parts, MAX_STEP), _largest(*pair.curve(), count, delta) / MAX_POINTS, MIN_STEP)
+    if not step <= deviation or count > MAX_ROUNDS:
+        raise SettingError("pld: too many releases, or too small ones, for a loss grid; use rdp")
     return step
 
 
@@ -173,5 +178,5 @@ def _composed(event: GaussianEvent, count: int, delta: float, step: float) -> "P
     """The loss distribution of so many releases, pessimistic on a grid of this step."""
     curve, top = gaussian_pair(event.multiplier, event.sampling).curve()
     # so much room makes the library's bounds of the sum's tails tight
-    wide = 0.5 * step * min(FINE * math.sqrt(count), FAR)
+    wide = 0.5 * step * min(FINE_PARTS * math.sqrt(count), MAX_PARTS)
     return from_curve(curve, max(_largest(curve, top, count, delta), wide), step).self_compose(count)

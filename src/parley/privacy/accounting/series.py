@@ -16,13 +16,13 @@ from typing import ClassVar
 
 from parley.errors import SettingError
 from parley.privacy.accounting.compose import renyi_epsilon
-from parley.privacy.accounting.releases import ROUNDING
+from parley.privacy.accounting.releases import EPSILON_ROUNDING
 from parley.privacy.accounting.sampled import base_epsilon, sampled_epsilon, sampled_ratio
 from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Event, Norm
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
-from parley.privacy.mechanisms.mechanism import audible
+from parley.privacy.mechanisms.mechanism import checked_scale
 from parley.privacy.mechanisms.shared_noise import Law
 from parley.privacy.mechanisms.stable import StableOnSums
 from parley.validate import exact, upper, whole
@@ -56,6 +56,23 @@ def shared_record_epsilon(epsilons: Sequence[float], shared: int) -> float:
 
 
 @dataclass(frozen=True)
+class Target:
+    """What noise is calibrated for: `count` releases of values of this sensitivity, together (epsilon, delta)-DP.
+
+    `rate` at which records are drawn; `coordinates` of a value, which fix the grid where records are drawn (None:
+    nothing is assumed of it); `alpha` of stable noise.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    count: int
+    sensitivity: float
+    rate: float = 1.0
+    coordinates: int | None = None
+    alpha: float | None = None
+
+
+@dataclass(frozen=True)
 class Series(ABC):
     """`count` releases by one mechanism, together (epsilon, delta)-DP.
 
@@ -83,17 +100,8 @@ class Series(ABC):
 
     @classmethod
     @abstractmethod
-    def calibrated(
-        cls,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        sensitivity: float,
-        rate: float = 1.0,
-        coordinates: int | None = None,
-    ) -> Mechanism:
-        """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP;
-        `coordinates` they have, for the grid beside a rate. Left out, nothing is assumed of it."""
+    def calibrated(cls, target: Target) -> Mechanism:
+        """Return the least noise that meets the target."""
 
     @classmethod
     @abstractmethod
@@ -142,26 +150,18 @@ class PureSeries(Series):
     kind: ClassVar[type[Laplace] | type[GridGeometric]] = Laplace
 
     @classmethod
-    def calibrated(
-        cls,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        sensitivity: float,
-        rate: float = 1.0,
-        coordinates: int | None = None,
-    ) -> Mechanism:
+    def calibrated(cls, target: Target) -> Mechanism:
         """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the
         noise; tried in turn, from half of it on. The share 1 always holds."""
-        once, share = per_round(epsilon, count), Fraction(1, 2)
-        for _ in range(8 if rate < 1 and coordinates is not None else 0):
-            mechanism = cls.kind.calibrate(base_epsilon(once, rate, share), sensitivity)
-            grid = Fraction(mechanism.rounding(coordinates or 1)) * (1 + Fraction(1, 2**50))
+        once, share, sensitivity = per_round(target.epsilon, target.count), Fraction(1, 2), target.sensitivity
+        for _ in range(8 if target.rate < 1 and target.coordinates is not None else 0):
+            mechanism = cls.kind.calibrate(base_epsilon(once, target.rate, share), sensitivity)
+            grid = Fraction(mechanism.rounding(target.coordinates or 1)) * (1 + Fraction(1, 2**50))
             needed = (Fraction(sensitivity) / 2 + grid) / (Fraction(sensitivity) + grid)
             if needed <= share:
                 return mechanism
             share = needed
-        return cls.kind.calibrate(base_epsilon(once, rate, Fraction(1)), sensitivity)
+        return cls.kind.calibrate(base_epsilon(once, target.rate, Fraction(1)), sensitivity)
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
@@ -194,18 +194,12 @@ class GaussianSeries(Series):
     law = Law.GAUSSIAN
 
     @classmethod
-    def calibrated(
-        cls,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        sensitivity: float,
-        rate: float = 1.0,
-        coordinates: int | None = None,
-    ) -> Gaussian:
-        if rate == 1:
-            return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
-        return Gaussian(audible(sampled_ratio(float(epsilon), float(delta), count, rate) * sensitivity), sensitivity)
+    def calibrated(cls, target: Target) -> Gaussian:
+        epsilon, delta, count, sensitivity = target.epsilon, float(target.delta), target.count, target.sensitivity
+        if target.rate == 1:
+            return Gaussian.calibrate(epsilon, delta, sensitivity, count=count)
+        ratio = sampled_ratio(float(epsilon), delta, count, target.rate)
+        return Gaussian(checked_scale(ratio * sensitivity), sensitivity)
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
@@ -244,28 +238,20 @@ class StableSeries(Series):
     norm = StableOnSums.norm
 
     @classmethod
-    def calibrated(
-        cls,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        sensitivity: float,
-        rate: float = 1.0,
-        coordinates: int | None = None,
-        alpha: float | None = None,
-    ) -> StableOnSums:
+    def calibrated(cls, target: Target) -> StableOnSums:
+        alpha, sensitivity = target.alpha, target.sensitivity
         if alpha is None:
-            raise SettingError("alpha: expected a number from 1 to 1.9999 beside stable noise")
-        ratio = stable_ratio(alpha, float(epsilon), float(delta), count)
-        return StableOnSums(alpha, audible(ratio * sensitivity * (1 + 1e-12)), sensitivity)
+            raise SettingError("alpha: stable noise needs a number from 1 to 1.9999")
+        ratio = stable_ratio(alpha, float(target.epsilon), float(target.delta), target.count)
+        return StableOnSums(alpha, checked_scale(ratio * sensitivity * (1 + 1e-12)), sensitivity)
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        raise SettingError("stable noise is for studies of each owner's own noise; hosts draw none")
+        raise SettingError("stable noise is for studies with each owner's own noise; hosts do not draw it")
 
     def partly_spent(self, answers: int) -> Fraction:
         copies = self.shared_records
-        once = renyi_epsilon([self.mechanism.event.times(answers)], float(self.delta / copies)) * (1 + ROUNDING)
+        once = renyi_epsilon([self.mechanism.event.times(answers)], float(self.delta / copies)) * (1 + EPSILON_ROUNDING)
         return min(copies * Fraction(once), self.epsilon)
 
 
@@ -275,8 +261,10 @@ SERIES: dict[str, type[Series]] = {
     "geometric": GeometricSeries,
     "randomised-response": PureSeries,  # its question calibrates it: it takes how many answers there are
 }
-STUDIED: dict[str, type[Series]] = {"stable": StableSeries}  # that have no exact sampler: nothing is released with them
-KINDS = ChainMap(SERIES, STUDIED)
+STUDY_SERIES: dict[str, type[Series]] = {
+    "stable": StableSeries
+}  # that have no exact sampler: nothing is released with them
+ALL_SERIES = ChainMap(SERIES, STUDY_SERIES)
 
 
 def make_series(
@@ -292,11 +280,10 @@ def make_series(
 ) -> Series:
     """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa).
     `alpha`: of stable noise, which alone has one."""
-    share, kind = Fraction(1, whole(shared_records, "shared_records")), KINDS[mechanism]
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), ALL_SERIES[mechanism]
     if (alpha is not None) is not (kind is StableSeries):
-        raise SettingError(f"alpha: expected beside stable noise, and there alone; the mechanism is {mechanism!r}")
-    what = epsilon * share, delta * share, count, sensitivity, rate, coordinates
-    noise = kind.calibrated(*what) if alpha is None else StableSeries.calibrated(*what, alpha)
+        raise SettingError(f"alpha: stable noise needs one and other noise takes none; the mechanism is {mechanism!r}")
+    noise = kind.calibrated(Target(epsilon * share, delta * share, count, sensitivity, rate, coordinates, alpha))
     return kind(noise, epsilon, delta, count, shared_records, rate)
 
 
@@ -326,8 +313,8 @@ def in_pieces(
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
     raise SettingError(
-        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller "
-        f"records_per_person, or " + series.instead
+        f"noise: rounding in {pieces:,} batches of a person's rows costs too much; use a smaller records_per_person, "
+        "or " + series.instead
     )
 
 
@@ -343,14 +330,14 @@ def series_rho(
     >>> series_rho("laplace", Fraction(1), Fraction(0), 10)
     Fraction(1, 20)
     """
-    share, kind = Fraction(1, whole(shared_records, "shared_records")), KINDS[mechanism]
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), ALL_SERIES[mechanism]
     rho = kind.rho(epsilon * share, delta * share, count)
     return None if rho is None else rho / share
 
 
 def mechanism_norm(mechanism: str) -> Norm:
     """The norm in which the mechanism needs a value bounded."""
-    return KINDS[mechanism].norm
+    return ALL_SERIES[mechanism].norm
 
 
 @dataclass(frozen=True)
@@ -371,7 +358,7 @@ class JointSeries(GaussianSeries):
     joint: ClassVar[bool] = True
 
     @classmethod
-    def of(
+    def from_budget(
         cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, shared_records: int = 1
     ) -> "JointSeries":
         """The least noise for a record that moves all releases together by so much; with records shared by kappa

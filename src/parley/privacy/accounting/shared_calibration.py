@@ -9,18 +9,18 @@ from parley.errors import TermsError
 from parley.privacy.accounting.series import SERIES
 from parley.privacy.mechanisms import Norm
 from parley.privacy.mechanisms.shared_noise import (
-    DISTANCE,
-    LEAST,
-    MOST,
-    ROOM,
+    MAX_DISTANCE,
+    MAX_EXPONENT,
+    MAX_SUM,
+    MIN_EXPONENT,
     Recipe,
     SharedNoise,
     make_recipe,
     recipe_scale,
 )
 
-FINE = 256  # rounding to the grid takes at most this part of what the noise covers
-SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
+ROUNDING_DIVISOR = 256  # rounding to the grid takes at most this part of what the noise covers
+ROUNDING_SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class Span:
         """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is
         rounded in both tables, by a relative 2^-53, in every answer that moves."""
         return (
-            self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
+            self.records
+            * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52)
+            * (1 + ROUNDING_SLACK)
         )
 
 
@@ -57,7 +59,7 @@ class Spans:
     largest: float
 
     @classmethod
-    def of(cls, spans: Iterable[Span]) -> "Spans":
+    def from_spans(cls, spans: Iterable[Span]) -> "Spans":
         found = list(spans)
         return cls(max(span.reach for span in found), sum(span.records * span.largest for span in found))
 
@@ -107,12 +109,12 @@ def shared_law(
     made all others and takes them off is left with one. The total variation of finitely many random bits is not in
     here: the caller takes it off delta first (`bits_delta`).
 
-    >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.of([Span(100, 0.02, 1.0, 1.0)]))
+    >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.from_spans([Span(100, 0.02, 1.0, 1.0)]))
     >>> 2.0 < law.recipe.scale / law.units < 2.02
     True
     """
     kind = SERIES[mechanism]
-    rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + SLACK)
+    rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + ROUNDING_SLACK)
     rounding *= pieces if rate == 1 else 2
     # units of sensitivity by one unit of scale
     covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))
@@ -120,16 +122,18 @@ def shared_law(
     def scale(exponent: int) -> Fraction:
         return Fraction(recipe_scale(kind.law, exponent))
 
-    enough = (n for n in range(LEAST, MOST) if scale(n) * covers >= copies * rounding * (FINE + 1))
-    exponent = next(enough, MOST)
+    enough = (
+        n for n in range(MIN_EXPONENT, MAX_EXPONENT) if scale(n) * covers >= copies * rounding * (ROUNDING_DIVISOR + 1)
+    )
+    exponent = next(enough, MAX_EXPONENT)
     recipe = make_recipe(kind.law, exponent)
-    units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - SLACK), Fraction(0)))
-    if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < ROOM):
+    units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - ROUNDING_SLACK), Fraction(0)))
+    if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < MAX_SUM):
         raise TermsError(
-            "privacy.noise: the sum of these answers and its noise do not fit 64 bits; use fewer rounds, fewer "
-            "numbers or a larger epsilon"
+            "privacy.noise: the sum of the answers and its noise do not fit into 64 bits; use fewer rounds, fewer "
+            "parameters or a larger epsilon"
         )
-    moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + SLACK))
+    moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + ROUNDING_SLACK))
     return SharedLaw(recipe, units, moved, size, kind.norm, delta, draws)
 
 
@@ -141,7 +145,7 @@ def bits_delta(epsilon: Fraction, numbers: int) -> Fraction:
     """
     if epsilon > 600:
         return Fraction(1)
-    return Fraction((1 + math.exp(float(epsilon))) * DISTANCE) * numbers * (1 + Fraction(1, 10**9))
+    return Fraction((1 + math.exp(float(epsilon))) * MAX_DISTANCE) * numbers * (1 + Fraction(1, 10**9))
 
 
 def most_epsilon(delta: Fraction, numbers: int) -> Fraction:
@@ -150,5 +154,5 @@ def most_epsilon(delta: Fraction, numbers: int) -> Fraction:
     >>> bits_delta(most_epsilon(Fraction(1, 10**6), 1000), 1000) <= Fraction(1, 2 * 10**6)
     True
     """
-    ratio = float(delta / 2) / (DISTANCE * numbers) * (1 - 1e-6)
+    ratio = float(delta / 2) / (MAX_DISTANCE * numbers) * (1 - 1e-6)
     return Fraction(math.log(ratio - 1)) if ratio > 2 else Fraction(0)

@@ -21,7 +21,7 @@ import numpy as np
 from parley.errors import SettingError
 from parley.privacy.accounting.compose import multiplier_for, renyi_epsilon
 from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, stable_law
-from parley.privacy.accounting.releases import ROUNDING, fisher_information
+from parley.privacy.accounting.releases import EPSILON_ROUNDING, fisher_information
 from parley.privacy.events import Adjacency, GaussianEvent, StableEvent
 from parley.privacy.mechanisms import Gaussian, Geometric, Laplace, Stable
 from parley.privacy.mechanisms.gaussian import probability
@@ -29,8 +29,8 @@ from parley.privacy.mechanisms.stable import pure_epsilon
 from parley.privacy.mechanisms.stable_law import check_alpha
 from parley.validate import Floats, positive, whole
 
-SPREADS = (1, 2, 4, 16, 64, 256)
-SLACK = 1e-4  # relative: what a divergence is rounded up by, and the steps of a ratio
+COORDINATE_SPREADS = (1, 2, 4, 16, 64, 256)
+RATIO_STEP = 1e-4  # relative: what a divergence is rounded up by, and the steps of a ratio
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def stable_epsilon(
     distance = positive(l2_sensitivity, "l2_sensitivity") / scale
     compositions, sampling = whole(compositions, "compositions"), sampling_rate(sampling)
     if spread is not None and whole(spread, "spread") > 1 and sampling < 1:
-        raise SettingError("spread: with sampling only spread=1 has a figure of its own; leave it out for the interval")
+        raise SettingError("spread: with sampling, only spread=1 has a value of its own; leave it out for the interval")
 
     def figure(m: int) -> tuple[float, float]:
         """(below, above) the eps of an equal spread over m coordinates."""
@@ -83,7 +83,7 @@ def stable_epsilon(
     limit = distance * math.sqrt(2 * fisher_information(alpha))
     lows = [alone[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
     if sampling == 1 and alpha < 2:
-        lows += [figure(m)[0] for m in SPREADS[1:]]
+        lows += [figure(m)[0] for m in COORDINATE_SPREADS[1:]]
     event = StableEvent(1 / distance, sampling, compositions, alpha=alpha, norm="l2")
     return StableBound(max(lows), max(renyi_epsilon([event], delta), *lows), alone[1], delta)
 
@@ -103,12 +103,12 @@ def stable_ratio(alpha: float, epsilon: float, delta: float, count: int) -> floa
 
     def fits(ratio: float) -> bool:
         event = StableEvent(ratio, count=count, alpha=alpha, norm="l2")
-        return renyi_epsilon([event], delta) * (1 + ROUNDING) <= epsilon
+        return renyi_epsilon([event], delta) * (1 + EPSILON_ROUNDING) <= epsilon
 
     normal = multiplier_for(lambda multiplier: GaussianEvent(multiplier, count=count), epsilon, delta, "rdp")
-    ratio = normal * math.sqrt(fisher_information(check_alpha(alpha)) * (1 + SLACK))
+    ratio = normal * math.sqrt(fisher_information(check_alpha(alpha)) * (1 + RATIO_STEP))
     while not fits(ratio):
-        ratio *= 1 + SLACK
+        ratio *= 1 + RATIO_STEP
     return ratio
 
 
@@ -160,19 +160,24 @@ class Panel:
     sampling: tuple[float, ...] = (1.0,)
 
 
-ALL, TWO = (2.0, 1.999, 1.95, 1.9), (2.0, 1.999)
+ALL_ALPHAS, TWO_ALPHAS = (2.0, 1.999, 1.95, 1.9), (2.0, 1.999)
 FIGURES: dict[str, tuple[Panel, ...]] = {
-    "4.1": (Panel("scale 1", ALL),),
-    "4.6": (Panel("200 compositions, sampling 0.001, δ = 1e-5", ALL, "scale", compositions=(200,), sampling=(0.001,)),),
-    "4.7": tuple(Panel(f"δ = {d:g}", TWO, "scale", delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)),
+    "4.1": (Panel("scale 1", ALL_ALPHAS),),
+    "4.6": (
+        Panel(
+            "200 compositions, sampling 0.001, δ = 1e-5", ALL_ALPHAS, "scale", compositions=(200,), sampling=(0.001,)
+        ),
+    ),
+    "4.7": tuple(Panel(f"δ = {d:g}", TWO_ALPHAS, "scale", delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)),
     "4.8": tuple(
-        Panel(f"{n} composition" + "s" * (n > 1), TWO, "scale", delta=1e-4, compositions=(n,)) for n in (1, 2, 4, 8, 16)
+        Panel(f"{n} composition" + "s" * (n > 1), TWO_ALPHAS, "scale", delta=1e-4, compositions=(n,))
+        for n in (1, 2, 4, 8, 16)
     ),
-    "4.9": (Panel("once and composed with itself", TWO, compositions=(1, 2)),),
+    "4.9": (Panel("once and composed with itself", TWO_ALPHAS, compositions=(1, 2)),),
     "4.10": tuple(
-        Panel(f"sampling {q:g}", TWO, "scale", delta=1e-4, sampling=(q,)) for q in (1.0, 0.5, 0.1, 0.05, 0.01)
+        Panel(f"sampling {q:g}", TWO_ALPHAS, "scale", delta=1e-4, sampling=(q,)) for q in (1.0, 0.5, 0.1, 0.05, 0.01)
     ),
-    "4.11": (Panel("sampling 1 and 0.1", TWO, sampling=(1.0, 0.1)),),
+    "4.11": (Panel("sampling 1 and 0.1", TWO_ALPHAS, sampling=(1.0, 0.1)),),
 }
 
 

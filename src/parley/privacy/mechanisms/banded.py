@@ -22,8 +22,8 @@ import numpy as np
 from parley.errors import SettingError
 from parley.validate import Floats
 
-WIDEST = 64  # diagonals that are looked at: each costs memory of the reader
-MOST_STEPS = 1_000_000  # for which a band is looked for: seconds
+MAX_WIDTH = 64  # diagonals that are looked at: each costs memory of the reader
+MAX_STEPS = 1_000_000  # for which a band is looked for: seconds
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ class Band:
 
 
 @cache  # every step of a plan asks for it
-def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = WIDEST) -> Band:
+def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = MAX_WIDTH) -> Band:
     """The root of at most `batches` diagonals, and at most `widest`, of that many or a power of two, with the least
     noise in the parameters.
 
     >>> best_band(100, 4, 0.9).width, best_band(20, 4, 0.9).width, best_band(20, 1, 0.9).width
     (64, 20, 16)
     """
-    if batches * uses > MOST_STEPS:
-        raise SettingError(f"batches x epochs: expected at most {MOST_STEPS:,} beside correlated noise")
-    widths = {min(2**power, batches, widest) for power in range(WIDEST.bit_length())}
+    if batches * uses > MAX_STEPS:
+        raise SettingError(f"batches x epochs: expected at most {MAX_STEPS:,} with correlated noise")
+    widths = {min(2**power, batches, widest) for power in range(MAX_WIDTH.bit_length())}
     return min(
         (Band.root(width, momentum) for width in sorted(widths)),
         key=lambda band: round(band.deviation(batches * uses, uses, momentum), 9),

@@ -101,7 +101,7 @@ def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
     steps = math.ceil(Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) / grid)
     if not -1000 < exponent < 900 or steps >= 2 ** (LAPLACE_BITS + 1):
         raise SettingError(
-            "noise: the scale is too extreme, or too small for this many coordinates; use fewer rounds or coordinates"
+            "noise: the scale is out of range for this many coordinates; use fewer rounds or coordinates"
         )
     return steps, exponent
 
@@ -168,11 +168,11 @@ def _below(limit: int, size: int) -> Words:
     return words % np.uint64(limit)
 
 
-BITS = 32  # of sigma in grid units
-STRIPS = 36  # of an eighth of sigma each; beyond lies the tail
-HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
+GRID_BITS = 32  # of sigma in grid units
+STRIP_COUNT = 36  # of an eighth of sigma each; beyond lies the tail
+DENSITY_HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
 DOUBT_KEPT, DOUBT_PLACE = 2.0**-40, 2.0**-16  # twice the bounds of the filter's errors
-BLOCK = 2**15  # numbers at a time: what fits a processor's cache
+BATCH_NUMBERS = 2**15  # numbers at a time: what fits a processor's cache
 
 Mask = NDArray[np.bool_]
 
@@ -188,9 +188,9 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
     protected: it depends on the noise drawn.
     """
     flat = finite(value, "value").reshape(-1)
-    exponent = max(math.frexp(positive(sigma, "sigma"))[1] - BITS, -1074)
+    exponent = max(math.frexp(positive(sigma, "sigma"))[1] - GRID_BITS, -1074)
     if exponent > 900:
-        raise SettingError("sigma: the noise is too large to stay finite; use fewer rounds or a larger epsilon")
+        raise SettingError("sigma: too large for finite noise; use fewer rounds or a larger epsilon")
     unit = math.ldexp(1.0, exponent)
     small = np.abs(flat) < 2.0**53 * unit  # larger floats are multiples of g already
     scaled = np.where(small, flat, 0.0) / unit
@@ -212,8 +212,8 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
     `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60.
     """
     drawn = np.empty(offsets.size, dtype=np.int64)
-    for start in range(0, offsets.size, BLOCK):
-        missing = np.arange(start, min(start + BLOCK, offsets.size))
+    for start in range(0, offsets.size, BATCH_NUMBERS):
+        missing = np.arange(start, min(start + BATCH_NUMBERS, offsets.size))
         while missing.size:
             first, second = random_words(2 * missing.size).reshape(2, -1)
             nearest, kept, doubtful = _filter(first, second, steps, offsets[missing])
@@ -265,7 +265,7 @@ def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple
     excess = u * power - _RATIO[strip]
     exact = (strip + x) * (steps / 8) + sign * offsets
     nearest = np.rint(exact)
-    doubtful = (np.abs(excess) <= DOUBT_KEPT) | (strip == STRIPS)
+    doubtful = (np.abs(excess) <= DOUBT_KEPT) | (strip == STRIP_COUNT)
     doubtful |= (excess < 0) & (np.abs(exact - nearest) >= 0.5 - DOUBT_PLACE)
     return (sign * nearest).astype(np.int64), excess < 0, doubtful
 
@@ -275,8 +275,8 @@ def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Dr
     not kept; further digits of x and u are drawn while they matter."""
     draw = draw or random_words
     strip = int(_STRIP_OF[first & 0xFFFF])
-    weight = Fraction(1, 2) if strip == STRIPS else Fraction(_WEIGHTS[strip])
-    while strip >= STRIPS and int(draw(1)[0]) & 1:
+    weight = Fraction(1, 2) if strip == STRIP_COUNT else Fraction(_WEIGHTS[strip])
+    while strip >= STRIP_COUNT and int(draw(1)[0]) & 1:
         strip, weight = strip + 1, weight / 2
     sign = -1 if first >> 16 & 1 else 1
     u, width_u = Fraction(first >> 17, 2**47), Fraction(1, 2**47)
@@ -284,10 +284,10 @@ def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Dr
     while True:
         bits = width_x.denominator.bit_length() + 64
         ends = [(strip + end) / 8 for end in (x, x + width_x)]
-        if u * weight >= HEIGHT * exp_bounds(ends[0] ** 2 / 2, bits)[1]:
+        if u * weight >= DENSITY_HEIGHT * exp_bounds(ends[0] ** 2 / 2, bits)[1]:
             return None
         places = [math.floor(end * steps + sign * offset + Fraction(1, 2)) for end in ends]
-        if (u + width_u) * weight <= HEIGHT * exp_bounds(ends[1] ** 2 / 2, bits)[0] and places[0] == places[1]:
+        if (u + width_u) * weight <= DENSITY_HEIGHT * exp_bounds(ends[1] ** 2 / 2, bits)[0] and places[0] == places[1]:
             return sign * places[0]
         (u, width_u), (x, width_x) = _more_digits(u, width_u, draw), _more_digits(x, width_x, draw)
 
@@ -318,7 +318,9 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 _TAYLOR = [1 / math.factorial(n) for n in range(13)]
-_PEAKS = [HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIPS)]  # from above, right to 100 bits
+_PEAKS = [
+    DENSITY_HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIP_COUNT)
+]  # from above, right to 100 bits
 _WEIGHTS = [math.ceil(peak) for peak in _PEAKS]
 _RATIO = np.array([float(peak / weight) for peak, weight in zip(_PEAKS, _WEIGHTS, strict=True)] + [0.0])
-_STRIP_OF = np.repeat(np.arange(STRIPS + 1), [*_WEIGHTS, 2**16 - sum(_WEIGHTS)])  # the last slot is the tail's
+_STRIP_OF = np.repeat(np.arange(STRIP_COUNT + 1), [*_WEIGHTS, 2**16 - sum(_WEIGHTS)])  # the last slot is the tail's

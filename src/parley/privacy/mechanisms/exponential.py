@@ -34,7 +34,7 @@ class Exponential:
         """The place of the chosen candidate."""
         values = finite(scores, "scores")
         if values.ndim != 1 or not len(values):
-            raise SettingError("scores: expected one number for each of at least one candidate")
+            raise SettingError("scores: give one number for each candidate, and at least one candidate")
         return noise.choose(values, self.scale)
 
     def probabilities(self, scores: ArrayLike) -> Floats:

@@ -12,7 +12,7 @@ from scipy.special import erfcx, gammainccinv, log_ndtr, ndtr, ndtri
 
 from parley.errors import SettingError
 from parley.privacy.events import GaussianEvent, Norm
-from parley.privacy.mechanisms.mechanism import Bounded, audible, require
+from parley.privacy.mechanisms.mechanism import Bounded, checked_scale, require_bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive, whole
 
@@ -40,11 +40,11 @@ class Gaussian:
         3.7306
         """
         ratio = gaussian_ratio(float(epsilon), delta) * math.sqrt(whole(count, "count"))
-        return cls(audible(ratio * positive(sensitivity, "sensitivity")), sensitivity)
+        return cls(checked_scale(ratio * positive(sensitivity, "sensitivity")), sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
-        return noise.gaussian(require(bounded, self.norm, self.sensitivity).value, self.sigma)
+        return noise.gaussian(require_bounded(bounded, self.norm, self.sensitivity).value, self.sigma)
 
     @property
     def noise_scale(self) -> float:
@@ -66,7 +66,7 @@ class Gaussian:
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates, but for this probability.
+        """The size that the noise exceeds in any of so many coordinates with at most this probability.
 
         Formal guarantee: P(|Y| > t) = 2 Phi(-t/sigma), at most `coordinates` times that for the worst of them.
 
@@ -76,8 +76,8 @@ class Gaussian:
         return -self.sigma * float(ndtri(probability / (2 * coordinates)))
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in
-        L2, but for this probability: its square is chi-squared."""
+        """The L2 norm that the noise of so many coordinates exceeds with at most this probability: its square is
+        chi-squared."""
         return self.sigma * math.sqrt(2 * float(gammainccinv(coordinates / 2, probability)))
 
     @cached_property

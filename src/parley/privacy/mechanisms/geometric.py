@@ -11,7 +11,7 @@ from scipy.special import gammainccinv
 
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import GeometricEvent, Norm
-from parley.privacy.mechanisms.mechanism import Bounded, require, rounded_up
+from parley.privacy.mechanisms.mechanism import Bounded, require_bounded, rounded_up
 from parley.privacy.mechanisms.noise import Integers, Noise
 from parley.validate import Floats, positive
 
@@ -36,17 +36,17 @@ class Geometric:
         True
         """
         if not float(positive(sensitivity, "sensitivity")).is_integer():
-            raise SettingError(f"sensitivity = {sensitivity!r}: expected a whole number, as the values are")
+            raise SettingError(f"sensitivity = {sensitivity!r}: geometric noise needs an integer, as the values are")
         return cls(scale=rounded_up(Fraction(sensitivity) / epsilon), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Integers:
         """The whole numbers with noise."""
-        value = require(bounded, self.norm, self.sensitivity).value
+        value = require_bounded(bounded, self.norm, self.sensitivity).value
         if not np.abs(value).max(initial=0) <= 2**53 or not self.scale <= 2**53:
             raise SettingError("value: expected whole numbers and a noise scale up to 2^53")
         whole = np.asarray(value).astype(np.int64)
         if not np.array_equal(whole, value):
-            raise SettingError("value: expected whole numbers; the Laplace mechanism takes any")
+            raise SettingError("value: expected whole numbers; the Laplace mechanism takes any number")
         return noise.geometric(whole, self.scale)
 
     @property
@@ -66,9 +66,11 @@ class Geometric:
         return GeometricEvent(self.scale / self.sensitivity)
 
 
-FINE = 12  # binary digits of a value's sensitivity, less those of the number of coordinates, that the grid resolves
-LARGEST_STEPS = 2**46  # of noise, in grid units, that samplers draw
-ROOM = 2.0**62  # of values in grid units
+GRID_BITS = (
+    12  # binary digits of a value's sensitivity, less those of the number of coordinates, that the grid resolves
+)
+MAX_GRID_STEPS = 2**46  # of noise, in grid units, that samplers draw
+MAX_GRID_UNITS = 2.0**62  # of values in grid units
 
 
 @dataclass(frozen=True)
@@ -92,29 +94,27 @@ class GridGeometric:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "GridGeometric":
-        """The least noise that makes one release cost `epsilon`, but for the grid."""
+        """The least noise that makes one release cost `epsilon`, apart from the grid."""
         needed = Fraction(positive(sensitivity, "sensitivity")) / epsilon
         return cls(scale=rounded_up(needed), sensitivity=sensitivity)
 
     def grid(self, coordinates: int) -> tuple[float, int]:
         """(g, steps): the grid for values of so many coordinates, and the noise's scale in units of it."""
-        exponent = math.frexp(self.sensitivity / coordinates)[1] - FINE - 1
+        exponent = math.frexp(self.sensitivity / coordinates)[1] - GRID_BITS - 1
         if not -1000 < exponent < 900:
-            raise SettingError("noise: the sensitivity is too extreme for a grid of whole numbers")
+            raise SettingError("noise: the sensitivity is out of range for the grid; use laplace noise")
         unit = Fraction(2) ** exponent
         steps = math.ceil(Fraction(self.scale) * (1 + coordinates * unit / Fraction(self.sensitivity)) / unit)
-        if steps > LARGEST_STEPS:
-            raise SettingError(
-                "noise: its scale is too large for a grid of whole numbers; use fewer rounds, or laplace noise"
-            )
+        if steps > MAX_GRID_STEPS:
+            raise SettingError("noise: the scale is too large for the grid; use fewer rounds, or laplace noise")
         return math.ldexp(1.0, exponent), steps
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value, rounded to the grid, with noise."""
-        value = require(bounded, self.norm, self.sensitivity).value
+        value = require_bounded(bounded, self.norm, self.sensitivity).value
         unit, steps = self.grid(value.shape[-1])
         # clipping brings no two values further apart
-        whole = np.clip(np.rint(value / unit), -ROOM, ROOM).astype(np.int64)
+        whole = np.clip(np.rint(value / unit), -MAX_GRID_UNITS, MAX_GRID_UNITS).astype(np.int64)
         return np.asarray(noise.geometric(whole, float(steps)) * unit)
 
     def rounding(self, coordinates: int) -> float:
@@ -124,18 +124,18 @@ class GridGeometric:
 
     @property
     def noise_scale(self) -> float:
-        """The parameter of the noise's law, but for the grid."""
+        """The parameter of the noise's law, apart from the grid."""
         return self.scale
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in one coordinate, but for the grid: it widens the scale by up to a part in 2^FINE,
-        and to a whole number of units, so this by twice as much."""
+        """Variance of the noise in one coordinate, apart from the grid: it widens the scale by up to a part in
+        2^GRID_BITS, and to a whole number of units, so this by twice as much."""
         return 2 * self.scale**2
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates,
-        but for this probability, rounding to the grid included.
+        """The size that the noise exceeds in any of so many coordinates with at most this probability, rounding to the
+        grid included.
 
         Formal guarantee: |k| is at most an exponential number of scale b, plus 1, in distribution.
         """
@@ -143,7 +143,7 @@ class GridGeometric:
         return (steps * math.log(coordinates / probability) + 2) * unit
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in L1, but for this probability, likewise."""
+        """The L1 norm that the noise of so many coordinates exceeds with at most this probability."""
         unit, steps = self.grid(coordinates)
         return (steps * float(gammainccinv(coordinates, probability)) + 2 * coordinates) * unit
 
@@ -153,8 +153,8 @@ class GridGeometric:
         return GeometricEvent(self.scale / self.sensitivity)
 
 
-LARGEST = 2**46  # of records and of the noise's scale: their sums are exact, and shares tell counts apart
-APART = 1e-3  # of a record: how far a share may lie from a count
+MAX_RECORDS = 2**46  # of records and of the noise's scale: their sums are exact, and shares tell counts apart
+MAX_COUNT_ERROR = 1e-3  # of a record: how far a share may lie from a count
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,15 @@ class WholeGeometric:
     def calibrate(cls, epsilon: Fraction, sensitivity: float, moved: int, records: int) -> "WholeGeometric":
         """The least noise that makes one release cost `epsilon`."""
         scale = rounded_up(Fraction(moved) / epsilon)
-        if not max(scale, records) <= LARGEST:
-            raise SettingError(f"noise: expected at most {LARGEST:,} records, and as much noise on a count")
+        if not max(scale, records) <= MAX_RECORDS:
+            raise SettingError(
+                f"noise: expected at most {MAX_RECORDS:,} records, and at most that scale; use a larger epsilon"
+            )
         return cls(scale, sensitivity, moved, records)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The noisy counts, as shares again."""
-        counts = whole_counts(require(bounded, self.norm, self.sensitivity).value, self.records)
+        counts = whole_counts(require_bounded(bounded, self.norm, self.sensitivity).value, self.records)
         return np.asarray(noise.geometric(counts, self.scale) / self.records)
 
     def grid(self, coordinates: int) -> tuple[float, float]:
@@ -208,14 +210,14 @@ class WholeGeometric:
         return 2 * math.exp(-1 / self.scale) / (math.expm1(-1 / self.scale) * self.records) ** 2
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many shares, but for this probability.
+        """The size that the noise exceeds in any of so many shares with at most this probability.
 
         Formal guarantee: |k| is at most an exponential number of the same scale, plus 1, in distribution.
         """
         return (self.scale * math.log(coordinates / probability) + 1) / self.records
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many shares measures in L1, but for this probability, likewise."""
+        """The L1 norm that the noise of so many shares exceeds with at most this probability."""
         return (self.scale * float(gammainccinv(coordinates, probability)) + coordinates) / self.records
 
     @property
@@ -227,6 +229,6 @@ class WholeGeometric:
 def whole_counts(shares: Floats, records: int) -> Integers:
     """The counts of so many records that these shares are of; refused where they are of none."""
     counts = np.rint(shares * records)
-    if not np.all(np.abs(shares * records - counts) <= max(APART, records * 2.0**-50)):
-        raise GuaranteeError("value: expected shares of whole numbers of records; nothing was released")
+    if not np.all(np.abs(shares * records - counts) <= max(MAX_COUNT_ERROR, records * 2.0**-50)):
+        raise GuaranteeError("value: expected shares of integer counts; nothing was released")
     return counts.astype(np.int64)

@@ -10,8 +10,8 @@ from scipy.special import gammainccinv
 
 from parley.privacy.events import LaplaceEvent, Norm
 from parley.privacy.mechanisms.exact_samplers import widened
-from parley.privacy.mechanisms.mechanism import Bounded, require, rounded_up
-from parley.privacy.mechanisms.noise import LONG, Noise
+from parley.privacy.mechanisms.mechanism import Bounded, require_bounded, rounded_up
+from parley.privacy.mechanisms.noise import VECTOR_SAMPLER_FROM, Noise
 from parley.validate import Floats, positive
 
 
@@ -40,7 +40,7 @@ class Laplace:
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
-        return noise.laplace(require(bounded, self.norm, self.sensitivity).value, self.scale, self.sensitivity)
+        return noise.laplace(require_bounded(bounded, self.norm, self.sensitivity).value, self.scale, self.sensitivity)
 
     @property
     def noise_scale(self) -> float:
@@ -62,12 +62,12 @@ class Laplace:
         coordinates, in L1: what the noise covers beside the sensitivity."""
         return (
             0.0
-            if coordinates < LONG
+            if coordinates < VECTOR_SAMPLER_FROM
             else coordinates * math.ldexp(1.0, widened(self.scale, self.sensitivity, coordinates)[1])
         )
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates, but for this probability.
+        """The size that the noise exceeds in any of so many coordinates with at most this probability.
 
         Formal guarantee: P(|Y| > t) = exp(-t/scale), at most `coordinates` times that for the worst of them.
 
@@ -77,13 +77,13 @@ class Laplace:
         return self._drawn(coordinates) * math.log(coordinates / probability)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in L1, but
-        for this probability: a sum of exponentials, gamma distributed."""
+        """The L1 norm that the noise of so many coordinates exceeds with at most this probability: a sum of
+        exponentials, gamma distributed."""
         return self._drawn(coordinates) * float(gammainccinv(coordinates, probability))
 
     def _drawn(self, coordinates: int) -> float:
         """The scale that noise on so many coordinates is drawn with: for long vectors a little more than `scale`."""
-        if coordinates < LONG:
+        if coordinates < VECTOR_SAMPLER_FROM:
             return self.scale
         steps, exponent = widened(self.scale, self.sensitivity, coordinates)
         return math.ldexp(steps, exponent)

@@ -13,19 +13,20 @@ from parley.privacy.mechanisms.mechanism import Bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive
 
-SHARE = Fraction(1, 100)  # of epsilon that hides rounding; the linear term has the rest
+ROUNDING_SHARE = Fraction(1, 100)  # of epsilon that hides rounding; the linear term has the rest
 
 
 @dataclass(frozen=True)
 class Perturbed:
     """Releases computed minima that are near exact ones.
 
-    Formal guarantee: let t be the exact minimum, a random vector whose law is (1 - SHARE) epsilon-DP, and v the
-    computed one, at most `away` from t in L1 whatever was drawn. Laplace noise that is SHARE epsilon-DP for an L1
-    sensitivity of 2 away makes v's release epsilon-DP: its law given t is within exp(SHARE epsilon/2) of the law of t
-    (rounded to floats, which `away` includes) with the same noise; that one is post-processing of t; and on the other
-    table it is the same way back. On its grid the sampler moves two values apart by w = `rounding`, once on each way,
-    while it makes room for w once; so noise is calibrated for a little more than 2 away.
+    Formal guarantee: let t be the exact minimum, a random vector whose law is (1 - ROUNDING_SHARE) epsilon-DP, and v
+    the computed one, at most `away` from t in L1 whatever was drawn. Laplace noise that is ROUNDING_SHARE epsilon-DP
+    for an L1 sensitivity of 2 away makes v's release epsilon-DP: its law given t is within exp(ROUNDING_SHARE
+    epsilon/2) of the law of t (rounded to floats, which `away` includes) with the same noise; that one is
+    post-processing of t; and on the other table it is the same way back. On its grid the sampler moves two values apart
+    by w = `rounding`, once on each way, while it makes room for w once; so noise is calibrated for a little more than 2
+    away.
     """
 
     norm: ClassVar[Norm] = "l1"
@@ -37,12 +38,12 @@ class Perturbed:
     @classmethod
     def calibrate(cls, epsilon: Fraction, away: float, numbers: int, variance: float) -> "Perturbed":
         """The least noise for minima that are at most `away` from exact ones in L1."""
-        room = 1 - numbers * 2.0**-44 / float(SHARE * epsilon)  # w is at most numbers 2^-45 scales
+        room = 1 - numbers * 2.0**-44 / float(ROUNDING_SHARE * epsilon)  # w is at most numbers 2^-45 scales
         if not room > 0.5:
-            raise SettingError(
-                "epsilon: too small for objective perturbation; its noise could not be told from infinite"
-            )
-        return cls(epsilon, Laplace.calibrate(SHARE * epsilon, 2 * positive(away, "distance") / room), variance)
+            raise SettingError("epsilon: too small for objective perturbation; use a larger one, or fewer parameters")
+        return cls(
+            epsilon, Laplace.calibrate(ROUNDING_SHARE * epsilon, 2 * positive(away, "distance") / room), variance
+        )
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
@@ -61,11 +62,11 @@ class Perturbed:
         return self.outside.rounding(coordinates)
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise outside goes in the worst of so many coordinates, but for this probability."""
+        """The size that the noise outside exceeds in any of so many coordinates with at most this probability."""
         return self.outside.tail(probability, coordinates)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise outside measures in L1 over so many coordinates, but for this probability."""
+        """The L1 norm that the noise outside exceeds in so many coordinates with at most this probability."""
         return self.outside.norm_tail(probability, coordinates)
 
     @cached_property

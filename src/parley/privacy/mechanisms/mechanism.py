@@ -14,7 +14,9 @@ from parley.privacy.events import Event, Norm
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive
 
-LOUDEST = 1e250  # no value and no noise scale beyond this: their sum stays finite but for once in e^(10^50) releases
+MAX_MAGNITUDE = (
+    1e250  # no value and no noise scale beyond this: their sum stays finite except once in e^(10^50) releases
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class Bounded:
     norm: Norm
 
 
-def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
+def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
     """The value, if it is finite and bounded as the mechanism was calibrated for.
 
     Whether a value is finite may depend on a record, so refusing it would tell something. Prepared values are made such
@@ -41,16 +43,16 @@ def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
     """
     if bounded.norm != norm:
         raise GuaranteeError(
-            f"this mechanism needs a value bounded in {norm.upper()}, this one is bounded in {bounded.norm.upper()}"
+            f"the mechanism needs a value bounded in {norm.upper()}, and this one is bounded in {bounded.norm.upper()}"
         )
     if not bounded.sensitivity <= sensitivity:
         raise GuaranteeError(
-            "the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew"
+            "the value's sensitivity exceeds the one that the mechanism was calibrated for; calibrate it again"
         )
     if not 0 < bounded.sensitivity < math.inf:
-        raise GuaranteeError("a value's sensitivity must be a finite number above 0: without one no noise covers it")
-    if not np.abs(bounded.value).max(initial=0) <= LOUDEST:
-        raise GuaranteeError("the value is not finite, or too large to carry noise; nothing was released")
+        raise GuaranteeError("the value's sensitivity is not a finite number above 0; nothing was released")
+    if not np.abs(bounded.value).max(initial=0) <= MAX_MAGNITUDE:
+        raise GuaranteeError("the value is not finite, or too large for noise; nothing was released")
     return bounded
 
 
@@ -58,15 +60,15 @@ def rounded_up(scale: Fraction) -> float:
     """A noise scale as a float above the exact one, by 2^-50:
     OpenDP's own rounded-up map then still stays below epsilon."""
     try:
-        return audible(float(scale * (1 + Fraction(1, 2**50))))
+        return checked_scale(float(scale * (1 + Fraction(1, 2**50))))
     except OverflowError:
-        return audible(math.inf)
+        return checked_scale(math.inf)
 
 
-def audible(scale: float) -> float:
+def checked_scale(scale: float) -> float:
     """The noise scale, if values with such noise are finite numbers."""
-    if scale > LOUDEST:
-        raise SettingError(f"epsilon: too small for this sensitivity; the noise would exceed {LOUDEST:g}")
+    if scale > MAX_MAGNITUDE:
+        raise SettingError(f"epsilon: too small for this sensitivity; the noise would exceed {MAX_MAGNITUDE:g}")
     return positive(scale, "noise scale")
 
 
@@ -109,16 +111,16 @@ class Mechanism(Protocol):
         ...
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates, but for this probability."""
+        """The size that the noise exceeds in any of so many coordinates with at most this probability."""
         ...
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in `norm`, but for this probability."""
+        """The norm that the noise of so many coordinates exceeds with at most this probability."""
         ...
 
 
-ROUNDING = 1e-6  # of a limit: more than a grid, a last digit or another machine's library can move it
-UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
+LIMIT_ROUNDING = 1e-6  # of a limit: more than a grid, a last digit or another machine's library can move it
+FALSE_ALARM_PROBABILITY = 1e-12  # how probable it is at most that an honest answer is refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +142,13 @@ class Extent:
         """
         if mechanism.norm != self.norm:
             raise GuaranteeError(
-                f"this extent is in {self.norm.upper()}, the noise is for values bounded in {mechanism.norm.upper()}"
+                f"the extent is in {self.norm.upper()}, and the noise is for values bounded in {mechanism.norm.upper()}"
             )
-        worst = mechanism.tail(probability / 2, coordinates) * (1 + ROUNDING)
-        size = (self.size + mechanism.norm_tail(probability / 2, coordinates)) * (1 + ROUNDING)
+        worst = mechanism.tail(probability / 2, coordinates) * (1 + LIMIT_ROUNDING)
+        size = (self.size + mechanism.norm_tail(probability / 2, coordinates)) * (1 + LIMIT_ROUNDING)
         low, high = (
-            np.asarray(limit) + ROUNDING * np.abs(limit) * side for limit, side in ((self.low, -1), (self.high, 1))
+            np.asarray(limit) + LIMIT_ROUNDING * np.abs(limit) * side
+            for limit, side in ((self.low, -1), (self.high, 1))
         )
         return Extent(low - worst, high + worst, size, self.norm)
 
@@ -176,7 +179,7 @@ class Extent:
         return np.asarray(boxed * np.where(total > most, most / np.maximum(total, most), 1.0)[..., None])
 
     def _measured(self, values: Floats) -> tuple[Floats, float]:
-        """How much values [..., d] measure [...], and how much they may, in a unit in which no power overflows."""
+        """The norm of values [..., d] and the largest one allowed, in a unit in which no power overflows."""
         share = values / self._unit
         total = np.abs(share).sum(axis=-1) if self.norm == "l1" else np.sqrt(np.vecdot(share, share))
         return np.asarray(total), self.size / self._unit

@@ -12,7 +12,7 @@ names that are candidates in one table only, with noisy counts of at least the t
   So one of them leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
 - Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in
   A) + delta_1 + p <= e^eps (P(M(D') in A) + p) + delta_1 + p: in all (eps, delta_1 + (1 + e^eps) p)-DP. The threshold
-  makes (1 + e^eps) p at most `delta_2`. Other releases under the same agreement are part of (1), adaptively chosen or
+  makes (1 + e^eps) p at most delta_2. Other releases under the same agreement are part of (1), adaptively chosen or
   not, as long as names are released once.
 - t is larger than the exact law of the samplers needs by a billionth:
   more than their grids and roundings move a count or a tail.
@@ -28,14 +28,14 @@ from fractions import Fraction
 import numpy as np
 
 from parley.privacy.events import Event, Norm
-from parley.privacy.mechanisms.mechanism import Bounded, Mechanism, require
+from parley.privacy.mechanisms.mechanism import Bounded, Mechanism, require_bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
 
-NUMBERS = 8  # that a name takes
-BYTES = 6  # in each of them: whole numbers below 2^48 are exact floats, and so are their 2^-48th parts
-LONGEST_NAME = NUMBERS * BYTES
-UNIT = 2.0**-48
+NUMBERS_PER_CODE = 8  # that a name takes
+BYTES_PER_NUMBER = 6  # in each of them: whole numbers below 2^48 are exact floats, and so are their 2^-48th parts
+LONGEST_NAME = NUMBERS_PER_CODE * BYTES_PER_NUMBER
+WORD_UNIT = 2.0**-48
 
 
 def encode(name: str) -> Floats | None:
@@ -47,7 +47,12 @@ def encode(name: str) -> Floats | None:
     if not text or len(text) > LONGEST_NAME or b"\0" in text:
         return None
     padded = text.ljust(LONGEST_NAME, b"\0")
-    return np.array([int.from_bytes(padded[k : k + BYTES], "big") * UNIT for k in range(0, LONGEST_NAME, BYTES)])
+    return np.array(
+        [
+            int.from_bytes(padded[k : k + BYTES_PER_NUMBER], "big") * WORD_UNIT
+            for k in range(0, LONGEST_NAME, BYTES_PER_NUMBER)
+        ]
+    )
 
 
 def decode(numbers: Sequence[float] | Floats) -> str | None:
@@ -56,21 +61,21 @@ def decode(numbers: Sequence[float] | Floats) -> str | None:
     >>> decode(encode("Krankenhaus Süd")), decode([0.0] * 8)
     ('Krankenhaus Süd', None)
     """
-    words = [number / UNIT for number in numbers]
-    if len(words) != NUMBERS or not all(0 <= word < 2**48 and word == int(word) for word in words):
+    words = [number / WORD_UNIT for number in numbers]
+    if len(words) != NUMBERS_PER_CODE or not all(0 <= word < 2**48 and word == int(word) for word in words):
         return None
-    text = b"".join(int(word).to_bytes(BYTES, "big") for word in words).rstrip(b"\0")
+    text = b"".join(int(word).to_bytes(BYTES_PER_NUMBER, "big") for word in words).rstrip(b"\0")
     try:
         return text.decode() if text and b"\0" not in text else None
     except UnicodeDecodeError:
         return None
 
 
-MOST_CANDIDATES = 512  # in a column
-MOST_NAMES = 64  # of a column that an answer has room for: those with the largest noisy counts
-PLACE = 1 + NUMBERS  # numbers that a released name takes: its share of the rows, and its letters
-MARGIN = 1e-9
-HOPELESS = 1e-290  # a probability so small that no threshold is computed for it: then no name leaves
+MAX_CANDIDATES = 512  # in a column
+MAX_NAMES = 64  # of a column that an answer has room for: those with the largest noisy counts
+NUMBERS_PER_NAME = 1 + NUMBERS_PER_CODE  # numbers that a released name takes: its share of the rows, and its letters
+ROUNDING_MARGIN = 1e-9
+MIN_PROBABILITY = 1e-290  # a probability so small that no threshold is computed for it: then no name leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +111,22 @@ class Stability:
     ) -> "Stability":
         """The least threshold with which names that one person
         brings or takes away cost no more than `delta`, at `epsilon`."""
-        floor = min(records, max(records // MOST_CANDIDATES, per_person))
+        floor = min(records, max(records // MAX_CANDIDATES, per_person))
         places = records // (floor + 1)
         # 1 + e^eps <= 2 e^eps
         allowed = float(delta) * math.exp(-min(float(epsilon), 1e3)) / 2 / (columns * per_person)
-        if not places or not allowed > HOPELESS or not epsilon < 600:
+        if not places or not allowed > MIN_PROBABILITY or not epsilon < 600:
             return cls(base, records, columns, width, 0, records, math.inf)
         drawn = columns * (width + places)
         reach = max(0.0, base.tail(2 * allowed * drawn, drawn))  # P(|Y| > reach) <= 2 allowed, and the law is symmetric
         return cls(
-            base, records, columns, width, places, floor, ((floor + per_person) / records + reach) * (1 + MARGIN)
+            base,
+            records,
+            columns,
+            width,
+            places,
+            floor,
+            ((floor + per_person) / records + reach) * (1 + ROUNDING_MARGIN),
         )
 
     @property
@@ -155,7 +166,7 @@ class Stability:
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The shares on fixed places with noise; where names are
         asked, those that passed stand in a column's places instead."""
-        checked = require(bounded, self.norm, self.sensitivity)
+        checked = require_bounded(bounded, self.norm, self.sensitivity)
         named = checked.named if isinstance(checked, NamedCounts) else ()
         candidates = [self._candidates(counts) for counts in named]
         value = np.zeros((*checked.value.shape[:-1], self.drawn))
@@ -183,9 +194,9 @@ class Stability:
         """The names that reach the threshold, in the order of the alphabet, and zeros: as long whatever they are."""
         found = np.zeros(self.width - 2)
         above = np.flatnonzero(shares >= self.threshold)
-        largest = above[np.argsort(-shares[above], kind="stable")][:MOST_NAMES]
+        largest = above[np.argsort(-shares[above], kind="stable")][:MAX_NAMES]
         for place, which in enumerate(sorted(largest.tolist())):
             code = encode(names[which])
             if code is not None:
-                found[place * PLACE : (place + 1) * PLACE] = [shares[which], *code]
+                found[place * NUMBERS_PER_NAME : (place + 1) * NUMBERS_PER_NAME] = [shares[which], *code]
         return found

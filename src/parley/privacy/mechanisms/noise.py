@@ -20,7 +20,7 @@ from parley.validate import Floats
 
 Integers = NDArray[np.int64]
 
-LONG = 16  # coordinates from which the vectorised sampler is the faster one
+VECTOR_SAMPLER_FROM = 16  # coordinates from which the vectorised sampler is the faster one
 
 
 class Noise(Protocol):
@@ -69,7 +69,7 @@ class FastNoise:
         self._weights: Floats = np.ones(1)
 
     def combined(self, weights: Floats) -> "FastNoise":
-        """The same source, but for one draw of Y it gives one of sum_i w_i Y_i, the Y_i independent and like Y, all
+        """The same source, giving for one draw of Y one of sum_i w_i Y_i, the Y_i independent and like Y, all
         weights positive: the noise that many owners' weighted mean carries, without drawing that of each.
 
         The law is that of the sum: normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale
@@ -116,7 +116,7 @@ class FastNoise:
         return scale * (self._rng.standard_gamma(count, size=shape) - self._rng.standard_gamma(count, size=shape))
 
     def _failures(self, count: int, stop: float, shape: tuple[int, ...]) -> Integers:
-        """Sums of so many geometric numbers, but for a constant."""
+        """Sums of so many geometric numbers, up to a constant."""
         return (
             self._rng.geometric(stop, size=shape)
             if count == 1
@@ -135,7 +135,7 @@ class SafeNoise:
     (about 40 us a number), our own where they are the faster ones.
 
     Formal guarantee: with no floating-point term left over, for every finite value,
-    - Laplace noise on L1 sensitivity S is S/scale-DP. Below `LONG` coordinates OpenDP
+    - Laplace noise on L1 sensitivity S is S/scale-DP. Below `VECTOR_SAMPLER_FROM` coordinates OpenDP
       adds noise of the exact two-sided geometric law on a grid of 2^-1074 on which every
       float lies; longer vectors go to `exact_samplers`, which pays for its coarser grid.
     - Gaussian noise is the normal law itself, rounded to a grid after it was added
@@ -146,7 +146,7 @@ class SafeNoise:
     safe = True
 
     def laplace(self, value: Floats, scale: float, sensitivity: float) -> Floats:
-        if value.size >= LONG:
+        if value.size >= VECTOR_SAMPLER_FROM:
             return add_laplace(value, scale, sensitivity)
         flat = np.ascontiguousarray(value, dtype=np.float64).reshape(-1)
         return np.asarray(opendp_laplace(scale)(flat), dtype=np.float64).reshape(value.shape)
@@ -155,7 +155,7 @@ class SafeNoise:
         return add_gaussian(value, sigma)
 
     def geometric(self, value: Integers, scale: float) -> Integers:
-        if value.size >= LONG and scale.is_integer():
+        if value.size >= VECTOR_SAMPLER_FROM and scale.is_integer():
             return value + discrete_laplace(int(scale), value.size).reshape(value.shape)
         from opendp.measurements import make_laplace
 
@@ -165,7 +165,9 @@ class SafeNoise:
         )
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
-        raise GuaranteeError("stable noise has no exact sampler, so it cannot be released; use laplace or gaussian")
+        raise GuaranteeError(
+            "stable noise has no exact sampler, so nothing is released with it; use laplace or gaussian"
+        )
 
     def seed(self) -> bytes:
         return os.urandom(32)

@@ -13,13 +13,13 @@ from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Norm, PureEvent
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, random_words
 from parley.privacy.mechanisms.geometric import whole_counts
-from parley.privacy.mechanisms.mechanism import Bounded, require
+from parley.privacy.mechanisms.mechanism import Bounded, require_bounded
 from parley.privacy.mechanisms.noise import Integers, Noise
 from parley.validate import Floats
 
-WORDS = 2**64  # different random words
-ALL = Fraction(1000)  # an epsilon by which all answers but one of 2^64 are meant
-AT_ONCE = 2**20  # records whose words are drawn together
+WORD_COUNT = 2**64  # different random words
+MAX_EPSILON = Fraction(1000)  # an epsilon by which all answers but one of 2^64 are meant
+BATCH_RECORDS = 2**20  # records whose words are drawn together
 _DIGITS = Context(prec=60, rounding=ROUND_FLOOR)
 
 
@@ -51,32 +51,32 @@ class RandomisedResponse:
         cls, epsilon: Fraction, cells: int, records: int, per_person: int, sensitivity: float
     ) -> "RandomisedResponse":
         """The most truthful answers that make one release cost a person at most `epsilon`, less 2^-50 of it."""
-        least = min(epsilon / per_person * (1 - Fraction(1, 2**50)), ALL)
+        least = min(epsilon / per_person * (1 - Fraction(1, 2**50)), MAX_EPSILON)
         exponent = _DIGITS.divide(Decimal(least.numerator), Decimal(least.denominator))
         beyond = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
-        truthful = min(math.floor(beyond / (beyond + cells) * WORDS), WORDS - 1)
+        truthful = min(math.floor(beyond / (beyond + cells) * WORD_COUNT), WORD_COUNT - 1)
         if truthful < 1:
-            raise SettingError("epsilon: too small for randomised response; no answer would be true")
+            raise SettingError("epsilon: too small for randomised response; use a larger one")
         return cls(truthful, cells, records, per_person, sensitivity)
 
     @property
     def odds(self) -> Fraction:
         """By how much likelier an answer is where it is the truth."""
-        return 1 + Fraction(self.cells * self.truthful, WORDS - self.truthful)
+        return 1 + Fraction(self.cells * self.truthful, WORD_COUNT - self.truthful)
 
     @property
     def share(self) -> float:
         """w: of answers that are meant."""
-        return self.truthful / WORDS
+        return self.truthful / WORD_COUNT
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The shares that the answers of all records lead to; of a single share, the rest are the other answer."""
-        value = require(bounded, self.norm, self.sensitivity).value
+        value = require_bounded(bounded, self.norm, self.sensitivity).value
         counts = whole_counts(value, self.records)
         if counts.shape[-1] == 1:
             counts = np.concatenate([counts, self.records - counts], axis=-1)
         if counts.shape[-1] != self.cells or counts.min() < 0 or not np.all(counts.sum(axis=-1) == self.records):
-            raise GuaranteeError("value: expected the shares of all records, each in one place; nothing was released")
+            raise GuaranteeError("value: expected shares in which every record counts once; nothing was released")
         draw: Draw = random_words if noise.safe else SeededWords(noise.seed())
         flat = [self._answers(each, draw) for each in counts.reshape(-1, self.cells)]
         shares = np.array(flat).reshape(counts.shape) / self.records
@@ -85,8 +85,8 @@ class RandomisedResponse:
     def _answers(self, counts: Integers, draw: Draw) -> Integers:
         """How many records answer with each name, where so many have it."""
         truth, found = np.repeat(np.arange(self.cells), counts), np.zeros(self.cells, dtype=np.int64)
-        for start in range(0, self.records, AT_ONCE):
-            found += np.bincount(self.answer(truth[start : start + AT_ONCE], draw), minlength=self.cells)
+        for start in range(0, self.records, BATCH_RECORDS):
+            found += np.bincount(self.answer(truth[start : start + BATCH_RECORDS], draw), minlength=self.cells)
         return found
 
     def answer(self, truth: Integers, draw: Draw = random_words) -> Integers:
@@ -97,7 +97,7 @@ class RandomisedResponse:
             or truth.dtype.kind not in "iu"
             or (len(truth) and not 0 <= truth.min() <= truth.max() < self.cells)
         ):
-            raise SettingError(f"truth: expected whole numbers from 0 to {self.cells - 1}, one for every record")
+            raise SettingError(f"truth: expected an integer from 0 to {self.cells - 1} for every record")
         other = draw(len(truth)) >= np.uint64(self.truthful)
         answers = truth.copy()
         answers[other] = uniform(self.cells, int(np.count_nonzero(other)), draw)
@@ -116,14 +116,13 @@ class RandomisedResponse:
     def variance(self) -> float:
         """Of a released share, at most: n answers of the larger variance that one has, the truth being this name or
         another, over (n w)^2."""
-        meant = Fraction(self.truthful, WORDS)
+        meant = Fraction(self.truthful, WORD_COUNT)
         other = (1 - meant) / self.cells
         each = max(p * (1 - p) for p in (other, meant + other))
         return float(each / (self.records * meant**2))
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far a released share lies from the true one in the worst of so many, but for this probability
-        (Hoeffding)."""
+        """The error that any of so many released shares exceeds with at most this probability (Hoeffding)."""
         return math.sqrt(math.log(2 * coordinates / probability) / (2 * self.records)) / self.share
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
@@ -138,9 +137,9 @@ class RandomisedResponse:
 
 def uniform(names: int, size: int, draw: Draw) -> Integers:
     """`size` independent numbers below `names`, all alike: a word beyond the last whole multiple is drawn again."""
-    last, found = WORDS // names * names, np.zeros(0, dtype=np.int64)
+    last, found = WORD_COUNT // names * names, np.zeros(0, dtype=np.int64)
     while len(found) < size:
         words = draw(size - len(found))
-        kept = words if last == WORDS else words[words < np.uint64(last)]
+        kept = words if last == WORD_COUNT else words[words < np.uint64(last)]
         found = np.concatenate([found, (kept % np.uint64(names)).astype(np.int64)])
     return found

@@ -7,7 +7,7 @@ out changes how many records there are, not the noise.
 
 A recipe says which bits there are. Who draws them, in the clear or in shares, is
 somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
-grid units only; how long a grid unit is, the mechanism chooses to fit (`shared_noise.py`).
+grid units only; how long a grid unit is, `SharedNoise` chooses to fit.
 """
 
 import math
@@ -22,17 +22,17 @@ from scipy.special import gammainccinv
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Event, GaussianEvent, LaplaceEvent, Norm
 from parley.privacy.mechanisms.exact_samplers import Draw, Integers, Words, random_words
-from parley.privacy.mechanisms.mechanism import Bounded, require
+from parley.privacy.mechanisms.mechanism import Bounded, require_bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
 
-WORD = 64  # binary digits of a threshold
-SIGMA, LADDER = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
+WORD_BITS = 64  # binary digits of a threshold
+LADDER_SIGMA, LADDER_LENGTH = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
 SMOOTHERS = 14  # uniform numbers below it; an even number
-BLUR = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
-REACH = 6  # a geometric number goes up to 2^6 times its scale
-LEAST, MOST = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
-DISTANCE = 2.0**-58  # that no recipe exceeds
+ROUNDING_DEVIATION = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
+REACH_BITS = 6  # a geometric number goes up to 2^6 times its scale
+MIN_EXPONENT, MAX_EXPONENT = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
+MAX_DISTANCE = 2.0**-58  # that no recipe exceeds
 
 _DIGITS = Context(prec=60)
 
@@ -50,7 +50,7 @@ class Recipe:
     in ladder: r < t}, one word and a fair sign for all of it, + sum of the `fair` weights
     whose fair bits are 1. Thresholds are whole numbers up to 2^64, words below that.
 
-    Formal guarantee: X has the law that its maker claims but for a total variation of `distance`, at most 2^-58.
+    Formal guarantee: X has the law that its maker claims, up to a total variation of `distance`, at most 2^-58.
     """
 
     law: Law
@@ -78,7 +78,7 @@ def recipe_scale(law: Law, exponent: int) -> float:
     >>> recipe_scale(Law.GAUSSIAN, 8) == make_recipe(Law.GAUSSIAN, 8).scale
     True
     """
-    return 2.0**exponent if law == Law.LAPLACE else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
+    return 2.0**exponent if law == Law.LAPLACE else math.sqrt((LADDER_SIGMA * 2**exponent) ** 2 - ROUNDING_DEVIATION**2)
 
 
 def make_recipe(law: Law, exponent: int) -> Recipe:
@@ -87,9 +87,9 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
     >>> make_recipe(Law.LAPLACE, 10).scale, round(make_recipe(Law.GAUSSIAN, 8).scale)
     (1024.0, 2560)
     """
-    if not LEAST <= exponent <= MOST:
+    if not MIN_EXPONENT <= exponent <= MAX_EXPONENT:
         raise SettingError(
-            f"noise: its size of 2^{exponent} grid units cannot be drawn in 64 bits; use fewer rounds or coordinates"
+            f"noise: a scale of 2^{exponent} grid units does not fit into 64 bits; use fewer rounds or coordinates"
         )
     return laplace_recipe(exponent) if law == Law.LAPLACE else gaussian_recipe(exponent)
 
@@ -101,7 +101,7 @@ def laplace_recipe(exponent: int) -> Recipe:
     It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). The binary digits of such a number are
     independent, digit i being 1 with probability 1/(1 + e^(2^i/b)), because e^(-g/b) is a product over the digits of g.
     """
-    digits = exponent + REACH
+    digits = exponent + REACH_BITS
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
     b = recipe_scale(Law.LAPLACE, exponent)
     return Recipe(
@@ -114,7 +114,7 @@ def laplace_recipe(exponent: int) -> Recipe:
         offset=0,
         scale=b,
         variance=_laplace_variance(b),
-        distance=2 * (digits * 2.0 ** -(WORD + 1) + math.exp(-(2.0**REACH))) * (1 + 1e-6),
+        distance=2 * (digits * 2.0 ** -(WORD_BITS + 1) + math.exp(-(2.0**REACH_BITS))) * (1 + 1e-6),
     )
 
 
@@ -122,21 +122,21 @@ def laplace_recipe(exponent: int) -> Recipe:
 def gaussian_recipe(exponent: int) -> Recipe:
     """N Y + U_1 + ... + U_k - k (N - 1)/2, N = 2^exponent: Y discrete Gaussian of deviation 10, the U uniform below N.
 
-    Claimed law: whole numbers x added to a whole value q are, but for `distance`, a
+    Claimed law: whole numbers x added to a whole value q are, up to `distance`, a
     post-processing of q + a normal number of deviation `scale` = sqrt((10 N)^2 - 1.6^2).
     Proof in three steps, for N Y + U and its characteristic function phi(N t) D(t)^k:
     1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N; those at multiples of 2 pi are the
        characteristic function of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where
        D, the uniform law's, has zeros: D^k leaves almost nothing of them (`_ripple`).
-    2. The discrete Gaussian of deviation s is, but for a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what
+    2. The discrete Gaussian of deviation s is, up to a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what
        randomised rounding makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability
        proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
     3. The independent U are added afterwards.
     """
     n, k = 2**exponent, SMOOTHERS
     weights, total, thresholds = _discrete_gaussian()
-    blur = 2 * math.exp(-2 * math.pi**2 * BLUR**2) * 1.0001
-    beyond = float(2 * sum(weights[LADDER + 1 :]) / total)
+    blur = 2 * math.exp(-2 * math.pi**2 * ROUNDING_DEVIATION**2) * 1.0001
+    beyond = float(2 * sum(weights[LADDER_LENGTH + 1 :]) / total)
     return Recipe(
         law=Law.GAUSSIAN,
         exponent=exponent,
@@ -147,7 +147,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
         offset=-k * (n - 1) // 2,
         scale=recipe_scale(Law.GAUSSIAN, exponent),
         variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
-        distance=(LADDER * 2.0 ** -(WORD + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
+        distance=(LADDER_LENGTH * 2.0 ** -(WORD_BITS + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
     )
 
 
@@ -155,9 +155,9 @@ def gaussian_recipe(exponent: int) -> Recipe:
 def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
     """(weights of 0, 1, 2, ..., those of all whole numbers
     together, thresholds of P(|Y| >= j)): the same in every size."""
-    weights = [_exp(-Decimal(j * j) / (2 * SIGMA * SIGMA)) for j in range(4 * LADDER)]
+    weights = [_exp(-Decimal(j * j) / (2 * LADDER_SIGMA * LADDER_SIGMA)) for j in range(4 * LADDER_LENGTH)]
     total = weights[0] + 2 * sum(weights[1:])
-    return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER + 1))
+    return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER_LENGTH + 1))
 
 
 def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
@@ -165,7 +165,7 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
     if recipe.law == Law.LAPLACE:
         stop = -np.expm1(-1 / recipe.scale)
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
-    drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)
+    drawn = rng.integers(0, 2**WORD_BITS, size=shape, dtype=np.uint64, endpoint=False)
     steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
     return np.asarray(steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset)
 
@@ -181,9 +181,9 @@ def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Inte
         total += weight * (words(size) < threshold)
     if recipe.ladder:
         steps = _rungs(recipe.ladder, words(size))
-        total += recipe.step * np.where(words(size) >> np.uint64(WORD - 1) == 1, -steps, steps)
+        total += recipe.step * np.where(words(size) >> np.uint64(WORD_BITS - 1) == 1, -steps, steps)
         for _ in range(SMOOTHERS):
-            total += (words(size) >> np.uint64(WORD - recipe.exponent)).astype(np.int64)
+            total += (words(size) >> np.uint64(WORD_BITS - recipe.exponent)).astype(np.int64)
     return total
 
 
@@ -202,7 +202,7 @@ def _ripple(exponent: int) -> float:
     """
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)
-    bump, rise = np.exp(-((SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
+    bump, rise = np.exp(-((LADDER_SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
     norms = 0.0
     for j in range(1, min(n // 2, 40) + 1):
         t = (2 * math.pi * j + u) / n
@@ -211,8 +211,8 @@ def _ripple(exponent: int) -> float:
     first = float(np.trapezoid(bump * (np.abs(u) / 2) ** (2 * k), u))
     far = _far_bumps() if n // 2 > 40 else 0.0
     norms += 2 * far * math.sqrt(first / (2 * math.pi * n))
-    window = 2 * n * (SIGMA * SIGMA + k) + 1
-    return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(SIGMA**2) / 2))
+    window = 2 * n * (LADDER_SIGMA * LADDER_SIGMA + k) + 1
+    return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(LADDER_SIGMA**2) / 2))
 
 
 @lru_cache(maxsize=1)
@@ -232,10 +232,10 @@ def _exp(x: Decimal) -> Decimal:
 
 def _threshold(probability: Decimal) -> int:
     """The whole number nearest to probability 2^64."""
-    return int((probability * 2**WORD).to_integral_value(context=_DIGITS))
+    return int((probability * 2**WORD_BITS).to_integral_value(context=_DIGITS))
 
 
-ROOM = 2**62  # sums and noise stay below: nothing wraps around
+MAX_SUM = 2**62  # sums and noise stay below: nothing wraps around
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class SharedNoise:
     Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum - over all owners that hold
     it; where an owner is the unit, its whole table - in `norm`, rounding included. Then the sum with a number of the
     recipe's law in each coordinate is as private as the law's claim: for Laplace moved/scale-DP, for the Gaussian a
-    post-processing of normal noise of `scale` on values of L2 sensitivity `moved`, in both cases but for a total
+    post-processing of normal noise of `scale` on values of L2 sensitivity `moved`, in both cases up to a total
     variation of `recipe.distance` in each coordinate. Who draws the number must not be who sees the sum (`sharing`).
     With `draws` = 2 the sum carries two such numbers, each drawn by a host of its own: to one of these, who knows its
     own, it carries the other one whole.
@@ -293,7 +293,7 @@ class SharedNoise:
 
     def encode(self, bounded: Bounded) -> Words:
         """The answer as a sum over the records, in whole grid units modulo 2^64 [..., size]."""
-        value = require(bounded, self.norm, self.sensitivity).value
+        value = require_bounded(bounded, self.norm, self.sensitivity).value
         return np.rint(value * self.factor).astype(np.int64).view(np.uint64)
 
     def decode(self, words: Words) -> Floats:
@@ -307,7 +307,7 @@ class SharedNoise:
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """Refused: an owner alone has no noise here."""
         raise GuaranteeError(
-            "noise: these terms draw one noise for the sum of all answers; a single answer is shared, not released"
+            "noise: these terms add one noise to the sum of all answers; a single answer is never released"
         )
 
     def rounding(self, coordinates: int) -> float:
@@ -315,7 +315,7 @@ class SharedNoise:
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates, but for this probability.
+        """The size that the noise exceeds in any of so many coordinates with at most this probability.
 
         Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1; the other law is
         sub-Gaussian, its discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding). Of
@@ -326,8 +326,8 @@ class SharedNoise:
         return self._proxy * math.sqrt(2 * math.log(2 * coordinates / probability)) / self.factor
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in `norm`,
-        but for this probability (L2: Hsu, Kakade and Zhang 2012)."""
+        """The norm that the noise of so many coordinates exceeds with at most this probability (L2: Hsu, Kakade and
+        Zhang 2012)."""
         if self.recipe.law == Law.LAPLACE:
             numbers = self.draws * coordinates
             return (self.recipe.scale * float(gammainccinv(numbers, probability)) + numbers) / self.factor
@@ -336,4 +336,4 @@ class SharedNoise:
 
     @property
     def _proxy(self) -> float:
-        return float(self.recipe.step) * math.sqrt(self.draws * (SIGMA**2 + SMOOTHERS / 4))
+        return float(self.recipe.step) * math.sqrt(self.draws * (LADDER_SIGMA**2 + SMOOTHERS / 4))

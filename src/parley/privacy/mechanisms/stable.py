@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from parley.errors import SettingError
 from parley.privacy.events import Norm, StableEvent
-from parley.privacy.mechanisms.mechanism import Bounded, require
+from parley.privacy.mechanisms.mechanism import Bounded, require_bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.privacy.mechanisms.stable_law import check_alpha, distortion, score_bound, survival
 from parley.validate import Floats, non_negative, positive
@@ -64,15 +64,14 @@ class Stable:
         """The least noise that makes one release cost `epsilon`, pure, in any dimension."""
         if check_alpha(alpha) == 2:
             raise SettingError(
-                "alpha = 2: Gaussian noise is never pure; expected alpha below 2, or the Gaussian mechanism with a "
-                "delta"
+                "alpha = 2: Gaussian noise is never pure; use an alpha below 2, or the Gaussian mechanism with a delta"
             )
         scale = score_bound(alpha) * positive(sensitivity, "sensitivity") / float(epsilon)
         return cls(alpha, scale * (1 + 1e-12), sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
-        return noise.stable(require(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
+        return noise.stable(require_bounded(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
 
     @property
     def variance(self) -> float:
@@ -106,7 +105,7 @@ class StableOnSums:
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as it was taken to be."""
-        return noise.stable(require(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
+        return noise.stable(require_bounded(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
 
     @property
     def noise_scale(self) -> float:
@@ -123,8 +122,8 @@ class StableOnSums:
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates, but for this probability: at most `coordinates`
-        times that of one.
+        """The size that the noise exceeds in any of so many coordinates with at most this probability: at most
+        `coordinates` times that of one.
 
         >>> round(StableOnSums(1.0, 2.0, 1.0).tail(0.1, 1), 3)
         12.628
@@ -137,8 +136,8 @@ class StableOnSums:
         return self.scale * math.exp(brentq(excess, -30.0, 600.0, xtol=1e-9)) * (1 + 1e-6)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in L2, but for this probability, at most: each of them is
-        within the worst."""
+        """The L2 norm that the noise of so many coordinates exceeds with at most this probability: each is within the
+        worst."""
         return math.sqrt(coordinates) * self.tail(probability, coordinates)
 
     @cached_property

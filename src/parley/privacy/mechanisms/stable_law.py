@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scipy.interpolate import BSpline
 
 
-EDGE = 20.0  # beyond this many scales the tail series takes over
+SERIES_FROM = 20.0  # beyond this many scales the tail series takes over
 _TERMS = np.arange(1, 31)
 _NODES = 6001
 
@@ -43,7 +43,7 @@ def check_alpha(alpha: float) -> float:
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 1 <= alpha <= 2:
         raise SettingError(f"alpha = {alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
     if 1.9999 < alpha < 2:
-        raise SettingError(f"alpha = {alpha!r}: expected at most 1.9999, or exactly 2")
+        raise SettingError(f"alpha = {alpha!r}: expected a number up to 1.9999, or 2")
     return float(alpha)
 
 
@@ -77,7 +77,7 @@ def log_pdf(z: Floats, alpha: float) -> Floats:
         return -z * z / 4 - math.log(2 * math.sqrt(math.pi))
     law = _law(alpha)
     out = np.empty_like(z)
-    near = z <= EDGE
+    near = z <= SERIES_FROM
     out[near] = law.log_density(np.arcsinh(z[near]))
     far = z[~near]
     out[~near] = np.log(_series(far, alpha, law.density_terms)) - np.log(far)
@@ -92,7 +92,7 @@ def survival(z: Floats, alpha: float) -> Floats:
         return np.asarray(ndtr(-z / math.sqrt(2)))
     law = _law(alpha)
     out = np.empty_like(z)
-    near = z <= EDGE
+    near = z <= SERIES_FROM
     out[near] = np.exp(law.log_tail(np.arcsinh(z[near])))
     out[~near] = _series(z[~near], alpha, law.tail_terms)
     return out
@@ -106,12 +106,12 @@ def score(z: Floats, alpha: float) -> Floats:
         return -z / 2
     law = _law(alpha)
     size = np.abs(z)
-    near = np.minimum(size, EDGE)
+    near = np.minimum(size, SERIES_FROM)
     derivative = law.log_density_derivative(np.arcsinh(near)) / np.hypot(1.0, near)
-    far = np.maximum(size, EDGE)
+    far = np.maximum(size, SERIES_FROM)
     terms = law.density_terms
     tail = -_series(far, alpha, terms * (alpha * _TERMS + 1)) / (_series(far, alpha, terms) * far)
-    return np.sign(z) * np.where(size <= EDGE, derivative, tail)
+    return np.sign(z) * np.where(size <= SERIES_FROM, derivative, tail)
 
 
 def sample(alpha: float, scale: float, size: int | tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -154,14 +154,14 @@ def score_bound(alpha: float) -> float:
         return 1.0
     if alpha == 2:
         return math.inf
-    z = np.sinh(np.linspace(0, math.asinh(2 * EDGE), 20_001))
+    z = np.sinh(np.linspace(0, math.asinh(2 * SERIES_FROM), 20_001))
     best = int(np.argmax(-score(z, alpha)))
     fine = np.linspace(z[max(best - 1, 0)], z[best + 1], 2001)
     return float(np.max(-score(fine, alpha))) * (1 + 1e-8)
 
 
 class _Law:
-    """Splines of ln p and ln P[Y > z] in asinh(z) on [0, EDGE], and the coefficients of the tail series."""
+    """Splines of ln p and ln P[Y > z] in asinh(z) on [0, SERIES_FROM], and the coefficients of the tail series."""
 
     log_density: "BSpline"
     log_density_derivative: "BSpline"
@@ -173,12 +173,12 @@ class _Law:
         signs = np.where(_TERMS % 2 == 1, 1.0, -1.0) * np.sin(math.pi * np.remainder(alpha * _TERMS, 4) / 2) / math.pi
         self.density_terms = signs * np.exp(gammaln(alpha * _TERMS + 1) - gammaln(_TERMS + 1))
         self.tail_terms = signs * np.exp(gammaln(alpha * _TERMS) - gammaln(_TERMS + 1))
-        u = np.linspace(0, math.asinh(EDGE), _NODES)
+        u = np.linspace(0, math.asinh(SERIES_FROM), _NODES)
         density = _inversion(np.sinh(u), alpha)
         self.log_density = make_interp_spline(u, np.log(density), k=5)
         self.log_density_derivative = self.log_density.derivative()
         mass = make_interp_spline(u, density * np.cosh(u), k=5).antiderivative()
-        beyond = _series(np.array([EDGE]), alpha, self.tail_terms)
+        beyond = _series(np.array([SERIES_FROM]), alpha, self.tail_terms)
         tail = mass(u[-1]) - mass(u) + beyond
         self.log_tail = make_interp_spline(u, np.log(tail * (0.5 / tail[0])), k=5)
 
@@ -216,10 +216,10 @@ def _inversion(z: Floats, alpha: float) -> Floats:
     return out
 
 
-AROUND = np.sinh(
+POSTERIOR_GRID = np.sinh(
     np.linspace(-np.arcsinh(1e4), np.arcsinh(1e4), 161)
 )  # in scales: where a posterior is looked at, around every answer
-NORMAL = np.linspace(-6.0, 6.0, 601)  # deviations
+NORMAL_GRID = np.linspace(-6.0, 6.0, 601)  # deviations
 
 
 def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats]:
@@ -230,7 +230,9 @@ def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats
     (True, True)
     """
     flat = answers.reshape(len(answers), -1)
-    at = np.sort((flat[:, None, :] + scale * AROUND[None, :, None]).reshape(-1, flat.shape[1]), axis=0)  # [g, d]
+    at = np.sort(
+        (flat[:, None, :] + scale * POSTERIOR_GRID[None, :, None]).reshape(-1, flat.shape[1]), axis=0
+    )  # [g, d]
     fit = sum((log_pdf((each - at) / scale, alpha) for each in flat), start=np.zeros_like(at))
     weight = np.exp(fit - fit.max(axis=0))
     weight *= _steps(at)
@@ -249,12 +251,12 @@ def reach(level: float, alpha: float, scale: float, deviation: float) -> float:
     """
     if not scale > 0:
         return deviation * float(ndtri((1 + level) / 2))
-    weight = np.exp(-(NORMAL**2) / 2)
+    weight = np.exp(-(NORMAL_GRID**2) / 2)
     weight /= weight.sum()
 
     def beyond(log: float) -> float:
         q = np.exp(log)
-        shifted = deviation * NORMAL if deviation > 0 else np.zeros(1)
+        shifted = deviation * NORMAL_GRID if deviation > 0 else np.zeros(1)
         inside = cdf(q - shifted, alpha, scale) - cdf(-q - shifted, alpha, scale)
         return float(inside @ (weight if deviation > 0 else np.ones(1))) - level
 

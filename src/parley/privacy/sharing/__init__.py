@@ -1,5 +1,5 @@
 """Sums and noise in three shares: what three hosts compute together and none of them sees. (Two hosts hold sums in two
-shares, and add noise of their own: `network.hosting.share_layouts`.)
+shares, and add noise of their own: `network.hosting.host`.)
 
 Whatever is shared is x = x0 + x1 + x2 modulo 2^64 (or, for bits, their exclusive or); host i holds shares i and i + 1.
 Replicated shares and the multiplication are those of Araki, Furukawa, Lindell, Nof and Ohara (2016).

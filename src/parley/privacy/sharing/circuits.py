@@ -18,11 +18,11 @@ from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.party import HOSTS, Party
 from parley.privacy.sharing.ring import Replicated
 
-WORD = 64  # lanes of a word
+WORD_LANES = 64  # lanes of a word
 Wire = int
 Rows = NDArray[np.intp]
 
-_ONES = np.uint64(2**WORD - 1)
+_ONES = np.uint64(2**WORD_LANES - 1)
 
 
 @dataclass(frozen=True)

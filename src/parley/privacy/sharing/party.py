@@ -18,7 +18,7 @@ import numpy as np
 
 from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
 from parley.privacy.mechanisms.exact_samplers import Words
-from parley.privacy.sharing.ring import KEY, Keystream, Replicated, digest
+from parley.privacy.sharing.ring import KEY_BYTES, Keystream, Replicated, digest
 
 HOSTS = 3
 
@@ -58,7 +58,7 @@ class Wire:
             raise Unavailable(f"host {source}: no message within {self._timeout:g} s; try again later") from None
         if payload is None:
             self._queues[source, self.index].put(None)
-            raise Unavailable(f"host {source}: its channel is closed; start again with new ones")
+            raise Unavailable(f"host {source}: its channel is closed; start the run again")
         return payload
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Party:
 
     def __init__(self, channel: Channel, keys: tuple[bytes, bytes]) -> None:
         if channel.index not in range(HOSTS):
-            raise SettingError(f"host {channel.index}: there are hosts 0, 1 and 2")
+            raise SettingError(f"host {channel.index}: expected a host from 0 to 2")
         self.index = channel.index
         self.before, self.next = (self.index + 2) % HOSTS, (self.index + 1) % HOSTS
         self._channel = channel
@@ -194,15 +194,15 @@ class Party:
         due = 8 + 8 * int(np.prod(shape))
         if len(payload) != due or payload[:8] != label:
             raise ExchangeError(
-                f"host {source}: at step {self._step} it sent another message than the one of {due} bytes due; start "
-                f"again"
+                f"host {source}: at step {self._step} it sent a wrong message instead of {due} bytes; start the run "
+                "again"
             )
         return np.frombuffer(payload, dtype="<u8", offset=8).reshape(shape)
 
     def _guarded(self, act: Callable[[], T]) -> T:
         if self._broken:
             raise ExchangeError(
-                f"host {self.index}: a protocol was broken off, its keys are spent; agree on fresh keys"
+                f"host {self.index}: an earlier protocol failed, so its keys are spent; agree on new keys"
             )
         self._broken = True
         result = act()
@@ -212,12 +212,13 @@ class Party:
 
 def agree_keys(channel: Channel) -> Party:
     """Fresh keys for a run: host i makes key i and sends it to host i - 1, over a channel that nobody else reads."""
-    key = os.urandom(KEY)
+    key = os.urandom(KEY_BYTES)
     channel.send((channel.index + 2) % HOSTS, key)
     other = channel.receive((channel.index + 1) % HOSTS)
-    if len(other) != KEY:
+    if len(other) != KEY_BYTES:
         raise ExchangeError(
-            f"host {(channel.index + 1) % HOSTS}: sent {len(other)} bytes for a key of {KEY}; start again"
+            f"host {(channel.index + 1) % HOSTS}: sent a key of {len(other)} bytes, expected {KEY_BYTES}; start the "
+            "run again"
         )
     return Party(channel, (key, other))
 
@@ -230,8 +231,8 @@ class LyingHostError(ContradictionError):
         self.pairs = pairs
         common = set.intersection(*(set(p) for p in pairs))
         self.host = common.pop() if len(common) == 1 else None
-        said = "; ".join(f"hosts {a} and {b} disagree about share {b}" for a, b in pairs)
-        super().__init__(f"opening: {said}; the sum is not used, ask the hosts' operators")
+        disagreements = "; ".join(f"hosts {a} and {b} disagree about share {b}" for a, b in pairs)
+        super().__init__(f"opening: {disagreements}, so the sum is not used; ask the hosts' operators")
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,9 @@ def open_words(openings: Sequence[Opening]) -> Words:
     """
     if len(openings) == HOSTS - 1:
         if len({each.digest for each in openings}) > 1:
-            raise ContradictionError("opening: the two hosts recorded different things; the sum is not used")
+            raise ContradictionError(
+                "opening: the two hosts recorded different answers, so the sum is not used; ask their operators"
+            )
         return np.asarray(openings[0].words + openings[1].words)
     first, second, third = openings
     pairs = tuple(

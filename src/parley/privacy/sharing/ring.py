@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from parley.errors import AbortedRound, GuaranteeError, SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 
-KEY = 32  # bytes of a seed or key
+KEY_BYTES = 32  # bytes of a seed or key
 # words of one stream, 2^36 blocks of AES: four of one key are told from random words with an advantage below 2^-52
-LIMIT = 1 << 37
+MAX_WORDS = 1 << 37
 
 
 class Keystream:
@@ -30,18 +30,16 @@ class Keystream:
     """
 
     def __init__(self, key: bytes, purpose: int = 0) -> None:
-        if len(key) != KEY:
-            raise SettingError(f"key: {len(key)} bytes; expected {KEY}")
+        if len(key) != KEY_BYTES:
+            raise SettingError(f"key: {len(key)} bytes; expected {KEY_BYTES}")
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes([purpose]) + bytes(15))).encryptor()
         self.given = 0
 
     def words(self, *shape: int) -> Words:
         """The next words of the stream."""
         size = int(np.prod(shape, dtype=object))
-        if not self.given + size <= LIMIT:
-            raise GuaranteeError(
-                f"keystream: {LIMIT} words of one key are given and none is given twice; agree on fresh keys"
-            )
+        if not self.given + size <= MAX_WORDS:
+            raise GuaranteeError(f"keystream: all {MAX_WORDS} words of this key are used; agree on new keys")
         self.given += size
         return np.frombuffer(self._cipher.update(bytes(8 * size)), dtype="<u8").reshape(shape)
 
@@ -83,12 +81,12 @@ class Replicated:
         """Shares of the sum of both secrets, made without a message."""
         if self.first.shape != other.first.shape:
             raise SettingError(
-                f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of one size"
+                f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of equal size"
             )
         return Replicated(self.first + other.first, self.second + other.second)
 
 
-NONCE = 32  # bytes
+NONCE_BYTES = 32  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,20 +104,19 @@ class Shares:
     record: Words
 
     @classmethod
-    def of(cls, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
+    def from_words(cls, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
         """Fresh shares of the answer to the question with this content, for so many hosts."""
-        return cls._split(words, key, content, os.urandom(NONCE), hosts)
+        return cls._split(words, key, content, os.urandom(NONCE_BYTES), hosts)
 
     @classmethod
-    def again(cls, record: Words, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
+    def from_record(cls, record: Words, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
         """The shares that were recorded, of words that were computed
         again; `AbortedRound` if they did not come out as they were."""
-        shares = cls._split(words, key, content, to_bytes(record)[:NONCE], hosts)
+        shares = cls._split(words, key, content, to_bytes(record)[:NONCE_BYTES], hosts)
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
-                "the answer did not come out as it was when it was first shared, to the last digit: another machine "
-                "or another version of a library computed it, or the ledger's secret is another one; this round is "
-                "aborted, its debit stands"
+                "the recomputed answer differs from the one first shared: the machine, a library's version or the "
+                "ledger's secret has changed. This round is aborted and its debit stands; start a new round"
             )
         return shares
 
@@ -128,12 +125,12 @@ class Shares:
         """How many hosts they are for."""
         return len(self.seeds) + 1
 
-    def of_host(self, place: int) -> tuple[bytes | Words, bytes | Words]:
+    def for_host(self, place: int) -> tuple[bytes | Words, bytes | Words]:
         """What the host at this place gets: of three, shares `place` and `place` + 1; of two, share `place` and the
         tag, by which they see that theirs belong together."""
         parts: tuple[bytes | Words, ...] = (*self.seeds, self.last)
         if self.hosts == 2:
-            return parts[place], to_bytes(self.record)[NONCE:]
+            return parts[place], to_bytes(self.record)[NONCE_BYTES:]
         return parts[place], parts[(place + 1) % 3]
 
     @classmethod

@@ -12,7 +12,7 @@ the number.
 - Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number
   below 2^L. That is u + c modulo 2^L for a u that only host 0 knows and a c that
   only hosts 1 and 2 know: u + c less 2^L times the carry. One bit to convert, not L.
-- Bits become a sum with two messages (`circuits.weighted_sum` and the last one, which makes the shares replicated).
+- Bits become a sum with two messages (`weighted_sum` and the last one, which makes the shares replicated).
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import Recipe
-from parley.privacy.sharing.circuits import WORD, Builder, Circuit, Output, below, carry, evaluate
+from parley.privacy.sharing.circuits import WORD_LANES, Builder, Circuit, Output, below, carry, evaluate
 from parley.privacy.sharing.party import HOSTS, Party
 from parley.privacy.sharing.ring import Replicated
 from parley.validate import whole
 
-BATCH = 1 << 14  # coordinates drawn at a time, for memory's sake
+BATCH_COORDINATES = 1 << 14  # coordinates drawn at a time, for memory's sake
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ def draw(party: Party, recipe: Recipe, size: int) -> Replicated:
     whole(size, "size")
     plan = make_plan(recipe)
     try:
-        batches = [_batch(party, plan, min(BATCH, size - start)) for start in range(0, size, BATCH)]
+        batches = [
+            _batch(party, plan, min(BATCH_COORDINATES, size - start)) for start in range(0, size, BATCH_COORDINATES)
+        ]
     except BaseException:
         party.give_up()
         raise
@@ -57,13 +59,13 @@ def draw(party: Party, recipe: Recipe, size: int) -> Replicated:
 
 
 def _batch(party: Party, plan: Plan, size: int) -> Replicated:
-    drawn = party.random(plan.plain + plan.fair.size, -(-size // WORD))
+    drawn = party.random(plan.plain + plan.fair.size, -(-size // WORD_LANES))
     bits = evaluate(party, plan.circuit, _split(party, plan, drawn))
     part = weighted_sum(party, bits, plan.weights, size)
     fair = Replicated(drawn.first[plan.plain :], drawn.second[plan.plain :])
     if party.index == 0:
         part += weigh(lanes(fair.first ^ fair.second, size), plan.fair)  # u
-        part += np.uint64(plan.offset % 2**WORD)
+        part += np.uint64(plan.offset % 2**WORD_LANES)
     elif party.index == 1:
         part += weigh(lanes(fair.second, size), plan.fair)  # c
     return party.complete(part + party.zero_words(size))
@@ -84,15 +86,15 @@ def _split(party: Party, plan: Plan, drawn: Replicated) -> Replicated:
 @lru_cache(maxsize=16)
 def make_plan(recipe: Recipe) -> Plan:
     """The circuit of a recipe, public."""
-    singles = [(t, w) for t, w in recipe.singles if 0 < t < 1 << WORD]
+    singles = [(t, w) for t, w in recipe.singles if 0 < t < 1 << WORD_LANES]
     chains = doubling_chains(recipe.fair)
     words, fair = len(singles) + bool(recipe.ladder), sum(length for _, length in chains)
-    sign = words * WORD
+    sign = words * WORD_LANES
     plain = sign + bool(recipe.ladder)
     builder = Builder(plain + 2 * fair)
-    weighed = [(below(builder, range(k * WORD, (k + 1) * WORD), t), w) for k, (t, w) in enumerate(singles)]
+    weighed = [(below(builder, range(k * WORD_LANES, (k + 1) * WORD_LANES), t), w) for k, (t, w) in enumerate(singles)]
     if recipe.ladder:
-        weighed += _signed_ladder(builder, recipe, range(sign - WORD, sign), sign)
+        weighed += _signed_ladder(builder, recipe, range(sign - WORD_LANES, sign), sign)
     u = plain
     for weight, length in chains:
         wrapped = carry(builder, range(u, u + length), range(u + fair, u + fair + length))
@@ -103,7 +105,7 @@ def make_plan(recipe: Recipe) -> Plan:
         plain=plain,
         fair=_ring([weight << i for weight, length in chains for i in range(length - 1, -1, -1)]),
         weights=_ring([weight for _, weight in weighed]),
-        offset=recipe.offset + sum(w for t, w in recipe.singles if t >= 1 << WORD),
+        offset=recipe.offset + sum(w for t, w in recipe.singles if t >= 1 << WORD_LANES),
     )
 
 
@@ -184,4 +186,4 @@ def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) ->
 
 
 def _ring(weights: list[int]) -> Words:
-    return np.array([w % 2**WORD for w in weights], dtype=np.uint64)
+    return np.array([w % 2**WORD_LANES for w in weights], dtype=np.uint64)

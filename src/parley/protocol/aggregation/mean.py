@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from parley.privacy.accounting import Series
 from parley.privacy.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Mechanism
 from parley.protocol.queries import Answer, Question, ReleasePlan
-from parley.protocol.schedule import uses
-from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage
+from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage, uses
 from parley.terms import Terms
 from parley.validate import Floats
 

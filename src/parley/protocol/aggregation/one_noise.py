@@ -15,8 +15,7 @@ from parley.privacy.accounting import SharedLaw, Span, Spans, bits_delta, most_e
 from parley.privacy.accounting.series import SERIES
 from parley.protocol.aggregation.mean import Members, NoiseOfCoalitions, or_one, pieces, sums_of_others
 from parley.protocol.queries import Answer, Question
-from parley.protocol.schedule import Schedule, uses
-from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage
+from parley.protocol.stages import Resolver, Schedule, Stage, StagePlan, make_stage, uses
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -78,7 +77,7 @@ class SharedLaws:
 
     @cached_property
     def _spans(self) -> list[Spans]:
-        return [Spans.of(self._span(question) for question in questions) for questions in self.questions]
+        return [Spans.from_spans(self._span(question) for question in questions) for questions in self.questions]
 
     @cached_property
     def _sizes(self) -> list[int]:

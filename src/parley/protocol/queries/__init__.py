@@ -1,12 +1,16 @@
 """What can be asked: one file a kind of question, with everything that follows from it."""
 
-from parley.protocol.queries.gradient import GradientQuery, GradientQuestion
-from parley.protocol.queries.minibatch import MinibatchQuery, MinibatchQuestion
-from parley.protocol.queries.minimum import MinimumQuery, MinimumQuestion
+from parley.protocol.queries.asked_once import (
+    MinimumQuery,
+    MinimumQuestion,
+    ScoreQuery,
+    ScoreQuestion,
+    StatisticsQuery,
+    StatisticsQuestion,
+)
+from parley.protocol.queries.gradient import GradientQuery, GradientQuestion, MinibatchQuery, MinibatchQuestion
 from parley.protocol.queries.query import Answer, Query
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
-from parley.protocol.queries.score import ScoreQuery, ScoreQuestion
-from parley.protocol.queries.statistics import StatisticsQuery, StatisticsQuestion
 from parley.protocol.queries.update import CorrectedQuery, CorrectedQuestion, UpdateQuery, UpdateQuestion
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT, summation_slack
+from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.data.split import Places
 from parley.errors import GuaranteeError, Malformed, OutsideBox, TermsError
 from parley.losses import EmpiricalRisk, Limits, Objective, RecordBound
@@ -333,7 +333,7 @@ class AnswerClip:
         values = np.where(np.isfinite(values).all(axis=-1, keepdims=True), values, 0.0)
         largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0)
-        shares, most = values / unit, self.value * (1 - (values.shape[-1] + 16) * UNIT)
+        shares, most = values / unit, self.value * (1 - (values.shape[-1] + 16) * UNIT_ROUNDOFF)
         total = np.abs(shares).sum(axis=-1, keepdims=True) if self.norm == "l1" else _lengths(shares)
         with np.errstate(over="ignore"):  # an answer so small that the limit is beyond all numbers stays as it is
             large = total > most / unit

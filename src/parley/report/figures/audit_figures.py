@@ -7,14 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from parley.audit import Verdict
-from parley.audit.attacks.membership import Membership, Method
+from parley.audit.attacks.membership import Membership
 from parley.audit.attacks.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import INSIDE
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
 from parley.report.figures.picture import Picture, decorate, headed, lettered
 from parley.report.words.audit import claim
-from parley.report.words.membership import NAMES, TITLE
+from parley.report.words.membership import ATTACK_NAMES, TITLE
 from parley.report.words.membership import claim as member_claim
 
 
@@ -51,7 +51,7 @@ def audit_figure(verdict: Verdict) -> Picture:
     return figure
 
 
-COLOURS: dict[Method, str] = {"online": TOGETHER, "offline": SERIES[4], "shadow": MUTED}
+COLOURS: dict[str, str] = {"online": TOGETHER, "offline": SERIES[4], "shadow": MUTED}
 
 
 def membership_figure(found: Mapping[str, Membership], below: str = "") -> Picture:
@@ -77,7 +77,7 @@ def own_figure(audit: ModelAudit) -> Picture:
 
 
 def _seen(found: Membership) -> str:
-    areas = ", ".join(f"{NAMES[each.method]} {each.auc.value:.3f}" for each in found.inferences)
+    areas = ", ".join(f"{ATTACK_NAMES[each.method]} {each.auc.value:.3f}" for each in found.inferences)
     return f"areas under the curves {areas}, guessing 0.500; {member_claim(found)}"
 
 
@@ -90,8 +90,8 @@ def _panel(axes: Axes, found: Membership) -> None:
     for each in found.inferences:
         alarms, hits = np.array(each.curve).T
         shown = (alarms > 0) & (hits > 0)
-        label = f"{NAMES[each.method]}: AUC {each.auc.value:.3f}"
-        axes.plot(alarms[shown], hits[shown], color=COLOURS[each.method], linewidth=1.8, label=label)
+        label = f"{ATTACK_NAMES[each.method]}: AUC {each.auc.value:.3f}"
+        axes.plot(alarms[shown], hits[shown], color=COLOURS.get(each.method, INK), linewidth=1.8, label=label)
     axes.plot(x, x, color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
     axes.set_xscale("log")
     axes.set_yscale("log")

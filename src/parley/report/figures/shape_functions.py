@@ -213,8 +213,8 @@ def require_drawing(model: JointModel, path: Path) -> None:
 def draw(model: JointModel, rows: pd.DataFrame, path: Path) -> None:
     """Write a picture of the rows' survival curves, else of what each column adds."""
     if isinstance(model, JointSurvivalModel):
-        terms = model.preparation_.model
-        save(survival_curves(model.periods_, model.predict_survival(rows), terms.target, str(terms.event)), path)
+        time, event = model.preparation_.model.outcome_columns
+        save(survival_curves(model.periods_, model.predict_survival(rows), time, event), path)
     else:
         save(shape_functions(model), path)
 

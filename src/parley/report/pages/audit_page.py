@@ -28,12 +28,16 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     first = audit.verdicts[0]
     sections = [
         Section("What was learned?", words.learned(audit), words.owner_rows(audit), svg(audit_figure(first))),
-        *([Section("Without any chance", [words.EXACT], words.exact_rows(audit))] if audit.exact else []),
-        *([Section("Searched for worse", words.searched(audit), words.search_rows(audit))] if audit.search else []),
+        *([Section("What was computed exactly?", [words.EXACT], words.exact_rows(audit))] if audit.exact else []),
+        *(
+            [Section("Is there a worse pair of tables?", words.searched(audit), words.search_rows(audit))]
+            if audit.search
+            else []
+        ),
         *([Section("What does a host see?", [HOSTS], host_rows(audit.hosts))] if audit.hosts else []),
         Section("What was tried?", words.tried(audit, terms)),
         Section("What does the guarantee say?", [words.promised(first)]),
-        Section("Where does this end?", [words.NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
+        Section("What was not tried?", [words.NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
     ]
     return page(
         f"Audit: {terms.title or 'an agreement'}", words.headline(audit), sections, f"Parley · terms {terms.hash}"
@@ -44,20 +48,20 @@ def poisoning_page(found: Damage, terms: Terms) -> str:
     """The HTML page of what liars can do."""
     moved, undetectable, named, *learner = sentences(found)
     sections = [
-        Section("How far do lies move a round?", [moved], rule_rows(found)),
-        Section("What is noticed, and what is not?", [undetectable, named]),
-        *([Section("And a learner that lies?", learner)] if learner else []),
+        Section("How far can lies move a round?", [moved], rule_rows(found)),
+        Section("Which lies are noticed?", [undetectable, named]),
+        *([Section("What if the learner lies?", learner)] if learner else []),
     ]
-    return page(f"Owners that lie: {terms.title or 'an agreement'}", LEAD, sections, f"Parley · terms {terms.hash}")
+    return page(f"Lying owners: {terms.title or 'an agreement'}", LEAD, sections, f"Parley · terms {terms.hash}")
 
 
 def served_page(verdict: ServedVerdict, terms: Terms) -> str:
     """The HTML page of such an audit."""
     sections = [
         Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
-        Section("Where does this end?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
+        Section("What was not tried?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
     ]
-    title = f"Audit of {verdict.owner}, served: {terms.title or 'an agreement'}"
+    title = f"Audit of {verdict.owner}'s daemon: {terms.title or 'an agreement'}"
     return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
 
 
@@ -67,11 +71,11 @@ def membership_page(audit: ModelAudit) -> str:
     drawn = svg(own_figure(audit))
     sections = [
         Section("What was learned?", membership.learned(audit), membership.attack_rows(found), drawn),
-        Section("And of this very model?", membership.of_this_model(audit), membership.model_rows(audit)),
+        Section("What about this very model?", membership.of_this_model(audit), membership.model_rows(audit)),
         Section("What was tried?", membership.tried(audit)),
         Section("What does the guarantee say?", [membership.promised(found)]),
         Section(
-            "Where does this end?", [membership.NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", membership.OWN_EYES]
+            "What was not tried?", [membership.NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", membership.OWN_EYES]
         ),
         Section("Read by", ["Name, date, signature: ______________________________"]),
     ]

@@ -33,7 +33,7 @@ from parley.report.words.joined import (
 )
 from parley.terms import Terms
 
-PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no private record was looked at."
+PUBLIC = "This was computed from public knowledge, the terms and a pilot sample. No private record was used."
 
 
 def forecast_page(
@@ -51,10 +51,12 @@ def forecast_page(
     whom = [said.assumption(result), *([] if without is None else [without])]
     drawn = picture.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
     head, *would = verdict
+    if (hint := outlook_words.inside_hint(result.outlook)) is not None:
+        would.append(hint)
     whole = outlook_words.gain_rows(result.outlook)
     sections = [
         Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.TITLE),
-        Section("What does each model cost owners?", whom, said.owner_rows(result), "", said.owner_title(result)),
+        Section("What does each model cost each owner?", whom, said.owner_rows(result), "", said.owner_title(result)),
         Section("How good would the model be?", [said.headline(result), *good], figure=drawn),
         Section(
             "Where should the noise be drawn?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE
@@ -63,7 +65,7 @@ def forecast_page(
     if proposal is not None and planned is not None:
         advice = [said.plan_advice(proposal), said.plan_rests_on(proposal)]
         lines = [*advice, *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
-        sections.append(Section("Could the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
+        sections.append(Section("Can the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
     notes = [f"Note: {warning}." for warning in result.warnings]
     sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
     return page(f"Forecast: {terms.title or 'a joint model'}", head, sections, _footer(terms))
@@ -78,9 +80,9 @@ def gains_figure(result: Forecast) -> Picture:
     """What joining would bring each owner."""
     gains = [OwnerGain(o.name, o.gain.mean, o.gain.low, o.gain.high, o.verdict) for o in result.owners]
     better = sum(gain.verdict == "join" for gain in gains)
-    title = f"Worth it for {better:,} of {len(gains):,} owners, whatever is left open"
-    about = "lines: 90 % of what may come out"
-    return owner_gains(gains, title, "expected gain in test cost, a row of its own", about)
+    title = f"{better:,} of {len(gains):,} owners gain for sure"
+    about = "lines: 90% intervals"
+    return owner_gains(gains, title, "expected gain in test cost per own row", about)
 
 
 def _noise_lines(noise: Mapping[str, Any], terms: Terms) -> list[str]:
@@ -103,7 +105,7 @@ def negotiation_page(result: Negotiation) -> str:
         ]
     else:
         rows, title = agreed.wish_rows(result), agreed.wishes_title(result)
-        sections = [Section("What would move them?", agreed.moves(result), rows, drawn, title)]
+        sections = [Section("What would bring them in?", agreed.moves(result), rows, drawn, title)]
     if isinstance(result, CommonNegotiation) and result.deal.members.any():
         content = result.to_json()
         rows, title = kinds.preference_rows(content), kinds.preferences_title(content)
@@ -120,7 +122,7 @@ def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[st
     sections = [
         Section(
             "Who gains, and by how much?",
-            [verdict(one, "one noise"), verdict(own, "each owner's own noise")],
+            [verdict(one, "one shared noise"), verdict(own, "each owner's own noise")],
             figure=svg(picture),
         ),
         Section(
@@ -128,20 +130,20 @@ def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[st
             [forecast_sentence(one.expected, prices), assumption(one.expected)],
             forecast_rows(one.expected, prices),
         ),
-        Section("What moves the large one?", bargain),
+        Section("What would bring the bank in?", bargain),
         Section(
-            "What came out of it?",
+            "What was the result?",
             [
                 on_held_out(one),
                 without_anybody(one),
-                "Errors saved, in shares of the error alone. Every model is an owner's own: personal, or alone.",
+                "Saved error in % of the error alone. Each owner compares its personal model with its model alone.",
             ],
             outcome_rows(one, own),
         ),
         Section("Three large banks", [large_owners_sentence(large)]),
         Section(
-            "What this is not",
-            [SIMULATION, "All loans are synthetic. They are made by a random generator from nobody's data."],
+            "What is this not?",
+            [SIMULATION, "All loans are synthetic: a random generator made them, from no real data."],
         ),
     ]
     lead = "Should we learn together, on what privacy terms, and what came out of it?"

@@ -8,6 +8,7 @@ from parley.decisions.outlook.worth import Worth
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import INSIDE, SIMULATION, guarantee, kind_of_run
 from parley.learning.outcome.verdict import Verdict
+from parley.numerals import counted
 from parley.report.figures import curves, picture
 from parley.report.figures.owner_gains import OwnerGain, model_costs, owner_gains
 from parley.report.figures.picture import Picture
@@ -56,25 +57,27 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
     beside = [line for line in (clip_line(result), aborted_line(result), consensus_line(result)) if line is not None]
     words = result.model.preparation_.target_words
     told = [guarantee(result), *beside, *([] if words is None else [words])]
-    sections = [Section("Who promised and spent what", told, owner_rows(result), caption=f"ε: {result.adjacency}")]
+    sections = [
+        Section("What did each owner promise and spend?", told, owner_rows(result), caption=f"ε: {result.adjacency}")
+    ]
     if notes:
-        sections.append(Section("What to look at twice", list(notes)))
+        sections.append(Section("What should you check?", list(notes)))
     if result.notices:
-        sections.append(Section("Whose answers are not explained?", notice_lines(result)))
+        sections.append(Section("Which answers cannot be explained?", notice_lines(result)))
     if result.quality is not None:
         path = result.path
         drawn = "" if path is None else picture.svg(curves.fitness_path(np.asarray(path)))
         middle = "median" if terms.studied else "mean"
         text = (
-            f"Relative fitness is how far the training cost lies above the best possible one; {middle} of "
-            f"{result.replicates} run(s)."
+            "Relative fitness is how far the training cost lies above the best possible one: the "
+            f"{middle} of {counted(result.replicates, 'run')}."
         )
         beside = [line for line in (undefined_line(result), useless_line(result)) if line is not None]
         sections.append(Section("How good is the model?", [text, *beside], quality_rows(result), drawn))
     if (stable := stable_line(result)) is not None:
         sections.append(Section("What does stable noise cost?", [stable], stable_rows(result)))
     if result.intervals is not None:
-        sections.append(Section("How sure are the coefficients?", [interval_line(result)], interval_rows(result)))
+        sections.append(Section("How certain are the coefficients?", [interval_line(result)], interval_rows(result)))
     if (shapes := result.shapes) is not None:
         drawn = picture.svg(shape_functions(result.model, result.theta))
         sections.append(Section("What does each column add?", [shapes_words(shapes)], figure=drawn))
@@ -90,11 +93,13 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         below = expected.sentence()
         verdict = "" if below is None else f"Not worth a budget: {below}."
         sections.append(
-            Section("What would nobody's data give?", [baseline_line(expected), *([verdict] if verdict else [])])
+            Section(
+                "How good are models that need no owner?", [baseline_line(expected), *([verdict] if verdict else [])]
+            )
         )
-    sections.append(Section("What was agreed on", ["All keys: docs/terms.md."], _settings(result)))
+    sections.append(Section("What was agreed?", ["docs/terms.md explains every key."], _settings(result)))
     if not result.released:
-        sections.append(Section("What this is not", [SIMULATION]))
+        sections.append(Section("What is this not?", [SIMULATION]))
     return page(terms.title or "A joint model", kind_of_run(result), sections, f"Parley · terms {result.terms_hash}")
 
 
@@ -126,7 +131,7 @@ def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
     """The HTML page of all owners' verdicts."""
     drawn = picture.svg(verdicts_figure(verdicts))
     sections = [Section("On their own held-out rows", (), owners_rows(verdicts), drawn), Section(KEEP, [INSIDE])]
-    title = f"For whom was it worth it? {terms.title}".strip()
+    title = f"Which owners gained? {terms.title}".strip()
     return page(title, owners_sentence(verdicts), sections, f"Parley · terms {terms.hash}")
 
 
@@ -134,8 +139,8 @@ def verdicts_figure(verdicts: Sequence[Verdict]) -> Picture:
     """What joining saves each owner on its own held-out rows, with its personal model."""
     gains = [_gain(each) for each in verdicts]
     paid, surely = sum(gain.mean > 0 for gain in gains), sum(gain.low > 0 for gain in gains)
-    title = f"Joining pays for {paid:,} of {len(gains):,}, for {surely:,} beyond chance"
-    return owner_gains(gains, title, "saved a row by the personal model", "lines: 90 % intervals on own held-out rows")
+    title = f"Joining pays for {paid:,} of {len(gains):,} owners, significantly for {surely:,}"
+    return owner_gains(gains, title, "saved per row by the personal model", "lines: 90% intervals on own held-out rows")
 
 
 def _gain(found: Verdict) -> OwnerGain:

@@ -7,28 +7,28 @@ from collections.abc import Sequence
 from parley.errors import SettingError
 from parley.terms.catalogue import kinds_from_files
 
-EPSILON = "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)"
-DELTA = "delta: how likely the promise may fail; 0 forbids Gaussian noise"
-PERSON = "May a person have several rows? The column that tells people apart (nothing: no)"
-PERSON_ROWS = "How many rows of a person count?"
-FIRST_ROWS = "The first so many of each person, in the file's order. The larger, the more noise for the same ε."
+EPSILON = "ε of every owner: how much all answers may reveal about a person (0.1 strict, 1 usual, 5 loose)"
+DELTA = "δ: the probability with which the promise may fail; 0 rules out Gaussian noise"
+PERSON = "Can a person have several rows? Then the column that identifies people (empty: no)"
+PERSON_ROWS = "How many rows per person count at most?"
+FIRST_ROWS = "The first rows of each person count, in file order. A larger number needs more noise for the same ε."
 HOSTS = (
-    "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C (nothing: "
-    "each owner draws its own)"
+    "Three hosts can draw one noise for all, which none of them knows, so there is less noise. Their names, A,B,C "
+    "(empty: each owner draws its own noise)"
 )
 MISSING = (
-    "May any cell be missing? If so, each feature has a second column that says where, which takes noise; if not, a "
+    "Can cells be missing? If yes, each feature gets a second column that marks them, and needs more noise. If no, a "
     "table with a missing cell is refused"
 )
 QUOTED = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
-SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTED}; nothing: ask with noise)"  # of a column
-MERGE = "Are they one"
+SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTED}; empty: ask with noise)"  # of a column
+MERGE = "Are they the same"
 DATES = "Every date in {column} can be read in several ways. How is it written: {ways}"
-TWO_NAMES = "The two names in {target}, the one that counts as 1 last, such as no,yes"
-NOT_TWO = "expected two different names, the one that counts as 1 last, such as no,yes"
-EVENT = "The column that says whether it happened (1) or not (0)"
+TWO_NAMES = "The two names in {target}; the second one counts as 1, such as no,yes"
+NOT_TWO = "expected two different names, of which the second counts as 1, such as no,yes"
+EVENT = "The column that says whether the event happened (1) or not (0)"
 PERIODS = "The ends of the periods, such as 30,90,365"
-EXPOSURE = "The column that says in what counts were counted, such as years (nothing: all alike)"
+EXPOSURE = "The exposure column, such as the years in which events were counted (empty: all rows alike)"
 _KINDS = {
     "linear-regression": "a number, by a weighted sum of columns",
     "logistic-regression": "one of two classes, by how likely it is",

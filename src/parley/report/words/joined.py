@@ -1,4 +1,4 @@
-"""Owners that joined: what was forecast for each, and what came out, as tables and in words."""
+"""The demo's owners: what was forecast for each and what came out, as tables and sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def some(owners: Sequence[Joined]) -> list[Joined]:
 
 def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]]:
     """What joining is forecast to save a few owners, in shares of their errors alone."""
-    rows = [["owner", "rows", "saves", "from ... to", "worth its price?"]]
+    rows = [["owner", "rows", "saves", "90% interval", "worth its price?"]]
     by_size = sorted(zip(expected.owners, expected.terms.owners, prices, strict=True), key=lambda each: each[1].records)
     for place in np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int)):
         said, part, price = by_size[place]
@@ -107,12 +107,10 @@ def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]
 
 def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     """What joining saved the same owners, with one noise and with each owner's own."""
-    rows = [["owner", "rows", "forecast", "one noise", "held out, 90 %", "own noise", "right?"]]
+    rows = [["owner", "rows", "forecast", "shared noise", "held out, 90%", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
     for owner in some(one.owners):
-        ends = (
-            " to ".join(f"{round(100 * end / owner.alone)}" for end in (owner.held_out.low, owner.held_out.high)) + " %"
-        )
+        ends = " to ".join(f"{round(100 * end / owner.alone)}%" for end in (owner.held_out.low, owner.held_out.high))
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]
         rows.append(
@@ -135,9 +133,9 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     largest = expected.terms.owners[place]
     sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unsure"))
     return (
-        f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with "
-        f"{largest.records:,} rows, it is{'' if worth[place] else ' not'}. Verdicts: "
-        f"join {sure}, unsure {open_}, stay {len(worth) - sure - open_}."
+        f"Joining is expected to be worth its price for {sum(worth)} of {len(worth)} owners. For {largest.name}, "
+        f"with {largest.records:,} rows, it is{'' if worth[place] else ' not'}. The verdicts are join for {sure}, "
+        f"unsure for {open_} and stay for {len(worth) - sure - open_}."
     )
 
 
@@ -145,10 +143,10 @@ def verdict(chapter: Chapter, noise: str) -> str:
     """What came out with one kind of noise, and whether the forecast was right."""
     count = len(chapter.owners)
     return (
-        f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.forecast_to_pay}), saving "
-        f"{share(chapter.saved)} of the error on average (forecast: {share(chapter.foreseen)}). The forecast was "
-        f"right for "
-        f"{chapter.right} of {count}; the same answer for all would have been right for {chapter.constant} at best."
+        f"With {noise}, joining is worth its price for {chapter.paying} of {count} owners (forecast: "
+        f"{chapter.forecast_to_pay}). It saves {share(chapter.saved)} of the error on average (forecast: "
+        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the best single answer "
+        f"for all owners is right for {chapter.constant}."
     )
 
 
@@ -157,8 +155,8 @@ def without_anybody(chapter: Chapter) -> str:
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
-        "The public sample's best fit in the joint model's place, which takes nobody else, would save "
-        f"{share(saved)} on average, and more than the price for {paying} of {len(chapter.owners)}."
+        "For comparison, a model fitted to the public sample needs no other owner. Used instead of the joint model it "
+        f"saves {share(saved)} on average, more than the price for {paying} of {len(chapter.owners)}."
     )
 
 
@@ -170,8 +168,8 @@ def on_held_out(chapter: Chapter) -> str:
         sum(owner.held_out.high < 0 for owner in chapter.owners),
     )
     return (
-        f"On their own held-out rows the personal models are better for {better} of {len(chapter.owners)} ({surely} "
-        f"beyond chance, {worse} worse beyond chance)."
+        f"On their own held-out rows, the personal models are better for {better} of {len(chapter.owners)} owners, for "
+        f"{surely} of them significantly; for {worse} they are significantly worse."
     )
 
 
@@ -179,11 +177,11 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     """What owners would choose by themselves, and what it takes to bring `name` in."""
     joining, count = sum(owner.participates for owner in free.owners), len(free.owners)
     large = {owner.name: owner for owner in free.owners}[name]
-    unpaid = f"Unpaid, {joining} of {count} join" + ("" if large.participates else f", {name} not among them") + "."
+    unpaid = f"Without payments, {joining} of {count} join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Unpaid, no coalition lasts: whoever has rows enough leaves, the noise weighs more on the others, and "
-            "they leave too."
+            "Without payments no coalition lasts. Owners with enough rows leave, the noise then weighs more on the "
+            "others, and they leave too."
         )
     said = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
@@ -191,15 +189,15 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     moved = (
         f"{money(paid_to.payment)} of it to {name}"
         if paid_to.participates
-        else f"and {name} still stays out: bringing it in costs more than it is worth"
+        else f"and {name} still stays out, because bringing it in costs more than it is worth"
     )
     said.append(
         f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} "
-        f"({Adjacency.of_unit(paid.terms.privacy.unit)}). They cost {money(paid.deal.spend)}, {moved}."
+        f"({Adjacency.from_unit(paid.terms.privacy.unit)}). The contracts cost {money(paid.deal.spend)}, {moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
         verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"
-        said.append(f"The members are {money(paid.members_gain)} better off by it, {verb} the bill.")
+        said.append(f"The members gain {money(paid.members_gain)} by it, {verb} the contracts cost.")
     return said
 
 
@@ -208,11 +206,11 @@ def large_owners_sentence(chapter: Chapter) -> str:
     best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.forecast_to_pay or chapter.paying:
-        return f"{names}: joining was forecast to pay for {chapter.forecast_to_pay} and pays for {chapter.paying}."
+        return f"{names}: joining was expected to pay for {chapter.forecast_to_pay}, and pays for {chapter.paying}."
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (
-        f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the "
-        f"error at most by the forecast, and saved {share(best.gain / best.alone)} at most."
+        f"{names}: do not bother. Each bank's own rows are enough. Joining was expected to save at most "
+        f"{share(expected)} of the error, and saved at most {share(best.gain / best.alone)}."
     )
 
 
@@ -229,7 +227,7 @@ def share(value: float) -> str:
     """A share of an error, in percent with few digits.
 
     >>> share(0.1234), share(0.00123), share(-0.00002)
-    ('12.3 %', '0.12 %', '0.00 %')
+    ('12.3%', '0.12%', '0.00%')
     """
     digits = 1 if abs(value) >= 0.01 else 2
-    return f"{round(100 * value, digits) + 0.0:.{digits}f} %"
+    return f"{round(100 * value, digits) + 0.0:.{digits}f}%"

@@ -8,17 +8,17 @@ from parley.numerals import counted, number
 from parley.validate import printable
 
 FEW = 6  # ledgers that are named
-BOOKS = ["owner", "spent", "left", "by whom", "chain", "table's digest"]
+SHORT = 16  # characters of a title or a learner in a table
+BOOKS = ["owner", "spent", "left", "learners", "entries, all checked", "table's digest"]
 
 
 def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
     """A table with one row for each agreement in an owner's ledger."""
-    rows = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
+    rows = [["agreement", "learner", "accepted", "ε spent", "answers"]]
     for a in content["agreements"]:
-        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
-        answers = f"{a['answers']} of {a['agreed_answers']}" + (", closed" if a["closed"] else "")
+        answers = f"closed at {a['answers']}" if a["closed"] else f"{a['answers']} of {a['agreed_answers']}"
         promised, spent = (number(a[key], side="above") for key in ("epsilon", "epsilon_spent"))
-        rows.append([title, a["learner"], a["accepted"][:10], promised, spent, answers])
+        rows.append([_title(a), printable(a["learner"], SHORT), a["accepted"][:10], f"{spent} of {promised}", answers])
     return rows
 
 
@@ -26,15 +26,18 @@ def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     """What a host opened: one row an agreement."""
     rows = [["agreement", "learner", "opened", "aborted", "waiting"]]
     for a in content["agreements"]:
-        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
-        opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", of another journal")
-        rows.append([title, a["learner"], opened, str(a["void"]), ", ".join(map(str, a["waiting"])) or "none"])
+        opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", elsewhere")
+        waiting = ", ".join(map(str, a["waiting"])) or "none"
+        rows.append([_title(a), printable(a["learner"], SHORT), opened, str(a["void"]), waiting])
     return rows
 
 
+def _title(agreement: dict[str, Any]) -> str:
+    return printable(agreement["title"] or "", SHORT) or agreement["terms"][:16] + "…"
+
+
 def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
-    """One ledger among others, below `BOOKS`: what was spent of it and is left, by whom, that its chain was
-    checked, and the digests of its tables."""
+    """One ledger's row below `BOOKS`."""
     rho = content["rho"]
     if rho is None:
         left = Fraction(repr(content["lifetime"]["epsilon"])) - Fraction(repr(content["reserved"]["epsilon"]))
@@ -42,58 +45,58 @@ def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
     else:
         left = max(rho["lifetime"] - rho["reserved"], 0.0)
         said = f"ρ = {number(left, side='below')} of {number(rho['lifetime'], side='below')}"
-    learners = ", ".join(sorted({a["learner"] for a in content["agreements"]})) or "nobody yet"
+    learners = ", ".join(sorted({a["learner"] for a in content["agreements"]})) or "none yet"
     digests = ", ".join(digest[:16] + "…" for digest in tables) or "–"
     spent = f"ε = {number(content['epsilon_spent'], side='above')}"
-    return [content["owner"], spent, said, learners, f"{_entries(content)}, unbroken", digests]
+    return [content["owner"], spent, said, learners, _entries(content), digests]
 
 
 def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delta: float) -> str:
-    """Which ledgers a release makes, and what of them never changes."""
+    """Which ledgers a release makes, and their lifetime budget, which never changes."""
     named = ", ".join(f"{printable(name)}.ledger" for name in names[:FEW])
     more = f", and {len(names) - FEW} more" if len(names) > FEW else ""
-    what, each = ("Ledgers", " each") if len(names) > 1 else ("A ledger", "")
+    what, each = ("These ledgers", "Each has") if len(names) > 1 else ("This ledger", "It has")
     return (
-        f"{what} will be made in {printable(folder)}: {named}{more}; with a lifetime budget of ε = "
-        f"{number(lifetime, 8)}, δ = {number(lifetime_delta, 8)}{each}, for ever."
+        f"{what} will be created in {printable(folder)}: {named}{more}. {each} a lifetime budget of ε = "
+        f"{number(lifetime, 8)}, δ = {number(lifetime_delta, 8)}, which can never be changed."
     )
 
 
 def other_books_lines(content: dict[str, Any]) -> list[str]:
-    """Why an owner's table may have other books, as somebody said when terms were accepted."""
+    """Why an owner's table may have other ledgers, as stated when terms were accepted."""
     return [
-        f"Other books beside {a['terms'][:16]}…: {printable(a['other_books'])}"
+        f"Reason for another ledger with {a['terms'][:16]}…: {printable(a['other_books'])}"
         for a in content["agreements"]
         if a["other_books"] is not None
     ]
 
 
 def chain_line(content: dict[str, Any]) -> str:
-    """How many entries the books have, and where their chain, which was checked, ends."""
+    """How many entries the ledger has, and the head of its chain, which was checked."""
     return f"{_entries(content)}, chain unbroken, head {content['head'][:16]}…"
 
 
 def lifetime_line(content: dict[str, Any]) -> str:
-    """What the table's whole life may cost, and how much of it is left."""
+    """The table's lifetime budget, and how much of it is left."""
     lifetime, reserved, rho = content["lifetime"], content["reserved"], content["rho"]
     if rho is not None:
         unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
         return (
-            f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = {number(lifetime['delta'])}, "
-            f"held as zCDP, ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} "
-            f"reserved, {unreserved} left for further terms; the agreements' ε add up to "
-            f"{number(reserved['epsilon'], side='above')}, {number(content['epsilon_spent'], side='above')} of it "
-            "spent"
+            f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = "
+            f"{number(lifetime['delta'])}, accounted as zCDP with ρ = {number(rho['lifetime'], side='below')}. Of it "
+            f"{number(rho['reserved'], side='above')} is reserved and {unreserved} is left for further terms. The "
+            f"agreements' ε add up to {number(reserved['epsilon'], side='above')}, of which "
+            f"{number(content['epsilon_spent'], side='above')} is spent."
         )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     said = (
-        f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}): "
-        f"{number(reserved['epsilon'], side='above')} reserved for terms that were accepted, "
-        f"{number(content['epsilon_spent'], side='above')} of it spent; {number(left, side='below')} left for further "
-        "terms"
+        f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}). "
+        f"{number(reserved['epsilon'], side='above')} is reserved for accepted terms, of which "
+        f"{number(content['epsilon_spent'], side='above')} is spent. {number(left, side='below')} is left for further "
+        "terms."
     )
     if lifetime["delta"] > 0:
-        said += f"; δ = {number(lifetime['delta'])}: {number(reserved['delta'], side='above')} reserved"
+        said += f" Of δ = {number(lifetime['delta'])}, {number(reserved['delta'], side='above')} is reserved."
     return said
 
 
@@ -101,16 +104,16 @@ def _entries(content: dict[str, Any]) -> str:
     return counted(content["rows"], "entry", "entries")
 
 
-NOT_TOLD = "not told"  # in the place of a state
+NOT_TOLD = "not delivered"  # in place of a state
 
 
-def inbox_rows(content: dict[str, Any]) -> list[list[str]]:
-    """A table with one row for each proposal, from what `Inbox.facts` says of them."""
-    rows = [["terms", "state", "title", "proposed by", "received (UTC)"]]
+def inbox_rows(content: dict[str, Any], most: int = SHORT) -> list[list[str]]:
+    """A table with one row for each proposal, from `Inbox.facts`; names and titles have `most` characters."""
+    rows = [["terms", "state", "title", "proposed by", "received"]]
     for each in content["proposals"]:
-        when = each["received"].replace("T", " ")[:16]
-        names = printable(", ".join(each["proposed_by"]), 80)
-        rows.append([each["terms_hash"][:16] + "…", state_line(each), each["title"] or "–", names, when])
+        names, title = (printable(text, most) for text in (", ".join(each["proposed_by"]), each["title"] or "–"))
+        state = f"{each['state']} until {each['until'][:10]}" if each["until"] else each["state"]
+        rows.append([each["terms_hash"][:8] + "…", state, title, names, each["received"][:10]])
     return rows
 
 
@@ -130,7 +133,9 @@ def proposal_line(facts: dict[str, Any]) -> str:
 
 def told_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:
     """A table with one row for each owner that terms were proposed to."""
-    return [
-        ["owner", "proposal", "reason"],
-        *([each["owner"], each["state"] or NOT_TOLD, each["reason"] or "–"] for each in content),
-    ]
+    return [["owner", "proposal"], *([each["owner"], each["state"] or NOT_TOLD] for each in content)]
+
+
+def told_lines(content: Sequence[dict[str, Any]]) -> list[str]:
+    """The reasons beside that table."""
+    return [f"{each['owner']}: {printable(each['reason'])}" for each in content if each["reason"]]

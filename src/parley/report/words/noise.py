@@ -8,7 +8,7 @@ from parley.numerals import counted, number
 from parley.terms import Terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
-TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
+TITLE = "The same terms, rounds and clip with each kind of noise"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {
     "each_owner": "each owner's own",
@@ -23,14 +23,14 @@ def invented_line(terms: Terms) -> str | None:
     if tuple(host.name for host in terms.hosts) != UNNAMED_HOSTS:
         return None
     return (
-        f"Hosts are written as {', '.join(UNNAMED_HOSTS)}, which are nobody's names, with δ = "
-        f"{number(terms.privacy.delta)}: put theirs in before anybody accepts."
+        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders, with δ = {number(terms.privacy.delta)}. Put in the "
+        "real names before anyone accepts."
     )
 
 
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
     """A table with one row for each kind of noise."""
-    rows = [["noise", "δ", "ψ", "test cost together", "expected to gain"]]
+    rows = [["noise", "δ", "ψ", "joint test cost", "expected to gain"]]
     for kind, label in KINDS.items():
         found = noise[kind]
         if found is not None:
@@ -46,27 +46,27 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
     own, one = noise["each_owner"], noise[hosts_draw]
     if own is None or one is None:
         why = noise["missing"][hosts_draw if one is None else "each_owner"]
-        return f"One kind of noise is missing: {why}."
+        return f"One kind of noise cannot be compared: {why}."
     times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
     if abs(times - 1) < ALIKE:
         return (
-            "Where the noise is drawn hardly matters by these terms: the rounds, the step and the clip decide here "
-            "(parley plan)."
+            "Where the noise is drawn hardly matters under these terms. Rounds, step and clip matter more (parley "
+            "plan)."
         )
     if not times > 1:
         return (
-            "One noise for all would be worse: everybody would get the smallest epsilon. Each owner's own noise "
-            "serves better here."
+            "One noise for all would be worse, because it must serve the smallest epsilon. Each owner's own noise is "
+            "better here."
         )
     before, after = (_gaining(kind) for kind in (own, one))
-    hosts = "" if hosted else '; for that name three hosts (or two) and set privacy.noise = "shared"'
+    hosts = "" if hosted else '. To get it, name three hosts (or two) and set privacy.noise = "shared"'
     if not after:
         return (
-            f"Nobody is expected to gain by joining, with either kind of noise; with one for all ψ is "
+            f"No owner is expected to gain by joining, with either kind of noise. One noise for all makes ψ "
             f"{number(times, 3)} times smaller."
         )
     if after > before:
-        few, all_of = f"{before} of {len(own['gains'])}" if before else "nobody", f"{after} of {len(one['gains'])}"
+        few, all_of = f"{before} of {len(own['gains'])}" if before else "no owner", f"{after} of {len(one['gains'])}"
         return f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all{hosts}."
     gaining = f"{after} of {len(one['gains'])} {'is' if after == 1 else 'are'} expected to gain either way"
     return f"One noise for all makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
@@ -85,11 +85,11 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return two if plan["hosts"] else []
     best = one["best"]
     if best is None:
-        return ["One noise for all: nothing can be judged, so nothing was chosen."]
+        return ["One noise for all: no choice can be judged, so none was made."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
-        f"If three hosts can be found, one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = "
+        f"With three hosts and one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = "
         f"{best['delta']:g}, "
         f"{counted(best['horizon'], 'round')}{step}{clip}: ψ = {number(best['relative_fitness'])}.",
         *(
@@ -106,23 +106,23 @@ def two_hosts(owners: int) -> str:
     """What the noise of two hosts comes to beside that of so many owners, if these are alike."""
     if owners == 2:
         return (
-            "Two hosts instead of three would make the noise of two owners no smaller, and larger where their ε (or "
-            "rows, where the unit is an owner) differ: each host adds a whole one."
+            "Two hosts instead of three would not reduce the noise of two owners, because each host adds a full noise. "
+            "It is even larger where the owners' ε differ (or their rows, where the unit of privacy is an owner)."
         )
     return (
-        f"Two hosts instead of three: twice the variance of one noise, {number(owners / 2)} times less than {owners} "
-        "equal owners' own; fewer times where their ε differ."
+        f"Two hosts instead of three add twice the variance of one noise. That is {number(owners / 2)} times less than "
+        f"the own noise of {owners} equal owners, and less of an advantage where their ε differ."
     )
 
 
 def preferences_title(result: Mapping[str, Any]) -> str:
     """The title of the table of where owners stand."""
-    return f"One budget ε for all ({result['adjacency']}): where each owner stands"
+    return f"One budget ε for all ({result['adjacency']}): what each owner accepts"
 
 
 def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """One row an owner: which common epsilon it likes best, and how far from that it walks away."""
-    rows = [["owner", "likes best", "bears from", "up to"]]
+    """One row per owner: the common epsilon it prefers, and the range it accepts."""
+    rows = [["owner", "prefers", "accepts from", "up to"]]
     for owner in result["standings"]:
         ends = ["never", ""] if owner["lowest"] is None else [number(owner["lowest"]), number(owner["highest"])]
         rows.append([owner["name"], number(owner["peak"]), *ends])
@@ -136,15 +136,15 @@ def weakest_link(result: Mapping[str, Any]) -> list[str]:
     if result["equilibria"] is not None:
         low, high = (number(end) for end in result["equilibria"])
         said.append(
-            f"Every common ε from {low} to {high} is an equilibrium of these members; the largest is the best for all "
-            f"of them."
+            f"Every common ε from {low} to {high} is an equilibrium for these members. The largest is best for all of "
+            "them."
         )
     asked = result["best_coalition"]
     names, epsilon = ", ".join(asked["owners"]), number(asked["epsilon"])
-    said.append(f"For the least test cost, if each insists on what it likes best: ask {names} at ε = {epsilon}.")
+    said.append(f"If each owner insists on the ε it prefers, the test cost is lowest with {names} at ε = {epsilon}.")
     if result["members_gain"] is not None and result["spend"] > 0:
         verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"
         said.append(
-            f"What the members have more than without payments, {number(result['members_gain'])}, {verb} the bill."
+            f"The members gain {number(result['members_gain'])} over having no payments, which {verb} the bill."
         )
     return said

@@ -1,27 +1,27 @@
-"""What joining would mean for owners, in a sentence and a table: the same words wherever an outlook is shown."""
+"""What joining would mean for owners, in one sentence and one table, the same wherever an outlook is shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parley.decisions.outlook.forecast import WhatIf
-from parley.decisions.outlook.outlook import SURE, Outlook, OwnerOutlook, Verdict
+from parley.decisions.outlook.outlook import SURE_SHARE, Outlook, OwnerOutlook, Verdict
 from parley.numerals import counted, ends, number, percent
-from parley.owner.acceptance_summary import DECIDING
-from parley.privacy.accounting.meaning import WIDER, explanation
+from parley.owner.acceptance_summary import DECISION_WARNING
+from parley.privacy.accounting.meaning import WIDER_NOTE, explanation
 
 if TYPE_CHECKING:
     from parley.decisions.outlook.inside_view import InsideView
 
 
 NAMED = 6  # owners in a sentence
-ONE = "One owner by itself has nobody to join. Whether the model is worth a budget, those know whom it will serve."
-NOBODY = "Stay: joining is worth it for no group of these owners. Each is as well off with a model of its own."
-TITLE = "What joining saves each owner's customers, in % of what they cost alone"
+ONE = "There is one owner, so nobody to join. Whether the model is worth its budget depends on whom it will serve."
+NOBODY = "Stay: no group of these owners gains enough to join. Each does as well with a model of its own."
+TITLE = "What joining saves each owner, in % of its test error alone"
 
 
-def verdict_sentence(outlook: Outlook, file: str = "TERMS") -> str:
-    """Should these owners learn together? And what would settle it, where that is not known."""
+def verdict_sentence(outlook: Outlook) -> str:
+    """Should these owners learn together?"""
     found, count = outlook.consortium, len(outlook.names)
     if count == 1:
         return ONE
@@ -31,34 +31,39 @@ def verdict_sentence(outlook: Outlook, file: str = "TERMS") -> str:
     members = [owner for owner in there.owners if owner.name in found.members]
     out = [name for name in outlook.names if name not in found.members]
     without = f" without {listed_names(out)}" if out else ""
+    average = _average_gain(members)
     if found.verdict == "join":
-        return f"Join{without}: it is worth it for all {counted(len(members), 'member')}, {_saved(members)}."
+        whom = "both members gain" if len(members) == 2 else f"all {counted(len(members), 'member')} gain"
+        return f"Join{without}: {whom} for sure. {average}."
     sure = [owner.name for owner in members if owner.verdict == "join"]
-    surely = f" Worth it for {listed_names(sure)}." if sure else ""
-    saved = (
-        f"joining is expected to save members {_saved(members)}, and may save nothing"
-        if sum(owner.gain.mean for owner in members) > 0
-        else "joining may save some members something, and is expected to save nothing on average"
-    )
-    more = f"An owner's own rows tell more: parley forecast {file} --inside TABLE --owner NAME."
-    return f"Unsure{without}: {saved}.{surely} {more}"
+    if not sure:
+        return f"Unsure{without}: no owner gains for sure. {average}{', and possibly none' if '(' in average else ''}."
+    surely = f"{len(sure)} of {counted(len(members), 'member')} {'gains' if len(sure) == 1 else 'gain'} for sure"
+    return f"Unsure{without}: {surely}: {listed_names(sure)}. {average}."
 
 
-def _saved(members: Sequence[OwnerOutlook]) -> str:
-    gain, alone = (
-        sum(values) / len(members) for values in ([o.gain.mean for o in members], [o.alone for o in members])
-    )
-    share = f" ({number(100 * gain / alone, 2)} %)" if alone > 0 else ""
-    return f"{number(gain, 2)} of {number(alone, 3)}{share} on average"
+def _average_gain(members: Sequence[OwnerOutlook]) -> str:
+    gain, alone = (sum(each) / len(members) for each in zip(*((o.gain.mean, o.alone) for o in members), strict=True))
+    if not gain > 0:
+        return "Expected average gain: none"
+    share = f"{number(100 * gain / alone, 2)}% of the test error" if alone > 0 else ""
+    return f"Expected average gain {share} ({number(gain, 2)} of {number(alone, 3)})"
+
+
+def inside_hint(outlook: Outlook, file: str = "TERMS") -> str | None:
+    """The command that tells an owner more, where the verdict is open; None: it is not."""
+    if len(outlook.names) < 2 or outlook.consortium.verdict != "unsure":
+        return None
+    return f"Each owner's own rows can tell it more: parley forecast {file} --inside TABLE --owner NAME"
 
 
 def gain_rows(outlook: Outlook) -> list[list[str]]:
     """What joining saves each owner, and whether it should; fits 80 columns."""
-    rows = [["owner", "rows", "gain", "90 %", "verdict"]]
+    rows = [["owner", "rows", "gain", "90% interval", "verdict"]]
     for owner in outlook.owners:
         low, high = (percent_of(end, owner.alone) for end in (owner.gain.low, owner.gain.high))
         gain = percent_of(owner.gain.mean, owner.alone)
-        rows.append([owner.name, f"{owner.records:,}", f"{gain} %", f"{low} to {high}", owner.verdict])
+        rows.append([owner.name, f"{owner.records:,}", f"{gain}%", f"{low} to {high}", owner.verdict])
     return rows
 
 
@@ -82,57 +87,57 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
     owner = view.owner
     rows = [[f"{view.rows:,} own rows of {owner.name}", "expected cost"]]
     rows.append([f"alone ({view.alone_model})", number(owner.alone)])
-    rows.append(["the joint model as it is", number(owner.together)])
-    rows.append(["the personal model: the joint one, corrected by own rows", number(owner.personal)])
+    rows.append(["joint: the model as it is", number(owner.together)])
+    rows.append(["personal: the joint model, adjusted with own rows", number(owner.personal)])
     return rows
 
 
 def inside_sentences(view: "InsideView") -> list[str]:
     """The verdict, what it rests on, and whether own rows are like the public sample's."""
-    from parley.decisions.outlook.inside_view import LEVEL
+    from parley.decisions.outlook.inside_view import TEST_LEVEL
 
     owner = view.owner
     gain = (
-        f"joining is expected to save {number(owner.gain.mean)} a row (90 %: {ends(owner.gain.low, owner.gain.high)})"
+        f"joining is expected to save {number(owner.gain.mean)} per row (90%: {ends(owner.gain.low, owner.gain.high)})"
     )
-    price = f", {number(owner.price)} of it for its privacy cost (privacy_cost / value)" if owner.price else ""
-    asks = f"the {number(view.least)} that make it worth it{price}"
+    price = f", of which {number(owner.price)} pays for privacy (privacy_cost / value)" if owner.price else ""
+    asks = f"the {number(view.least)} needed to be worth it{price}"
     advice = {
-        "join": f"Join: {gain}; that is more than {asks}, in {SURE:.0%} of draws or more.",
-        "stay": f"Stay: {gain}; that is less than {asks}, in {SURE:.0%} of draws or more.",
-        "unsure": f"Unsure: {gain}; that may be more or less than {asks}.",
+        "join": f"Join: {gain}. At least {SURE_SHARE:.0%} of draws exceed {asks}.",
+        "stay": f"Stay: {gain}. At least {SURE_SHARE:.0%} of draws fall below {asks}.",
+        "unsure": f"Unsure: {gain}. That may be more or less than {asks}.",
     }[owner.verdict]
-    level = f"a test that errs in {LEVEL:.0%} of owners that do not"
+    level = f"the test errs for {TEST_LEVEL:.0%} of owners that do not differ"
     trees = {
-        "boosted trees": "Boosted trees of own rows are ahead of a linear model: little is left for joining to add.",
-        "linear and trees": "Trees of own rows correct the linear model, alone and with the others.",
+        "boosted trees": "Boosted trees on own rows beat a linear model, so joining can add little.",
+        "linear and trees": "Trees on own rows correct the linear model, alone and jointly.",
     }
-    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECIDING]
+    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:
         return [
             advice,
-            "There is no public sample: this is as if the others' rows followed the law of these. If they do not, "
-            "joining brings less; scores after training tell (parley score).",
+            "There is no public sample, so this assumes that the other owners' rows look like these. If they do not, "
+            "joining saves less; scores after training show it (parley score).",
             *said[1:],
         ]
     if view.law.differs:
         return [
-            f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): it may be of "
-            "another population, and what it says of the joint model may be wrong.",
+            f"Own rows differ from the public sample (p = {number(view.law.p_value)}; {level}). The sample may come "
+            "from another population, and what it says about the joint model may be wrong.",
             *said,
         ]
-    same = f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
+    same = f"Own rows show no difference from the public sample (p = {number(view.law.p_value)}; {level})."
     return [advice, same, *said[1:]]
 
 
 VERDICTS = {"join": "join", "stay": "stay", "unsure": "unsure"}
 COUNTED: dict[Verdict, str] = {
-    "join": "join: worth it, whatever is left open",
+    "join": "join: gain for sure",
     "unsure": "unsure",
     "stay": "stay: not worth it",
 }
-FITNESS = "ψ = 0.05 means: a training cost about 5% above that of the model without privacy."
-CARRIED = "At once, carried over from the last whole forecast; the whole one follows."
+FITNESS = "ψ = 0.05 means a training cost about 5% above that of the model without privacy."
+CARRIED = "A quick estimate from the last full forecast. The full forecast follows."
 
 
 @dataclass(frozen=True)
@@ -168,8 +173,8 @@ def sentences(found: WhatIf) -> list[str]:
     """Whom it is best to ask, and what for."""
     out = [name for name in found.outlook.names if name not in found.best_coalition]
     if not out:
-        return ["Asking all is best for the joint model's own quality, whether or not each gains."]
-    return [f"For the joint model's own quality better without {listed_names(out)}, whether or not each gains."]
+        return ["Asking all owners gives the best joint model, whether or not each owner gains."]
+    return [f"The joint model itself would be better without {listed_names(out)}."]
 
 
 def gain_words(owner: OwnerOutlook) -> str:
@@ -184,11 +189,11 @@ def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
     posterior = content["posterior"]
     if posterior["failure"] < 1:
         chance = (
-            f", but for a chance of {number(posterior['failure'], 2, side='above')} ({WIDER})"
+            f", except with probability {number(posterior['failure'], 2, side='above')} ({WIDER_NOTE})"
             if posterior["failure"]
             else ""
         )
         believed, becomes = percent(content["prior"]), percent(posterior["high"], "above")
-        return f"a belief of {believed} about one {unit} becomes {becomes} at most{chance}"
+        return f"a {believed} belief about one {unit} can become {becomes} at most{chance}"
     found = percent(content["detection_at_5_percent_false_alarms"], "above")
-    return f"an attack with 5 % false alarms finds {found} at most"
+    return f"an attack with 5% false alarms succeeds in {found} of cases at most"

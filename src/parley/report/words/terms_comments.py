@@ -1,6 +1,7 @@
 """The first terms in words: what stands above them in the file, what columns became, and what to do next."""
 
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,18 +9,19 @@ from pathlib import Path
 from parley.decisions.from_files.column_choice import Tried
 from parley.decisions.from_files.terms_from_files import Draft
 from parley.decisions.planning.planner import Proposal
+from parley.durable import store_address
 from parley.numerals import number
 from parley.report.words.forecast import unjudged_lines
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 
 DIFFERENCE_ROOM = 0.2  # of ε
-PSI = "ψ, the relative fitness: how far a model is from the best one without privacy; 0 is the best (docs/glossary.md)."
+PSI = "ψ is the relative fitness: how far a model is from the best one without privacy. 0 is best (docs/glossary.md)."
 
 
 def head_lines(made: Draft) -> list[str]:
     """Comments for the top of the file."""
-    lines = ["Terms for learning together; every key is explained in docs/terms.md.", *made.said]
+    lines = ["Terms for joint learning. docs/terms.md explains every key.", *made.said]
     if made.proposal is not None:
         lines += [planned_line(made.proposal), *unjudged_lines(made.proposal)]
     return lines
@@ -30,12 +32,12 @@ def planned_line(proposal: Proposal) -> str:
     best = proposal.best
     if best is None:
         return (
-            "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows "
-            "what they are worth."
+            "NOT planned: no choice can be judged. Rounds, step and clip are defaults, and nobody knows how good they "
+            "are."
         )
     return (
-        f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)} (how far from the best "
-        "model without privacy; 0 is the best). After a change: parley plan, once more."
+        f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
+        "from the best model without privacy; 0 is best). After a change, run parley plan again."
     )
 
 
@@ -47,21 +49,21 @@ def without_plan(head: Sequence[str]) -> list[str]:
 def lifetime_line(made: Draft) -> str:
     """What the lifetime budget in the next commands means."""
     epsilon, room = max(part.epsilon for part in made.terms.owners), _room(made.terms)
-    first = "Simulate first: a" if made.terms.owners[0].data is not None else "A"
-    holds = "holds all of these terms' ε, so that it is the only one"
+    first = "Simulate first. " if made.terms.owners[0].data is not None else ""
+    holds = "covers exactly these terms' ε, so it allows one release"
     if room:
         holds = (
-            f"holds these terms' ε = {epsilon:g}, and {room * epsilon:g} for what the forecast may advise to ask "
-            "first: how much owners differ (privacy.difference_epsilon; docs/forecast.md)"
+            f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more, in case the forecast advises to ask "
+            "first how much the owners differ (privacy.difference_epsilon; docs/forecast.md)"
         )
     return (
-        f"{first} release cannot be taken back, and {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room "
-        "for another, and promises people less; it is set once."
+        f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room for "
+        "another release and promises people less. It is set once."
     )
 
 
 def _room(terms: Terms) -> float:
-    """The share of ε that a lifetime leaves for `parley differences`, where the terms allow to ask and do not."""
+    """The share of ε that a lifetime leaves for `parley heterogeneity`, where the terms allow to ask and do not."""
     asks = terms.task == PREDICTION and terms.model.public is not None and len(terms.owners) > 1
     return DIFFERENCE_ROOM if asks and terms.privacy.difference_epsilon is None else 0.0
 
@@ -73,36 +75,42 @@ def _lifetime(terms: Terms) -> tuple[str, str]:
 
 
 def next_steps(made: Draft, file: Path) -> list[str]:
-    """The commands that come next, each as it is typed."""
+    """The commands that come next, each as it is typed: forecast, inside view, simulation, release, score."""
     terms = made.terms
-    budget = "".join(_lifetime(terms))
+    owner, budget, elsewhere = terms.owners[0], "".join(_lifetime(terms)), terms.owners[0].data is None
+    name, table = shlex.quote(owner.name), "TABLE" if owner.data is None else shlex.quote(_as_typed(owner.data))
+    scales = terms.privacy.scale_epsilon is not None and not elsewhere
     first, ready, planned = (
         shlex.quote(str(each)) for each in (file, _beside(file, "ready"), _beside(file, "planned"))
     )
-    owner = terms.owners[0].name
-    forecast = [f"parley forecast {first}  # what the model will be worth, and to whom"]
-    if all(part.data is None for part in terms.owners):
-        name = shlex.quote(owner)
+    learned = planned if scales else first
+    steps = [
+        f"parley forecast {learned}  # who gains, before any data moves",
+        f"parley forecast {learned} --inside {table} --owner {name}  # from own rows: should we join?",
+    ]
+    steps = steps if terms.task == PREDICTION else []
+    if elsewhere:
         return [
-            *(forecast if terms.task == PREDICTION else ()),
-            f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, at home, once",
+            *steps,
+            f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading it",
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
         ]
-    if terms.privacy.scale_epsilon is not None:
-        return [
-            f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
-            f"parley plan {ready} --write {planned}  # how the rest is spent best",
-            f"parley train {planned}  # a simulation: what a release would give, at no cost; keep it inside",
-            f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",
-            f"parley score model.json {planned} --owner {owner}  # is it better for us? On own held-out rows",
-        ]
+    if scales:
+        asked = f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
+        steps = [asked, f"parley plan {ready} --write {planned}  # how best to spend the rest", *steps]
+    release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [
-        f"parley train {first}  # a simulation: what a release would give, at no cost; keep it inside",
-        *(forecast if terms.task == PREDICTION else ()),
-        f"parley train {first} --ledgers ledgers {budget} --save model.json  # a release, debited",
-        f"parley score model.json {first} --owner {owner}  # is it better for us? On own held-out rows",
+        *steps,
+        f"parley train {learned}  # a simulation at no cost; keep its figures inside",
+        f"parley train {learned} --ledgers ledgers{release} --save model.json  # a release, {debited}",
+        f"parley score model.json {learned} --owner {name}  # is it better for us, on our held-out rows?",
     ]
+
+
+def _as_typed(table: str) -> str:
+    """An owner's table: its address in a store, or its path, from here where that is shorter."""
+    return store_address(table) or min(table, os.path.relpath(table), key=len)
 
 
 def _beside(file: Path, what: str) -> Path:
@@ -119,8 +127,8 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"One noise is better here: the same command with --hosts {names}, or three others of whom no two would "
-        f"collude, writes such terms."
+        f"One noise for all is better here. The same command with --hosts {names} writes such terms. Any three hosts "
+        "will do if no two of them would collude."
     ]
 
 
@@ -128,17 +136,17 @@ def columns_line(tried: Sequence[Tried]) -> str:
     """What each way for columns would give, in a sentence or two; the first is the one that was taken."""
     taken, *others = tried
     alone = None if taken.proposal is None else taken.proposal.public_fit
-    beside = "" if alone is None else f"; a model of the public sample alone {alone:.4g}"
-    said = f"Columns become {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
+    beside = "" if alone is None else f" (a model of the public sample alone: {alone:.4g})"
+    said = f"Columns are used as {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
     judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
     unjudged = [each.way.label for each in others if not _known(each)]
-    said += f" Instead: {', '.join(judged)}." if judged else ""
+    said += f" Alternatives: {', '.join(judged)}." if judged else ""
     said += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        said += " What costs less here costs less by no more than the public sample's error."
+        said += " A cheaper alternative is cheaper only within the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return said + "".join(
-        f" --kind {kind} takes it; what it is worth to each owner nobody can forecast." for kind in better
+        f" --kind {kind} chooses it, but what it is worth to each owner cannot be forecast." for kind in better
     )
 
 

@@ -1,4 +1,4 @@
-"""A run as tables: who promised and spent what, how good the model is, what the owners released about it."""
+"""A run as tables: what each owner promised and spent, how good the model is, what owners released about it."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from parley.numerals import ends, number, percent
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.privacy.accounting import mechanism_norm
-from parley.protocol.schedule import make_schedule
+from parley.protocol.stages import make_schedule
 from parley.report.words.outlook import verdict_sentence
 
 if TYPE_CHECKING:
@@ -24,31 +24,28 @@ if TYPE_CHECKING:
 
 Rows = list[list[str]]  # the first one is the head
 SAME_FOR_ALL = ("r2", "d2")  # metrics that are 0 for the mean as everybody's answer
-MANY_CLIPPED = 0.2  # of an owner's records
+MANY_CLIPPED = 0.2  # share of an owner's records
 
 
 def owner_rows(result: Result) -> Rows:
-    """Who promised and spent what, for how many answers."""
-    score = "" if result.scores is None else " + score"
+    """What each owner promised and spent, for how many answers."""
     rows = [["owner", "records", "ε promised", "ε spent", "answers", "records clipped"]]
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
         late = f" + {o.late:,} late" if o.late else ""
-        rows.append(
-            [o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{late}{score}", percent(o.clipped_share)]
-        )
+        rows.append([o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{late}", percent(o.clipped_share)])
     return rows
 
 
 def clip_line(result: Result) -> str | None:
-    """What it means that a clip cuts many records, and what to do about it; None where few are cut, or nobody knows."""
+    """What it means that many records are clipped, and what to do; None: few are, or it is not known."""
     most = max((each.clipped_share or 0.0 for each in result.owners), default=0.0)
     if not most > MANY_CLIPPED:
         return None
     return (
-        f"Clipped, of an owner up to {percent(most)}: at the final model these records' gradients are scaled down to "
-        "privacy.clip, so they count for less than they say and the model is drawn away from them. A larger "
-        "privacy.clip scales down fewer, under more noise: parley plan weighs the two."
+        f"Up to {percent(most)} of an owner's records are clipped: at the final model their gradients are scaled down "
+        "to privacy.clip. The model is biased away from them. A larger privacy.clip clips fewer but needs more noise; "
+        "parley plan weighs the two."
     )
 
 
@@ -57,20 +54,20 @@ def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unhea
 
     Who was late in the end and could not be reached (`unheard`) may have spent more than it is known to.
     """
-    rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
+    rows = [["owner", "records", "ε agreed", "ε spent", "answers", "latency"]]
     turns = make_schedule(result.terms)
     for o in result.owners:
         at_least = o.name in unheard and o.epsilon_spent is not None
         spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
-        late = f", {o.late} late" if o.late else ""
+        late = f" +{o.late} late" if o.late else ""
         figures = [
             f"{o.records:,}",
             number(o.epsilon, side="above"),
             spent,
-            f"{o.answers} of {len(turns.rounds_of(o.name))}{late}",
+            f"{o.answers}/{len(turns.rounds_of(o.name))}{late}",
         ]
         seconds = latency.get(o.name)
-        rows.append([o.name, *figures, "–" if seconds is None else f"{1e3 * seconds:.1f} ms"])
+        rows.append([o.name, *figures, "–" if seconds is None else f"{1e3 * seconds:.0f} ms"])
     return rows
 
 
@@ -85,11 +82,11 @@ def ring_line(result: Result, name: str) -> str:
     """What the owner called `name` spent, and how to judge the model, where it has rows for that."""
     own = next(owner for owner in result.owners if owner.name == name)
     said = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
-    said += "What the others spent only they are told; their answers are as many as the terms have."
+    said += "Only the others know what they spent. Each gave the answers that the terms ask for."
     if not result.terms.held_out_rows(name):
         return said
     return (
-        f"{said}\nIs the model better for {name}? On its own held-out rows: parley score MODEL TERMS --owner "
+        f"{said}\nIs the model better for {name}? Score it on own held-out rows: parley score MODEL TERMS --owner "
         f"{name} --data TABLE"
     )
 
@@ -100,8 +97,8 @@ def aborted_line(result: Result) -> str | None:
         return None
     shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
     return (
-        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. What they "
-        f"cost is spent."
+        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. Their budget "
+        "is spent."
     )
 
 
@@ -109,10 +106,10 @@ def notice_lines(result: Result) -> list[str]:
     """Owners whose answers nothing agreed explains, a sentence each; none where all are explained."""
     often = f" (in {{runs:,}} of {result.replicates:,} runs)" if result.replicates > 1 else ""
     said = [
-        f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Find out what it runs, and on which table."
+        f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Ask which software it runs, and on which table."
         for each in result.notices
     ]
-    rate = f"Of honest runs at most one in {1 / FALSE_ALARMS:,.0f} names anybody."
+    rate = f"At most one honest run in {1 / FALSE_ALARMS:,.0f} names anyone."
     return [*said, rate] if said else []
 
 
@@ -121,11 +118,11 @@ def consensus_line(result: Result) -> str | None:
     if result.consensus_error is None:
         return None
     far = number(result.consensus_error, 3)
-    return f"No centre: owners' own points lie up to {far} from the model, their mean (the consensus error)."
+    return f"There is no centre. The owners' own points lie up to {far} from their mean, the model (consensus error)."
 
 
 def spent_rows(content: Mapping[str, Any]) -> Rows:
-    """Who promised and spent what in a release, from what `parley train --json` printed."""
+    """What each owner promised and spent in a release, from the JSON of `parley train`."""
     rows = [["owner", "records", "ε promised", "ε spent", "answers"]]
     for owner in content.get("owners", ()):
         promised, spent = (number(owner[key], side="above") for key in ("epsilon", "epsilon_spent"))
@@ -134,14 +131,13 @@ def spent_rows(content: Mapping[str, Any]) -> Rows:
 
 
 def outcome_line(content: Mapping[str, Any]) -> str:
-    """How far the model of a run came out from the one without privacy, from what `parley train --json` printed."""
+    """How far a run's model is from the one without privacy, from the JSON of `parley train`."""
     fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)
     if fitness is None:
         return str(content.get("relative_fitness_undefined") or "Relative fitness is not known here.")
-    said = f"Relative fitness came out at ψ = {number(fitness['mean'])}"
+    said = f"The relative fitness is ψ = {number(fitness['mean'])}"
     return (
-        f"{said}; of {runs} runs the middle half ended between {number(fitness['q25'])} and "
-        + (f"{number(fitness['q75'])}.")
+        f"{said}; half of the {runs} runs ended between {number(fitness['q25'])} and " + (f"{number(fitness['q75'])}.")
         if runs > 1
         else f"{said}, in one run."
     )
@@ -156,7 +152,7 @@ def quality_rows(result: Result) -> Rows:
         said = "relative fitness ψ" + (", median" if result.terms.studied else "")
         rows.append([said, number(fitness[middle]), "0"])
         if result.replicates > 1:
-            rows.append(["  middle half of the runs", ends(fitness["q25"], fitness["q75"]), ""])
+            rows.append(["  half of the runs", ends(fitness["q25"], fitness["q75"]), ""])
     elif result.relative_fitness_undefined is not None:
         rows.append(["relative fitness ψ", "not defined", ""])
     rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
@@ -171,18 +167,18 @@ def useless_line(result: Result) -> str | None:
     for name in SAME_FOR_ALL:
         value, free = result.metrics.get(name), result.optimal_metrics.get(name)
         if value is not None and value < 0:
-            too = " Without privacy it would be, too." if free is not None and free < 0 else ""
-            return f"Worse than always predicting the mean, so of no use: held-out {name} is below 0.{too}"
+            too = " So is the model without privacy." if free is not None and free < 0 else ""
+            return f"This model is worse than always predicting the mean: its held-out {name} is below 0.{too}"
     return None
 
 
 def missed_line(simulated: float, forecast: "Interval") -> str:
     """That a simulation came out far above its forecast, and what to do about it."""
     return (
-        f"Far above its forecast: ψ came out at {number(simulated)}; forecast was {number(forecast.mean)} "
-        f"({number(forecast.low)} to {number(forecast.high)}). The owners' rows do not look like the public sample, so "
-        "do not rely on the forecast. Find out whose rows differ before a release: parley forecast TERMS --inside "
-        "TABLE --owner NAME, for each owner."
+        f"ψ is {number(simulated)}, far above its forecast of {number(forecast.mean)} ({number(forecast.low)} to "
+        f"{number(forecast.high)}). The owners' rows do not look like the public sample, so do not rely on the "
+        "forecast. Before a release, find out whose rows differ: each owner opens its own inside view (parley forecast "
+        "--inside)."
     )
 
 
@@ -193,16 +189,14 @@ def quality_lines(result: Result) -> list[str]:
         return []
     name, value = next(((key, each) for key, each in result.metrics.items() if each is not None), ("", None))
     free, useless = result.optimal_metrics.get(name), useless_line(result)
-    beside = "" if free is None else f", {number(free)} without privacy"
+    beside = "" if free is None else f" ({number(free)} without privacy)"
     said = [] if value is None else [f"Held-out {name.replace('_', ' ')} {number(value)}{beside}."]
     return said if useless is None else [*said, useless]
 
 
 def stable_rows(result: Result) -> Rows:
     """What stable noise costs every owner's people, as published and in truth; nothing but a head of other noise."""
-    rows = [
-        ["owner", "ε in one coordinate (as published)", "ε in every direction, from", "to (the bound)", "adjacency"]
-    ]
+    rows = [["owner", "ε in one coordinate", "ε overall, at least", "ε overall, at most", "adjacency"]]
     for name, bound in (result.stable_bounds or {}).items():
         upper = [number(each, side="above") for each in (bound.one_dimensional, bound.high)]
         rows.append([name, upper[0], number(bound.low, side="below"), upper[1], str(bound.adjacency)])
@@ -214,14 +208,14 @@ def stable_line(result: Result) -> str | None:
     if not result.terms.studied:
         return None
     drawn = (
-        " Records that owners draw in secret count as if all were in every answer: no amplification is claimed."
+        " Owners draw records in secret, but no amplification is claimed: every record counts in every answer."
         if result.terms.learning.poisson
         else ""
     )
     return (
-        f"Stable noise, α = {result.terms.privacy.alpha:g}, at δ = {result.terms.privacy.delta:g}: its scale is chosen "
-        "so that ε holds in every direction. It has no variance, so figures of several runs are medians and quartiles."
-        + drawn
+        f"Stable noise with α = {result.terms.privacy.alpha:g} at δ = {result.terms.privacy.delta:g} is scaled so "
+        "that ε holds in every direction. It has no variance, so several runs are summed up by medians and "
+        "quartiles." + drawn
     )
 
 
@@ -232,10 +226,10 @@ def undefined_line(result: Result) -> str | None:
 
 
 def interval_rows(result: Result) -> Rows:
-    """Where the population's coefficients lie at 90 %; nothing but a head where the release does not say."""
+    """90% intervals of the population's coefficients; only a head where the release has none."""
     found = result.intervals or ()
     classes = any(each.outcome is not None for each in found)
-    rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90 % interval"]]
+    rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90% interval"]]
     for each in found:
         interval = ends(each.low, each.high)
         rows.append([*([each.outcome or ""] if classes else []), each.name, number(each.estimate), interval])
@@ -246,13 +240,13 @@ def interval_line(result: Result) -> str:
     """What the intervals are about, in a sentence or two."""
     sure = result.model.posterior_
     words = (
-        "Intervals count the noise and the draw of the records, not records that were clipped (docs/fedinfer.md)."
+        "Intervals account for the noise and for sampling, not for clipped records (docs/fedinfer.md)."
         + _clip_words(result)
     )
     drowned = (
-        " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards "
-        "0 there. With a constant and a column for every name of a category that is always so, since those add up; "
-        "such intervals mean little."
+        " In some direction the noise hides the moments, so they were regularised and the model is pulled towards 0 "
+        "there. Intervals in that direction mean little. This always happens with a constant and one column per "
+        "category name, because those columns add up to the constant."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -267,27 +261,27 @@ def _clip_words(result: Result) -> str:
     if clip is None or (free is not None and free.value <= clip) or (shares and not max(shares) > 0):
         return ""
     said = (
-        f" {percent(max(shares))} of an owner's records were, at most."
+        f" At most {percent(max(shares))} of an owner's records were clipped."
         if shares
-        else f" A clip of {number(clip)} may cut some."
+        else f" The clip of {number(clip)} may clip some records."
     )
     if free is None:
-        return said + " Bounds of every column would imply a clip that cuts nobody."
+        return said + " With bounds for every column, a clip that clips no record can be derived."
     largest = number(free.value, 3, side="above")
     return (
-        said + f" Within the columns' bounds no record measures more than {largest}: without privacy.clip none is cut, "
-        f"under more noise."
+        said + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
+        "clipped, but there is more noise."
     )
 
 
 def score_title(result: Result) -> str:
     """The title of the table of released scores."""
     what = "Released" if result.released else "Simulated"
-    return f"{what} scores, ± noise (one standard error; twice that holds 95 %)"
+    return f"{what} scores ± one standard error of the noise (twice that covers 95%)"
 
 
 def score_rows(scores: Scores) -> Rows:
-    """Every owner's figures and everybody's, each with one standard error."""
+    """Each owner's figures and the pooled ones, with one standard error."""
     names = list(scores.pooled.figures)
     rows = [["owner", "held-out rows", *(name.replace("_", " ") for name in names)]]
     for score in (*scores.owners, scores.pooled):
@@ -298,7 +292,7 @@ def score_rows(scores: Scores) -> Rows:
 
 
 FEW = 6  # owners whose accounts are printed
-REPEATED = "Nothing new was spent: all answers were stored ones"
+REPEATED = "Nothing new was spent, because all answers were already stored"
 
 
 def foreseen_words(found: Worth) -> str:
@@ -308,7 +302,7 @@ def foreseen_words(found: Worth) -> str:
 
 def unforeseen(error: ParleyError) -> str:
     """That nothing can be forecast of a release, and why."""
-    return f"Not forecast, so whether anybody gains by it is not known: {error}."
+    return f"There is no forecast, so it is not known whether any owner gains: {error}."
 
 
 def release_lines(
@@ -320,25 +314,25 @@ def release_lines(
     model: Path | None,
     repeated: bool = False,
 ) -> list[str]:
-    """That it is done, which files were written, what was spent and what is left, and the next command; `repeated`: all
-    answers were stored ones."""
+    """What was released, written and spent, what is left, and the next command; `repeated`: all answers were
+    stored."""
     ledgers = [] if repeated else [books / f"{owner.name}.ledger" for owner in owners]
     written = ", ".join(str(file) for file in (*files, *ledgers)) or "nothing"
     left = {owner.name: owner.ledger for owner in owners if isinstance(owner.ledger, Ledger)}
     spent = "; ".join(
-        f"{outcome.name} ε = {number(outcome.epsilon_spent, side='above')}, left of its table's lifetime "
+        f"{outcome.name} ε = {number(outcome.epsilon_spent, side='above')}, lifetime budget left "
         f"{number(left[outcome.name].lifetime[0] - left[outcome.name].reserved[0], side='below')}"
         for outcome in result.owners[:FEW]
         if outcome.name in left
     )
-    more = f"; and {len(owners) - FEW} owners more" if len(owners) > FEW else ""
+    more = f"; and {len(owners) - FEW} more owners" if len(owners) > FEW else ""
     judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
-    done = "the same model again" if repeated else "the model is released"
+    done = "this is the same model again" if repeated else "the model is released"
     return [
-        f"Done: {done}. How good it is, a release does not tell; each owner's own rows do.",
+        f"Done: {done}. A release does not say how good the model is; each owner's own rows do.",
         f"Written: {written}",
         f"{f'{REPEATED}. Spent before' if repeated else 'Spent'}: {spent}{more}",
-        "Nothing was saved: the same command with --save model.json writes the model, from stored answers, for free."
+        "The model was not saved. The same command with --save model.json writes it from stored answers, at no cost."
         if model is None
         else f"Next: {judged}",
     ]

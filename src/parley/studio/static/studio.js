@@ -18,6 +18,9 @@ document.addEventListener("input", (event) => {
   if (field.dataset.of) document.getElementById(field.dataset.of).value = numberAt(field);
   const slider = document.querySelector(`input[data-of="${CSS.escape(field.id)}"]`);
   if (field.id && slider) position(slider, field);
+  for (const shown of document.querySelectorAll(`[data-shows="${CSS.escape(field.dataset.of || field.id)}"]`)) {
+    shown.textContent = document.getElementById(field.dataset.of || field.id).value;
+  }
   if (form && form.elements.sent) form.elements.sent.value = Date.now();
 }, true);
 
@@ -73,7 +76,7 @@ function gains(data, c) {
 
 function path(data, c, width) {
   const last = data.forecast.length;
-  const line = (name, values, color, more) => ({ type: "line", name, showSymbol: false, data: values,
+  const line = (name, values, color, more) => ({ type: "line", name, showSymbol: last === 1, symbolSize: 11, data: values,
     lineStyle: { color, width: 2, ...more }, itemStyle: { color } });
   const series = [
     line("forecast", data.forecast.map((value, round) => [round + 1, value]), c.together),
@@ -82,8 +85,8 @@ function path(data, c, width) {
   const icons = ["path://M0,8h24v3h-24z", "roundRect", "path://M10,0h5v20h-5z", "diamond"];
   if (data.outcome) {
     const [middle, low, high] = data.outcome;
-    series.push(line("outcome: middle half of the runs", [[last, low], [last, high]], c.alone, { width: 5 }),
-      { type: "scatter", name: "outcome: median", symbol: "diamond", symbolSize: 13, data: [[last, middle]],
+    series.push(line("result: middle half of the runs", [[last, low], [last, high]], c.alone, { width: 5 }),
+      { type: "scatter", name: "result: median", symbol: "diamond", symbolSize: 13, data: [[last, middle]],
         itemStyle: { color: c.alone, borderColor: c.ink, borderWidth: 1 } });
   }
   const narrow = width < 700;
@@ -92,7 +95,7 @@ function path(data, c, width) {
     legend: { textStyle: { color: c.ink }, top: 0, orient: narrow ? "vertical" : "horizontal",
               data: series.map(({ name }, place) => ({ name, icon: icons[place],
                 itemStyle: place === 1 ? { opacity: 0.3 } : {} })), left: narrow ? "left" : "center" },
-    xAxis: axis(c, "round", { type: "value", min: 1, max: Math.max(last, 2), nameGap: 28, minInterval: 1 }),
+    xAxis: axis(c, "round", { type: "value", min: last === 1 ? 0 : 1, max: Math.max(last, 2), nameGap: 28, minInterval: 1 }),
     yAxis: axis(c, "", { type: "log" }),
     tooltip: { renderMode: "richText", trigger: "axis" }, series } };
 }

@@ -1,6 +1,5 @@
-"""`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no
-public sample.
-"""
+"""`parley column-stats`: bounds, categories, centres and scales from the private tables, with noise, debited: for who
+has no public sample."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.learning.run_options import RunOptions
-from parley.numerals import number, percent
+from parley.numerals import counted, number, percent
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.asking_options import RunOptions, cost_sentence
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
@@ -29,10 +27,7 @@ def column_statistics_command(
         Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")
     ],
     write: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."
-        ),
+        Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with what was released.")
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -45,7 +40,7 @@ def column_statistics_command(
     seed: asking.Seed = None,
     expect: asking.Expect = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read.")
+        bool, typer.Option("--force", "--anyway", help="Ask even if a bin needs over 10% of all rows.")
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
@@ -55,7 +50,7 @@ def column_statistics_command(
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has
     them, and the rest of the budgets. What the noise will let be seen is said, or refused, before anything is debited.
 
-    Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
+    Example:  parley column-stats terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import open_owners
@@ -81,7 +76,7 @@ def column_statistics_command(
             _say_sight(asked, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
-        result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
+        result, unheard = column_statistics_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)
@@ -141,7 +136,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
         console.print(said, style="yellow", markup=False, soft_wrap=True)
 
 
-MANY = 6  # names that are listed
+SHOWN = 32  # characters of the names that are listed
 
 
 def summary(result: "ColumnStatisticsResult") -> str:
@@ -173,9 +168,8 @@ def _values(column: "ReleasedColumn") -> str:
         return "unclear"
     if column.low is not None and column.high is not None:
         return f"{number(column.low)} to {number(column.high)}"
-    names = [printable(name, 30) for name, _ in column.names]
-    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
-    return ", ".join(names[:MANY]) + more if names else "names, none released"
+    names = ", ".join(name for name, _ in column.names)
+    return f"{counted(len(column.names), 'name')}: {printable(names, SHOWN)}" if names else "names, none released"
 
 
 def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:

@@ -29,10 +29,10 @@ from parley.data.table import nameless, raw_cells, require_columns
 from parley.errors import DataError, GuaranteeError, Malformed
 from parley.privacy.accounting import Series, make_series
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability, encode
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, NamedCounts, Stability, encode
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
-from parley.tasks.target_rows import WholeTable
+from parley.tasks.records import WholeTable
 from parley.terms import Model, Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
@@ -152,7 +152,9 @@ _POWERS = np.ldexp(1.0, np.arange(SMALLEST_POWER, LARGEST_POWER + 1))
 # of the first kind: bin i is from EDGES[i - 1] up to, not including, EDGES[i]
 EDGES = np.concatenate([-_POWERS[::-1], _POWERS])
 BINS = 64  # of the second kind, and one below and one above them
-WIDTH = 2 + max(len(EDGES) + 1, BINS + 2, MOST_NAMES * PLACE)  # numbers of a column: missing cells, text, bins or names
+WIDTH = 2 + max(
+    len(EDGES) + 1, BINS + 2, MAX_NAMES * NUMBERS_PER_NAME
+)  # numbers of a column: missing cells, text, bins or names
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +195,7 @@ class ColumnStatisticsQuestion(Question):
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
         named, norm = may_name(terms), context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
-        letters = C * (MOST_NAMES * PLACE) if named else 0
+        letters = C * (MAX_NAMES * NUMBERS_PER_NAME) if named else 0
         return cls(
             parameters=1,
             records=n,

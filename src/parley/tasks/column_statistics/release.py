@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from parley.data.encoding import TRANSFORMS
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, decode
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, decode
 from parley.protocol.setup import Setup
-from parley.tasks.column_statistics.agreement import ready_terms
 from parley.tasks.column_statistics.question import (
     BINS,
     EDGES,
@@ -28,9 +27,10 @@ from parley.tasks.column_statistics.question import (
     CellPreparation,
     ColumnStatisticsQuestion,
 )
+from parley.tasks.column_statistics.terms import ready_terms
 from parley.terms import Model, Terms
 from parley.terms.catalogue import MECHANISMS
-from parley.terms.columns import Transform
+from parley.terms.keys import Transform
 from parley.validate import Floats
 
 CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
@@ -221,7 +221,7 @@ class StatisticsReader:
         """Every name that an owner released, with its share of all rows as far as it was."""
         found: dict[str, float] = {}
         for weight, row in zip(self.weights, own, strict=True):
-            for place in row[2 : 2 + MOST_NAMES * PLACE].reshape(-1, PLACE):
+            for place in row[2 : 2 + MAX_NAMES * NUMBERS_PER_NAME].reshape(-1, NUMBERS_PER_NAME):
                 name = decode(place[1:])
                 if name is not None:
                     found[name] = found.get(name, 0.0) + weight * float(place[0])

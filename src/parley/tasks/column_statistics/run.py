@@ -14,15 +14,14 @@ import pandas as pd
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.numerals import number
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, Stability
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, Stability
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.question import (
     BINS,
     WIDTH,
@@ -32,6 +31,7 @@ from parley.tasks.column_statistics.question import (
     ColumnStatisticsQuery,
 )
 from parley.tasks.column_statistics.release import Ready, ReleasedColumn, StatisticsReader, make_ready
+from parley.tasks.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -140,7 +140,7 @@ def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
         f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
         f"{UNASKED}: declare model.bounds or model.categories of all of them, and no scales are needed; or list "
         f"names in model.categories, leave some out of model.features{hosts}, or set {enough} or more aside"
-        f"{'' if least >= 1 else ' (--anyway asks all the same)'}"
+        f"{'' if least >= 1 else ' (--force asks all the same)'}"
     )
 
 
@@ -175,7 +175,7 @@ def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> Relea
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
     if (column == model.target and model.predicts == "classes") or (text > numbers and column not in model.bounds):
-        found = _frequent(cells, None if column == model.target else MOST_NAMES) or ["a", "b"]
+        found = _frequent(cells, None if column == model.target else MAX_NAMES) or ["a", "b"]
         return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in found))
     low, high = model.bounds.get(column, (1.0, 2.0))
     edges = np.linspace(low, high, BINS + 1)
@@ -197,7 +197,7 @@ class ColumnStatisticsResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley scales --json` prints."""
+        """The object that `parley column-stats --json` prints."""
         return {
             "title": self.asked.title,
             "columns": [column.to_json() for column in self.columns],
@@ -218,6 +218,12 @@ class ColumnStatisticsResult:
         }
 
 
+def require_books(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Refuse ledgers without room for column statistics, and ledgers to be made without room for learning, too."""
+    require_room(terms, folder, lifetime, lifetime_delta, "scales")
+    require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
+
+
 def accepting_column_statistics(
     terms: Terms,
     folder: Path,
@@ -229,8 +235,7 @@ def accepting_column_statistics(
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
     room for all of `terms`."""
-    require_room(terms, folder, lifetime, lifetime_delta, "scales")
-    require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
+    require_books(terms, folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms), anyway)
     asked = column_statistics_agreement(terms)
     return accepting_owners(asked, folder, lifetime, lifetime_delta, first, other_books)

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from parley.data import Design, Preparation, chosen_features
+from parley import losses
+from parley.data import Design, Preparation, chosen_features, listed_features
+from parley.losses import Objective
 from parley.numerals import number, percent
 from parley.owner.owner import Agreement, Owner
 from parley.privacy.mechanisms.name_counts import Stability
@@ -18,7 +20,7 @@ from parley.tasks.column_statistics.question import (
     ColumnStatisticsQuestion,
     cell_preparation,
 )
-from parley.terms import Terms
+from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning
 from parley.validate import printable
 
@@ -27,7 +29,9 @@ class ColumnStatistics(Task):
     """Rows are counted on grids, column by column, and names leave above a threshold; nothing is learned."""
 
     name = "column-statistics"
-    instead = "learning.algorithm: these terms ask for column statistics and learn nothing; parley scales runs them"
+    refusal = (
+        "learning.algorithm: these terms ask for column statistics and learn nothing; parley column-stats runs them"
+    )
     questions: ClassVar = {"scales": ColumnStatisticsQuestion}
 
     def preparation(
@@ -35,7 +39,13 @@ class ColumnStatistics(Task):
     ) -> tuple[Preparation, Design | None]:
         return cell_preparation(terms.model, chosen_features(terms, example)), None
 
-    def fails(self, terms: Terms) -> bool:
+    def features(self, terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
+        return listed_features(terms, table)
+
+    def objective(self, model: Model) -> Objective:
+        return losses.make(model)
+
+    def noise_may_fail(self, terms: Terms) -> bool:
         """A name that one person alone has may leave, with a probability that is part of delta."""
         return terms.privacy.delta > 0
 

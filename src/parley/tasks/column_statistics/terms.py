@@ -1,18 +1,28 @@
-"""What terms must say that ask how columns are spread, before anything is learned."""
+"""What terms must say that ask how columns are spread; and column statistics first, a model afterwards: two agreements
+made of one file, by pure functions, whose budgets add up to what the file says.
+"""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
 
+from parley.errors import TermsError
 from parley.terms import Terms
-from parley.terms.catalogue import ALL_MECHANISMS
-from parley.terms.rules import AlgorithmRules, Rules
+from parley.terms.catalogue import ALL_MECHANISMS, MECHANISMS
+from parley.terms.rules import AlgorithmRules
+from parley.terms.sections import CheckableTerms
+from parley.validate import below
 
 ROUNDS = 2  # how large values are, then how they are spread within that
 
 
-class ColumnStatisticsRules(Rules):
+class ScalesRules(AlgorithmRules):
     """Two rounds that ask everybody; nothing is learned, held out or scored."""
 
-    def check(self, terms: Terms) -> None:
+    asks: ClassVar[str] = "scales"
+    rounds: ClassVar[int] = ROUNDS
+
+    def check(self, terms: CheckableTerms) -> None:
         learning, privacy = terms.learning, terms.privacy
         if learning.horizon != ROUNDS or learning.step != "auto" or learning.straggler == "skip":
             raise ValueError(
@@ -28,10 +38,71 @@ class ColumnStatisticsRules(Rules):
             )
 
 
-class ScalesRules(AlgorithmRules):
-    asks: ClassVar[str] = "scales"
-    rounds: ClassVar[int] = ROUNDS
-
-
-RULES = ColumnStatisticsRules()
 ALGORITHM = ScalesRules()
+
+
+DELTA_SHARE = Fraction(1, 10)  # of delta, for column statistics, where learning needs one too
+
+
+def column_statistics_agreement(terms: Terms) -> Terms:
+    """The agreement by which the column statistics of these terms are asked: every party derives the same one.
+
+    It costs each owner `privacy.scale_epsilon`. Of delta it has all where learning needs none (Laplace noise that each
+    owner draws), else a tenth; with a delta its noise is Gaussian, because a person is in many counts at once.
+
+    >>> terms = Terms.from_dict({"model": {"kind": "logistic-regression", "target": "ill", "features": ["age"]},
+    ...     "privacy": {"scale_epsilon": 0.2}, "owners": [{"name": "a", "records": 1000, "epsilon": 1.0}]})
+    >>> asked = column_statistics_agreement(terms)
+    >>> asked.learning.algorithm, asked.owner("a").epsilon, asked.rounds
+    ('scales', 0.2, 2)
+    """
+    if terms.privacy.scale_epsilon is None:
+        raise TermsError(
+            "privacy.scale_epsilon: missing; it says how much of every owner's epsilon the scales may cost, such as "
+            "0.2 of 1.0"
+        )
+    model, privacy, learning, delta = terms.model, terms.privacy, terms.learning, float(_scale_delta(terms))
+    content: dict[str, Any] = {
+        "title": f"Scales for: {terms.title}" if terms.title else "Scales",
+        "model": {
+            key: value
+            for key, value in model.model_dump(exclude_none=True).items()
+            if key in ("kind", "target", "features", "bounds", "categories", "dates", *model.own_keys())
+        },
+        "learning": {"algorithm": "scales", "learner": learning.learner},
+        "privacy": {
+            "mechanism": "gaussian" if delta > 0 else "laplace",
+            "delta": delta,
+            "noise": privacy.noise,
+            "shared_records": privacy.shared_records,
+            "records_per_person": privacy.records_per_person,
+            **({} if privacy.person is None else {"person": privacy.person}),
+        },
+        "owners": [
+            {
+                "name": part.name,
+                "records": part.records,
+                "epsilon": privacy.scale_epsilon,
+                **({"data": part.data} if part.data else {}),
+            }
+            for part in terms.owners
+        ],
+        "hosts": terms.hosts,
+    }
+    return Terms.from_dict(content, "scales")
+
+
+def ready_terms(terms: Terms, model: Mapping[str, Any]) -> Terms:
+    """The terms to learn by: `model` has what the column statistics said, and the budgets are what they left, never
+    more than exactly that."""
+    asked = column_statistics_agreement(terms)
+    spent, delta = terms.scale_epsilon, Fraction(str(asked.privacy.delta))
+    left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}
+    rest = below(Fraction(str(terms.privacy.delta)) - delta)
+    return terms.changed(model=model, privacy={"scale_epsilon": None, "delta": rest}, owners=left)
+
+
+def _scale_delta(terms: Terms) -> Fraction:
+    delta = Fraction(str(terms.privacy.delta))
+    needed = terms.noise.approximate or MECHANISMS[terms.privacy.mechanism].approximate
+    return Fraction(str(below(delta * DELTA_SHARE))) if needed else delta

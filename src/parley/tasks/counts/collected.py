@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.errors import DataError, SettingError
 from parley.privacy.mechanisms.exact_samplers import Draw, random_words
-from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
+from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse
 from parley.validate import printable
 
 WIDE = 1.96  # deviations within which 95 of 100 normal numbers lie
@@ -100,7 +100,7 @@ class CollectedCounts:
         commonest names there is one factor, and k is the largest for which all of those stay positive. In fractions:
         with an epsilon next to nothing all of it cancels.
         """
-        w = Fraction(self.survey.mechanism(self.people).truthful, WORDS)
+        w = Fraction(self.survey.mechanism(self.people).truthful, WORD_COUNT)
         other = self.people * (1 - w) / len(self.answers)
         ranked = sorted(self.answers, reverse=True)
         factors = [(self.people * w + k * other) / of_k for k, of_k in enumerate(accumulate(ranked), start=1)]

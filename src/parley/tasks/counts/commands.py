@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import TermsError
-from parley.learning.run_options import RunOptions
 from parley.numerals import number, percent
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.sheet import BLANK, Grid, Line, Sheet
+from parley.report.terminal import progress_bar, show
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.terms import load_terms
 from parley.validate import printable
 
@@ -23,12 +23,7 @@ def count_command(
         Path, typer.Argument(metavar="TERMS", help="Terms whose model.kind is 'count' or 'histogram'.")
     ],
     rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="What you believe beforehand: each record lies in a cell with this chance, the same for every cell. "
-            "Left out: every count is as likely as any other.",
-        ),
+        float | None, typer.Option(metavar="SHARE", help="Prior chance that a record lies in a cell. Default: none.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
     ledgers: asking.Ledgers = None,
@@ -71,7 +66,7 @@ def count_command(
     if owners is not None:
         kept = terms_file.with_suffix(".count.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(terms, kept), terms, options)
-        result, unheard = counts_result(heard, rate), list(heard.unheard)
+        result, unheard = counts_result(heard, rate), list(heard.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:
@@ -80,19 +75,9 @@ def count_command(
         from parley.tasks.counts.figures import counted
 
         save(counted(result), plot)
-    if as_json:
-        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
-    else:
-        show(result)
-        asking.show_unheard(unheard)
-
-
-def show(result: "CountsResult") -> None:
-    """Print released counts as a table and sentences."""
-    console.print(summary(result), style="italic")
-    console.print()
-    console.print(terminal_table(count_rows(result), result.asked.title))
-    console.print(noise_words(result), style="dim")
+    shown = [Line(summary(result), "italic", folded=True), BLANK, Grid(count_rows(result), result.asked.title)]
+    shown += [Line(noise_words(result), "dim", folded=True), *asking.unheard_lines(unheard)]
+    show(Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released), as_json)
 
 
 def count_rows(result: "CountsResult") -> list[list[str]]:

@@ -29,7 +29,7 @@ from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.counts.terms import RESPONSE, cell_names, step_ends
-from parley.tasks.target_rows import WholeTable
+from parley.tasks.records import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats
 

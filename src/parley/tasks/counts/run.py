@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency

@@ -39,16 +39,13 @@ class Counting(Task):
     """Rows are counted in cells that the terms declare; nothing is learned."""
 
     name = "counts"
-    instead = "model.kind: these terms count records and learn nothing; parley count runs them"
+    refusal = "model.kind: these terms count records and learn nothing; parley count runs them"
     questions: ClassVar = {"counts": CountsQuestion}
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[CountPreparation, Design | None]:
         return count_preparation(terms.model), None
-
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
 
     def objective(self, model: Model) -> CellShares:
         return CellShares()

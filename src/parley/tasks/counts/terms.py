@@ -5,14 +5,15 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from parley.terms import Model, Terms
-from parley.terms.rules import OneRelease, Rules
+from parley.terms import Model
+from parley.terms.rules import OneRelease
+from parley.terms.sections import CheckableTerms
 
 BINS = 10
 MOST_CELLS = 100_000
 MOST_RECORDS = 2**46  # of all owners: shares tell counts apart
 RESPONSE = "randomised-response"
-_USELESS = (
+USELESS = (
     "features",
     "regularisation",
     "class_weight",
@@ -33,42 +34,40 @@ _USELESS = (
 )
 
 
-class CountsRules(Rules):
+class CellsModel(Model):
     """One column, whose listed names or whose steps within bounds are counted."""
 
-    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+    cuts_columns: ClassVar[bool] = True
+
+    @classmethod
+    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         """Ten steps within bounds; of a count one."""
         bounds = content.get("bounds")
         stepped = isinstance(bounds, dict) and content.get("target") in bounds and content.get("bins") is None
         return {**content, "bins": BINS} if stepped and content.get("kind") == "histogram" else content
 
-    def check_model(self, model: Model) -> None:
+    def check(self) -> None:
         """Refuse a column whose places the terms do not list, and what counting has no use for."""
-        for key in _USELESS:
-            if getattr(model, key) not in (None, {}, ()):
-                raise ValueError(
-                    f"{key}|expected none beside kind = {model.kind!r}: rows are counted, nothing is learned"
-                )
-        if model.coding != "integer" or model.missing != "refuse" or model.holdout > 0:
+        self.refuse(USELESS, f"beside kind = {self.kind!r}: rows are counted, nothing is learned")
+        self.refuse(["coding", "missing"], f"beside kind = {self.kind!r}: all rows count")
+        if self.holdout > 0:
+            raise ValueError(f"holdout|expected none beside kind = {self.kind!r}: all rows count")
+        for column in (*self.bounds, *self.categories):
+            if column != self.target:
+                raise ValueError(f"bounds.{column}|expected the column that is counted, {self.target!r}, and no other")
+        if (self.target in self.bounds) is (self.target in self.categories):
             raise ValueError(
-                f"holdout|expected no holdout, coding or missing beside kind = {model.kind!r}: all rows count"
+                f"categories.{self.target}|expected the names that are counted, or [low, high] in "
+                f"model.bounds.{self.target}, and not both: what is counted must not depend on private rows"
             )
-        for column in (*model.bounds, *model.categories):
-            if column != model.target:
-                raise ValueError(f"bounds.{column}|expected the column that is counted, {model.target!r}, and no other")
-        if (model.target in model.bounds) is (model.target in model.categories):
-            raise ValueError(
-                f"categories.{model.target}|expected the names that are counted, or [low, high] in "
-                f"model.bounds.{model.target}, and not both: what is counted must not depend on private rows"
-            )
-        if model.bins is not None and (model.kind == "count" or model.target in model.categories):
+        if self.bins is not None and (self.kind == "count" or self.target in self.categories):
             raise ValueError("bins|expected only for a histogram of numbers within bounds")
-        if model.target in model.bounds and len(set(ends := step_ends(model))) < len(ends):
+        if self.target in self.bounds and len(set(ends := step_ends(self))) < len(ends):
             raise ValueError("bins|expected fewer steps, or bounds further apart: no number lies between their ends")
-        if len(model.categories.get(model.target, ())) > MOST_CELLS:
-            raise ValueError(f"categories.{model.target}|expected at most {MOST_CELLS:,} names")
+        if len(self.categories.get(self.target, ())) > MOST_CELLS:
+            raise ValueError(f"categories.{self.target}|expected at most {MOST_CELLS:,} names")
 
-    def check(self, terms: Terms) -> None:
+    def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning, or no proof, beside counts."""
         privacy = terms.privacy
         if privacy.mechanism == "laplace":
@@ -89,14 +88,13 @@ class CountRules(OneRelease):
     asks: ClassVar[str] = "counts"
 
 
-RULES = CountsRules()
 ALGORITHM = CountRules()
 
 
 def cell_names(model: Model) -> tuple[str, ...]:
     """What is counted, cell by cell; of a histogram the last has all that is in no other.
 
-    >>> cell_names(Model(kind="histogram", target="age", bounds={"age": (0, 40)}, bins=2))
+    >>> cell_names(CellsModel(kind="histogram", target="age", bounds={"age": (0, 40)}, bins=2))
     ('0 to 20', '20 to 40', 'elsewhere')
     """
     if model.kind == "count":
@@ -109,7 +107,7 @@ def cell_names(model: Model) -> tuple[str, ...]:
 def elsewhere(model: Model) -> str:
     """What the cell of all other records is called: by a name that is not listed.
 
-    >>> elsewhere(Model(kind="histogram", target="g", categories={"g": ("here", "elsewhere")}))
+    >>> elsewhere(CellsModel(kind="histogram", target="g", categories={"g": ("here", "elsewhere")}))
     'elsewhere (not listed)'
     """
     name = "elsewhere"
@@ -122,7 +120,7 @@ def step_ends(model: Model) -> tuple[float, ...]:
     """The ends of all steps within the bounds, in order: of a count two. Each is the float nearest to the true end, the
     bounds being what people wrote.
 
-    >>> step_ends(Model(kind="histogram", target="y", bounds={"y": (0.1, 0.4)}, bins=3))
+    >>> step_ends(CellsModel(kind="histogram", target="y", bounds={"y": (0.1, 0.4)}, bins=3))
     (0.1, 0.2, 0.3, 0.4)
     """
     low, high = (Fraction(str(bound)) for bound in model.bounds[model.target])

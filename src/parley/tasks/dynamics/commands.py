@@ -9,10 +9,12 @@ import typer
 
 from parley.durable import write_file
 from parley.errors import DataError, SettingError
-from parley.learning.run_options import RunOptions
 from parley.numerals import number
-from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
+from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
+from parley.report.terminal import progress_bar, show, warn
 from parley.tasks import asking_options as asking
+from parley.tasks.asking_options import RunOptions
+from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
 
@@ -22,12 +24,7 @@ if TYPE_CHECKING:
 
 def identify_command(
     source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE",
-            help="Samples in the order of time (.csv or .parquet), or terms by which several owners identify one "
-            "plant.",
-        ),
+        Path, typer.Argument(metavar="TABLE", help="Samples in order of time (.csv, .parquet), or terms (.toml).")
     ],
     inputs: Annotated[
         str | None, typer.Option(help="The columns that drive the plant, with commas between them.")
@@ -87,7 +84,7 @@ def identify_command(
                 f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these"
             )
         options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
-        _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
+        show(_together(terms, replace(options, checkpoint=kept, save=save)), as_json)
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
         raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
@@ -104,30 +101,26 @@ def identify_command(
         found = DelayedDMD(max_delay, rank, "each" if each else "common", method).fit(x, u, period)
     if plot is not None:
         picture.save(plant_figures.identified(found, x[0], u[0], moved), plot)
-    if as_json:
-        low, high = found.delay_interval()
-        print_json(
-            {
-                "A": found.A_.tolist(),
-                "B": found.B_.tolist(),
-                "Ad": found.Ad_.tolist(),
-                "input_blocks": found.input_blocks_.tolist(),
-                "delay": np.asarray(found.delay_).tolist(),
-                "delay_std": np.asarray(found.delay_std_).tolist(),
-                "delay_interval": {"level": 0.9, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()},
-                "period": period,
-                "samples": sum(map(len, x)),
-            },
-            inside=True,
-        )
-        return
+    low, high = found.delay_interval()
+    content = {
+        "A": found.A_.tolist(),
+        "B": found.B_.tolist(),
+        "Ad": found.Ad_.tolist(),
+        "input_blocks": found.input_blocks_.tolist(),
+        "delay": np.asarray(found.delay_).tolist(),
+        "delay_std": np.asarray(found.delay_std_).tolist(),
+        "delay_interval": {"level": 0.9, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()},
+        "period": period,
+        "samples": sum(map(len, x)),
+    }
     side = [f"mode {i + 1}" for i in range(rank)] if rank is not None else moved
     delays, errors = np.atleast_1d(found.delay_), np.atleast_1d(found.delay_std_)
-    _show(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, driven if each else [""])
-    console.print(INSIDE, style="dim")
+    named = driven if each else [""]
+    shown = _plant_parts(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, named)
+    show(Sheet(content, [*shown, Line(INSIDE, "dim", folded=True)], inside=True), as_json)
 
 
-def _show(
+def _plant_parts(
     A: Floats,
     B: Floats,
     side: list[str],
@@ -137,25 +130,21 @@ def _show(
     period: float,
     most: float,
     names: list[str],
-) -> None:
-    """Print the matrices of a plant, then its delays."""
+) -> list[Part]:
+    """The matrices of a plant, then its delays."""
     from parley.tasks.dynamics.report import delay_sentence, matrix_rows
 
-    console.print(terminal_table(matrix_rows("A", side, side, A)))
-    console.print()
-    console.print(terminal_table(matrix_rows("B", driven, side, B)))
-    console.print()
+    said: list[Part] = [Grid(matrix_rows("A", side, side, A)), BLANK, Grid(matrix_rows("B", driven, side, B)), BLANK]
     for name, delay, error in zip(names, delays, errors, strict=True):
-        console.print(delay_sentence(delay, error, period, most, name), soft_wrap=True)
+        said.append(Line(delay_sentence(delay, error, period, most, name), "bold"))
         if error > period / 2:
-            console.print(
-                "The samples hardly determine this delay: record more of them, or drive the plant harder.",
-                style="yellow",
-            )
+            hardly = "The samples hardly determine this delay: record more of them, or drive the plant harder."
+            said.append(Line(hardly, "yellow", folded=True))
+    return said
 
 
-def _together(terms: Terms, options: RunOptions) -> None:
-    """Identify one plant with several owners, and print what came out."""
+def _together(terms: Terms, options: RunOptions) -> Sheet:
+    """Identify one plant with several owners."""
     from parley.learning.deployed import prepare_run
     from parley.learning.outcome.guarantee import INSIDE
     from parley.tasks.dynamics.report import owner_rows, plant_json
@@ -164,7 +153,7 @@ def _together(terms: Terms, options: RunOptions) -> None:
     asking.require_one_way(options)
     if options.addresses is not None:
         heard = asking.elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-        result, unheard = plant_result(heard), list(heard.unheard)
+        result, unheard = plant_result(heard), list(heard.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:
@@ -177,24 +166,21 @@ def _together(terms: Terms, options: RunOptions) -> None:
         raise DataError(
             f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
         ) from None
-    if options.as_json:
-        print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard}, inside=not result.released)
-        return
-    console.print(
-        "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}", style="italic"
-    )
-    console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
-    console.print()
-    model = terms.model
-    errors, most = found.delay_std, (model.max_delay or 1) * found.plant.period
-    side, driven = list(model.states or ()), list(model.inputs or ())
-    _show(found.plant.A, found.plant.B, side, driven, found.plant.delays[:1], errors, found.plant.period, most, [""])
-    if result.releases[0].repaired:
-        console.print(
-            "Noise drowned a direction of what was measured: the true error may be far larger than stated.",
-            style="yellow",
-        )
-    asking.show_unheard(unheard)
+    kind = "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}"
+    model, plant = PlantModel.expect(terms.model), found.plant
+    errors, most = found.delay_std, model.max_delay * plant.period
+    side, driven = list(model.states), list(model.inputs)
+    drowned = "Noise drowned a direction of what was measured: the true error may be far larger than stated."
+    shown = [
+        Line(kind, "italic", folded=True),
+        Grid(owner_rows(result), terms.title or "Owners"),
+        BLANK,
+        *_plant_parts(plant.A, plant.B, side, driven, plant.delays[:1], errors, plant.period, most, [""]),
+        *lines([drowned if result.releases[0].repaired else None], "yellow", folded=True),
+        *asking.unheard_lines(unheard),
+    ]
+    content = plant_json(found, terms) | result.to_json() | {"unheard": unheard}
+    return Sheet(content, shown, inside=not result.released)
 
 
 def _listed(text: str, option: str) -> list[str]:
@@ -238,7 +224,7 @@ def _recordings(
     return [x[rows] for rows in pieces], [u[rows] for rows in pieces]
 
 
-def run_dynamics(terms: Terms, options: RunOptions) -> None:
+def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
     """What `parley train` and `parley learner run` do by terms of a plant."""
     if options.replicates != 1:
         raise SettingError(
@@ -246,21 +232,14 @@ def run_dynamics(terms: Terms, options: RunOptions) -> None:
         )
     if options.save_own is not None:
         raise SettingError("--save-own: expected none for a plant: what is released is all that there is")
-    _together(terms, options)
+    return _together(terms, options)
 
 
-def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_dynamics(terms: Terms, pilot: Path | None) -> Sheet:
     """How well a plant will be known."""
     from parley.tasks.dynamics.report import forecast_plant, plant_rows
 
     found = forecast_plant(terms, None if pilot is None else str(pilot))
-    if as_json:
-        print_json(found.to_json(), inside=False)
-        return
-    console.print(
-        terminal_table(
-            plant_rows(found),
-            f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})",
-        )
-    )
-    console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
+    period = number(PlantModel.expect(terms.model).period)
+    title = f"Standard error of the delay, in units of time (a period is {period})"
+    return Sheet(found.to_json(), [Grid(plant_rows(found), title), Line(f"\n{found.sentence()}", "bold")], inside=False)

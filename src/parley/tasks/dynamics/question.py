@@ -18,25 +18,30 @@ from parley.errors import DataError
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context
 from parley.tasks.dynamics.delay import Layout
-from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
+from parley.tasks.dynamics.terms import PlantModel
+from parley.tasks.records import RecordedMomentsQuestion, by_recording
 from parley.terms import Model, Terms
 from parley.validate import SMALLEST, Floats
 
 
 def layout_of(model: Model) -> Layout:
     """The columns of a row of moments, as the terms fix them."""
-    return Layout(len(model.states or ()), len(model.inputs or ()), model.max_delay or 0)
+    plant = PlantModel.expect(model)
+    return Layout(len(plant.states), len(plant.inputs), plant.max_delay)
 
 
 def rows_of(model: Model) -> int:
     """How many rows of moments a trajectory of `samples` samples has."""
-    return (model.samples or 0) - (model.max_delay or 0) - 2
+    plant = PlantModel.expect(model)
+    return plant.samples - plant.max_delay - 2
 
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryPreparation(Preparation):
     """States and inputs are cut to their bounds and divided by the larger end, so that all lie in [-1, 1]; nothing is
     centred."""
+
+    model: PlantModel
 
     @property
     def width(self) -> int:
@@ -49,7 +54,7 @@ class TrajectoryPreparation(Preparation):
         source = open_table(table)
         if source.streams:
             raise DataError(f"{name}: a streamed table cannot be told into trajectories; give one file")
-        columns = [*self.features, str(self.model.trajectory)]
+        columns = [*self.features, self.model.trajectory]
         require_columns(source.example, columns, name)
         records = self.records(source.frame(columns), name)
         require_records(terms, name, len(records), " trajectories")
@@ -68,7 +73,7 @@ class TrajectoryPreparation(Preparation):
 
     def recordings(self, table: Rows, name: str) -> list[tuple[Floats, Floats]]:
         """(states, inputs) of every trajectory, scaled."""
-        model, column = self.model, str(self.model.trajectory)
+        model, column = self.model, self.model.trajectory
         require_columns(table, [*self.features, column], name)
         parts = zip(self.features, self.low, self.high, self.scale, strict=True)
         scaled = np.column_stack(
@@ -81,7 +86,8 @@ class TrajectoryPreparation(Preparation):
 
 def trajectory_preparation(model: Model) -> TrajectoryPreparation:
     """The preparation that the terms alone fix: every state and input needs bounds."""
-    columns = (*(model.states or ()), *(model.inputs or ()))
+    plant = PlantModel.expect(model)
+    columns = (*plant.states, *plant.inputs)
     missing = [column for column in columns if column not in model.bounds]
     if missing:
         raise DataError(
@@ -90,12 +96,12 @@ def trajectory_preparation(model: Model) -> TrajectoryPreparation:
     ends = np.array([model.bounds[column] for column in columns])
     scale = np.maximum(np.abs(ends).max(axis=1), SMALLEST)
     none = np.zeros(len(columns))
-    return TrajectoryPreparation(model, columns, {}, ends[:, 0], ends[:, 1], (-np.inf, np.inf), none, scale)
+    return TrajectoryPreparation(plant, columns, {}, ends[:, 0], ends[:, 1], (-np.inf, np.inf), none, scale)
 
 
 @dataclass(frozen=True, eq=False)
 class TrajectoriesQuery(Query):
-    """The mean over trajectories of the mean of z z' over each one's rows z (`sysid.Layout`), as an upper triangle."""
+    """The mean over trajectories of the mean of z z' over each one's rows z (`delay.Layout`), as an upper triangle."""
 
     kind: ClassVar[str] = "trajectories"
 

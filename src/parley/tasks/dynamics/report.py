@@ -16,6 +16,7 @@ from parley.protocol.setup import resolve
 from parley.tasks.dynamics.delay import Identified
 from parley.tasks.dynamics.question import TrajectoryPreparation
 from parley.tasks.dynamics.run import PlantRelease, PlantResult
+from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -95,7 +96,7 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
     moments = np.empty((i[-1] + 1, i[-1] + 1))
     moments[i, j] = moments[j, i] = records.mean(axis=0)
     all_of_them = PlantRelease(
-        terms.model,
+        setup.preparation.model,
         moments,
         sum(o.records for o in terms.owners),
         noise.all_together**0.5,
@@ -124,7 +125,7 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
     plan = found.terms
     together = "not told" if found.together is None else number(found.together, 3)
     rows = [["who", "trajectories", "standard error"]]
-    rows += [[f"{o.name} alone, no noise", f"{o.records:,}", number(found.alone[o.name], 3)] for o in plan.owners]
+    rows += [[f"{o.name} alone", f"{o.records:,}", number(found.alone[o.name], 3)] for o in plan.owners]
     total = f"{sum(o.records for o in plan.owners):,}"
     return [
         *rows,
@@ -143,7 +144,7 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
     low, high = max(delay - Z90 * error, 0.0), min(delay + Z90 * error, largest)
     whose = f"delay of {name}" if name else "delay"
     return (
-        f"[bold]{whose} {number(delay, 6)}[/bold] = {number(delay / period, 5)} periods; with 90 % confidence between "
+        f"{whose} {number(delay, 6)} = {number(delay / period, 5)} periods; with 90% confidence between "
         f"{number(low, 6)} and {number(high, 6)} (standard error {number(error, 2)})"
     )
 
@@ -151,7 +152,8 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
 def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
     """The identified plant as numbers."""
     plant, error = found.plant, float(found.delay_std[0])
-    A_d, blocks = plant.sampled(terms.model.max_delay)
+    most = PlantModel.expect(terms.model).max_delay
+    A_d, blocks = plant.sampled(most)
     n, m = plant.B.shape
     return {
         "A": plant.A.tolist(),
@@ -163,7 +165,7 @@ def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
         "delay_interval": {
             "level": 0.9,
             "low": max(float(plant.delays[0]) - Z90 * error, 0.0),
-            "high": float(np.minimum(plant.delays[0] + Z90 * error, (terms.model.max_delay or 1) * plant.period)),
+            "high": float(np.minimum(plant.delays[0] + Z90 * error, most * plant.period)),
         },
         "period": plant.period,
     }

@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.errors import DataError, GuaranteeError, ModelError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import Norm
@@ -19,7 +19,8 @@ from parley.protocol.setup import Setup
 from parley.tasks.dynamics import Plant
 from parley.tasks.dynamics.delay import Identified, Regression, factor_of, identify
 from parley.tasks.dynamics.question import TrajectoriesQuery, layout_of, rows_of
-from parley.tasks.recorded_moments import packed_scale, scale_of
+from parley.tasks.dynamics.terms import PlantModel
+from parley.tasks.records import packed_scale, scale_of
 from parley.terms import Model, Terms
 from parley.validate import Floats
 
@@ -31,7 +32,7 @@ class PlantRelease:
     """Released moments [width, width] of rows scaled to [-1, 1], of so many trajectories; `deviation` of one packed
     number."""
 
-    model: Model
+    model: PlantModel
     moments: Floats
     trajectories: int
     deviation: float
@@ -47,7 +48,7 @@ class PlantRelease:
         moments = np.empty((width, width))
         i, j = np.triu_indices(width)
         moments[i, j] = moments[j, i] = packed / packed_scale(len(packed), scale_of(norm))
-        return cls(model, moments, trajectories, deviation, norm, scale)
+        return cls(PlantModel.expect(model), moments, trajectories, deviation, norm, scale)
 
     @property
     def rows(self) -> int:
@@ -56,7 +57,7 @@ class PlantRelease:
 
     def identify(self) -> Identified:
         """The plant, its covariance made of the draw of trajectories and of the noise."""
-        layout, period = layout_of(self.model), self.model.period or 1.0
+        layout, period = layout_of(self.model), self.model.period
         if not self.deviation > 0:
             regression = Regression.of(layout, factor_of(layout, self.moments * self.rows), self.rows)
         else:
@@ -118,7 +119,7 @@ class PlantRelease:
                 raise ModelError(f"{path}: its format is not {FORMAT!r}")
             arrays = (np.array(content[name], dtype=float) for name in ("moments", "scale"))
             moments, scale = arrays
-            model = Model.model_validate(content["model"])
+            model = PlantModel.model_validate(content["model"])
             return cls(
                 model, moments, int(content["trajectories"]), float(content["deviation"]), content["norm"], scale
             )

@@ -10,9 +10,10 @@ from parley.data import Design, Preparation
 from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import RunSettings, Task, register
+from parley.protocol.task import RunSettings, register
 from parley.tasks.dynamics.question import TrajectoriesQuestion, layout_of, trajectory_preparation
-from parley.tasks.recorded_moments import several_recordings
+from parley.tasks.dynamics.terms import PlantModel
+from parley.tasks.records import BoundedRecords, several_recordings
 from parley.terms import Model, Terms
 
 
@@ -33,12 +34,12 @@ class DelayedDynamics(Objective):
         return layout.states * len(layout.regressors)
 
 
-class Dynamics(Task):
+class Dynamics(BoundedRecords):
     """A record is a whole recording, and so is the unit of privacy; what comes out is a plant."""
 
     name = "dynamics"
     unit = "recording"
-    instead = "learning.algorithm: these terms identify a plant; parley identify runs them"
+    refusal = "learning.algorithm: these terms identify a plant; parley identify runs them"
     questions: ClassVar = {"trajectories": TrajectoriesQuestion}
     commands: ClassVar[Mapping[str, str]] = {
         "train": "parley.tasks.dynamics.commands:run_dynamics",
@@ -51,9 +52,6 @@ class Dynamics(Task):
     ) -> tuple[Preparation, Design | None]:
         return trajectory_preparation(terms.model), None
 
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
-
     def objective(self, model: Model) -> DelayedDynamics:
         return DelayedDynamics(regularisation=model.penalty)
 
@@ -61,12 +59,12 @@ class Dynamics(Task):
         return ()
 
     def record_column(self, model: Model) -> str:
-        return str(model.trajectory)
+        return PlantModel.expect(model).trajectory
 
     def record_rows(self, model: Model) -> int:
-        return model.samples or 1
+        return PlantModel.expect(model).samples
 
-    def several(self, agreement: Agreement) -> str:
+    def group_promise(self, agreement: Agreement) -> str:
         return several_recordings(agreement.setup, agreement.part.name)
 
     def algorithm(self, setup: Setup) -> Any:

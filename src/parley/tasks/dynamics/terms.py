@@ -1,69 +1,78 @@
 """What terms must say about a plant that is learned from trajectories."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
-from parley.terms import Model, Terms
-from parley.terms.catalogue import TASKS
-from parley.terms.rules import OneRelease, Rules
+from pydantic import Field
 
-DYNAMICS = TASKS["dynamics"].kind
+from parley.terms import Model
+from parley.terms.keys import Count, Name, Positive
+from parley.terms.rules import OneRelease
+from parley.terms.sections import CheckableTerms
+
+USELESS = (
+    "class_weight",
+    "categories",
+    "transforms",
+    "dates",
+    "merged",
+    "centres",
+    "scales",
+    "public",
+    "preparation",
+    "components",
+    "regularisation",
+    "radius",
+    "holdout",
+    "coding",
+    "missing",
+    "positive",
+    "intercept",
+)
 
 
-class DynamicsRules(Rules):
+class PlantModel(Model):
     """A plant has no target; what tells its records apart stands in its place, and its columns are states and
     inputs."""
 
-    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+    states: Annotated[tuple[Name, ...], Field(min_length=1)]
+    inputs: Annotated[tuple[Name, ...], Field(min_length=1)]
+    trajectory: Name  # the column that tells recordings apart
+    period: Positive  # between two samples
+    max_delay: Annotated[int, Field(ge=1, le=1000, strict=True)]  # in samples
+    samples: Count  # of a recording that count at most
+
+    expected: ClassVar[Mapping[str, str]] = {
+        "states": "the columns of the plant's state, at least one",
+        "inputs": "the columns of the plant's inputs, at least one",
+        "trajectory": "the column that tells recordings apart",
+    }
+
+    @classmethod
+    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(content.get("trajectory"), str):
-            return content
+            return {"target": "trajectory", **content}  # the missing key is said, and no other
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
             raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
         return {**content, "target": content["trajectory"]}
 
-    def check_model(self, model: Model) -> None:
-        """Refuse a plant without its columns and times, or with what it has no use for."""
-        for key in TASKS["dynamics"].keys:
-            if getattr(model, key) is None:
-                raise ValueError(f"{key}|expected beside kind = {DYNAMICS!r}")
-        states, inputs, samples, lags = model.states or (), model.inputs or (), model.samples or 0, model.max_delay or 0
-        columns = [*states, *inputs, str(model.trajectory)]
-        if not states or not inputs or len(set(columns)) < len(columns):
+    def check(self) -> None:
+        """Refuse columns that are two things, recordings too short for the delay, and what a plant has no use for."""
+        columns = [*self.states, *self.inputs, self.trajectory]
+        if len(set(columns)) < len(columns):
+            raise ValueError("states|expected different columns as states, inputs and trajectory")
+        if self.samples < self.max_delay + 3:
             raise ValueError(
-                "states|expected at least one state and one input, all of them and the trajectory different columns"
+                f"samples|expected at least max_delay + 3 = {self.max_delay + 3}: shorter trajectories say nothing "
+                "about the delay"
             )
-        if samples < lags + 3:
-            raise ValueError(
-                f"samples|expected at least max_delay + 3 = {lags + 3}: shorter trajectories say nothing about the "
-                f"delay"
-            )
-        for key in (
-            "class_weight",
-            "categories",
-            "transforms",
-            "dates",
-            "merged",
-            "centres",
-            "scales",
-            "public",
-            "preparation",
-            "components",
-            "regularisation",
-            "radius",
-        ):
-            if getattr(model, key):
-                raise ValueError(
-                    f"{key}|expected none for a plant: states and inputs are cut to their bounds and scaled by them"
-                )
-        if (
-            model.holdout
-            or model.coding != "integer"
-            or model.missing != "refuse"
-            or model.positive is not None
-            or model.intercept
-        ):
-            raise ValueError("kind|expected no holdout, coding, missing, positive or intercept for a plant")
+        self.refuse(
+            USELESS,
+            "for a plant: states and inputs are cut to their bounds and scaled by them",
+            (None, {}, (), "integer", "refuse", 0.0),
+        )
 
-    def check(self, terms: Terms) -> None:
+    def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse scores of a plant, and units within a record."""
         privacy = terms.privacy
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None:
@@ -79,5 +88,4 @@ class IdentificationRules(OneRelease):
     asks: ClassVar[str] = "trajectories"
 
 
-RULES = DynamicsRules()
 ALGORITHM = IdentificationRules()

@@ -1,4 +1,4 @@
-"""`parley differences`: how much owners differ, from one noisy answer of each, debited."""
+"""`parley heterogeneity`: how much owners differ, from one noisy answer of each, debited."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import write_file
-from parley.learning.run_options import RunOptions
 from parley.numerals import percent
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
+from parley.tasks.asking_options import RunOptions
 from parley.terms import load_terms, write_terms
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def heterogeneity_command(
     ],
     save: Annotated[
         Path | None,
-        typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --differences JSON."),
+        typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --heterogeneity JSON."),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with the rest of the budgets.")
@@ -48,13 +47,14 @@ def heterogeneity_command(
     It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's
     best fit. What these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.
 
-    Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write
-    ready.toml
+    Example:  parley heterogeneity terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json
+    --write ready.toml
     """
     from parley.learning.owners import open_owners
     from parley.tasks.heterogeneity.run import (
         accepting_heterogeneity,
         ask_heterogeneity,
+        heterogeneity_agreement,
         heterogeneity_result,
         prepare_heterogeneity,
     )
@@ -68,7 +68,7 @@ def heterogeneity_command(
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
         heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
-        result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
+        result, unheard = heterogeneity_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
             open_owners(asked)
@@ -104,7 +104,7 @@ def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -
         console.print(note, style="yellow", soft_wrap=True)
     console.print(asking.left_sentence(result.ready), style="dim", soft_wrap=True)
     if write is not None:
-        kept = "" if save is None else f" --differences {save}"
+        kept = "" if save is None else f" --heterogeneity {save}"
         console.print(f"{write}  the terms to learn by: parley forecast {write}{kept}", soft_wrap=True)
 
 

@@ -7,10 +7,13 @@ G: their best parameters scatter as estimates from 1/k rows do. With weights a_i
 derivative, and r_ij the distance to the weighted mean of all owners, T(k) = sum a_ij r_ij^2/v_ij has a known mean and
 variance, for normal and for Laplace noise. The estimate is the k at which T(k) is its mean; the interval ends where
 T(k) is at the ends of a scaled chi-square law of that mean and variance.
+
+Where a model follows, two agreements are made of one file, whose budgets add up to what the file says.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -19,20 +22,77 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincinv
 
-from parley.errors import DataError
+from parley.errors import DataError, TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
-from parley.learning.asking import Asked, ask_here
-from parley.learning.deployed import DeployedRun, prepare_run
+from parley.learning.deployed import Asked, DeployedRun, ask_here, prepare_run
 from parley.learning.owners import accepting_owners, require_room
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
 from parley.protocol.queries import Answer, GradientQuery
 from parley.protocol.setup import Setup
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
-from parley.validate import Floats
+from parley.validate import Floats, below
+
+DELTA_SHARE = Fraction(1, 10)  # of delta, for this question, where learning needs one too
+
+
+def heterogeneity_agreement(terms: Terms) -> Terms:
+    """The agreement by which owners are asked how much they differ: every party derives the same one.
+
+    One round of gradients at the public sample's best fit, each owner with noise of its own by the terms' mechanism and
+    clip. It costs each owner `privacy.difference_epsilon`, and a tenth of delta where the mechanism needs one.
+    """
+    privacy = terms.privacy
+    if privacy.difference_epsilon is None:
+        raise TermsError(
+            "privacy.difference_epsilon: missing; it says how much of every owner's epsilon the answer may cost, such "
+            "as 0.1 of 1.0"
+        )
+    content: dict[str, Any] = {
+        "title": f"Differences for: {terms.title}" if terms.title else "Differences",
+        "model": terms.model.model_dump(exclude_none=True),
+        "learning": {
+            "algorithm": "gradient-descent",
+            "horizon": 1,
+            "start": "public",
+            "learner": terms.learning.learner,
+        },
+        "privacy": {
+            "mechanism": privacy.mechanism,
+            "delta": float(_delta(terms)),
+            "shared_records": privacy.shared_records,
+            "records_per_person": privacy.records_per_person,
+            **({} if privacy.clip is None else {"clip": privacy.clip}),
+            **({} if privacy.person is None else {"person": privacy.person}),
+        },
+        "owners": [
+            {
+                "name": part.name,
+                "records": part.records,
+                "epsilon": privacy.difference_epsilon,
+                **({"data": part.data} if part.data else {}),
+            }
+            for part in terms.owners
+        ],
+    }
+    return Terms.from_dict(content, "differences")
+
+
+def terms_after_heterogeneity(terms: Terms) -> Terms:
+    """The terms to learn by: the budgets are what the answer left, never more than exactly that."""
+    spent = terms.difference_epsilon
+    left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}
+    rest = below(Fraction(str(terms.privacy.delta)) - _delta(terms))
+    return terms.changed(privacy={"difference_epsilon": None, "delta": rest}, owners=left)
+
+
+def _delta(terms: Terms) -> Fraction:
+    if not MECHANISMS[terms.privacy.mechanism].approximate:
+        return Fraction(0)
+    return Fraction(str(below(Fraction(str(terms.privacy.delta)) * DELTA_SHARE)))
+
 
 CONFIDENCE = 0.9
 GRID = 61  # values of k that are looked at first
@@ -178,7 +238,7 @@ class HeterogeneityResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley differences --json` prints and --save keeps."""
+        """The object that `parley heterogeneity --json` prints and --save keeps."""
         return {
             "title": self.asked.title,
             "differences": self.between.to_json(),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parley.data import Preparation
 from parley.errors import SettingError
 from parley.losses import Objective
-from parley.tasks.networks.terms import image_shape
+from parley.tasks.networks.terms import NetworkModel, image_shape
 from parley.validate import Floats
 
 DEEP = 16  # weights and constants of more than eight layers
@@ -262,8 +262,8 @@ class NetworkParameters(Objective):
 
 def architecture_of(preparation: Preparation) -> Architecture:
     """The network that the terms name, for columns prepared so."""
-    model = preparation.model
-    return _architecture(str(model.architecture), preparation.width, preparation.outcomes, model.layers or ())
+    model = NetworkModel.expect(preparation.model)
+    return _architecture(model.architecture, preparation.width, preparation.outcomes, model.layers or ())
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.privacy.accounting.series import JointSeries
 from parley.privacy.mechanisms import Extent
-from parley.privacy.mechanisms.banded import WIDEST, Band, best_band
+from parley.privacy.mechanisms.banded import MAX_WIDTH, Band, best_band
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
@@ -127,7 +127,7 @@ class MixedGradientQuestion(Question):
         """All answers under one budget, which the first one spends."""
         if plan.mechanism != "gaussian" or plan.pieces > 1:
             raise GuaranteeError("mixed-network-gradient: expected Gaussian noise, and one record of a person")
-        return JointSeries.of(plan.epsilon, plan.delta, self.together, self.reach, plan.copies)
+        return JointSeries.from_budget(plan.epsilon, plan.delta, self.together, self.reach, plan.copies)
 
     def words(self) -> str:
         return (
@@ -210,7 +210,7 @@ def usual_momentum(optimiser: str | None) -> float:
 def agreed_band(learning: Learning, parameters: int) -> Band:
     """By which noise is correlated by these terms: a question brings no more than `MOST_NUMBERS`, parameters for every
     diagonal."""
-    widest = min(MOST_NUMBERS // parameters, WIDEST)
+    widest = min(MOST_NUMBERS // parameters, MAX_WIDTH)
     if widest < 2:
         raise TermsError(
             f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights beside correlated-sgd, whose "

@@ -1,16 +1,15 @@
 """What terms must say where the noise of a network's answers is correlated across rounds.
 
-What its proof needs is checked by its question (`terms.questions.check_mixed_batches`).
+What its proof needs is checked by its question (`terms.privacy_checks.check_mixed_batches`).
 """
 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parley.privacy.mechanisms.banded import MOST_STEPS
+from parley.privacy.mechanisms.banded import MAX_STEPS
 from parley.tasks.networks.terms import NetworkSGDRules
-from parley.terms import Terms
 from parley.terms.rules import AlgorithmRules
-from parley.terms.sections import Learning
+from parley.terms.sections import CheckableTerms, Learning
 
 CORRELATED = "correlated-sgd"
 
@@ -30,8 +29,8 @@ class CorrelatedSGDRules(NetworkSGDRules):
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
             raise ValueError("batches|expected at least 2 beside correlated-sgd: one batch follows no other")
-        if learning.horizon > MOST_STEPS:
-            raise ValueError(f"horizon|expected at most {MOST_STEPS:,} beside correlated-sgd")
+        if learning.horizon > MAX_STEPS:
+            raise ValueError(f"horizon|expected at most {MAX_STEPS:,} beside correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
                 "straggler|expected 'wait' or 'stop' beside correlated-sgd: who misses a round leaves noise that "
@@ -40,7 +39,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
         if learning.participation is not None:
             raise ValueError("participation|expected none beside correlated-sgd: every round asks everybody")
 
-    def check(self, terms: Terms) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse rounds that ask some alone."""
         if any(owner.stride is not None for owner in terms.owners):
             raise ValueError("owners.stride|expected none beside correlated-sgd: every round asks everybody")

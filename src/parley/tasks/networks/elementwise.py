@@ -284,19 +284,19 @@ class _Mean(torch.autograd.Function):  # type: ignore[misc]
 
 
 def cross_entropy_slopes(said: Tensor, y: Tensor) -> Tensor:
-    """Of `objective.cross_entropy`: probabilities, less 1 for the class that it was."""
+    """Of `architectures.cross_entropy`: probabilities, less 1 for the class that it was."""
     odds = _exp(said - said.amax(1, keepdim=True))
     share = odds / folded(odds.clone())[:, None]
     return share - (torch.arange(said.shape[1], device=said.device) == y[:, None]).to(share.dtype)
 
 
 def squared_slopes(said: Tensor, y: Tensor) -> Tensor:
-    """Of `objective.squared`: the error of the first number."""
+    """Of `architectures.squared`: the error of the first number."""
     return _first(said, said[:, 0] - y.to(said.dtype))
 
 
 def binary_cross_entropy_slopes(said: Tensor, y: Tensor) -> Tensor:
-    """Of `objective.binary_cross_entropy`: the probability of class 1, less 1 where it was that."""
+    """Of `architectures.binary_cross_entropy`: the probability of class 1, less 1 where it was that."""
     return _first(said, _odds(said[:, 0])[0] - y.to(said.dtype))
 
 

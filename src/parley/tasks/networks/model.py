@@ -19,11 +19,11 @@ from parley.errors import ModelError
 from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
-from parley.learning.outcome.model_file import WITH_WEIGHTS, preparation_content
+from parley.learning.outcome.model_file import FORMAT_WITH_WEIGHTS, preparation_content
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, terminal_table
+from parley.report.sheet import Grid, Line, Sheet
 from parley.tasks.networks.architectures import architecture_of, module_scores, set_parameters
 from parley.tasks.networks.question import NetworkRows, float32_rows, network_rows_of
 from parley.terms import Terms
@@ -59,7 +59,7 @@ class NetworkModel(JointModel):
         pieces = np.split(float32_rows(self.theta_), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
         blob = save({n: piece.reshape(shape) for (n, shape), piece in zip(shapes.items(), pieces, strict=True)})
         content = {
-            "format": WITH_WEIGHTS,
+            "format": FORMAT_WITH_WEIGHTS,
             "kind": p.model.kind,
             "terms_hash": self.terms_hash_,
             "released": self.released_,
@@ -134,7 +134,7 @@ def held_out_metrics(preparation: Preparation, rows: NetworkRows, theta: Floats)
 def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Metrics]:
     """(held-out rows, metrics of the joint model on them)."""
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
@@ -165,7 +165,7 @@ def _pooled(parts: Sequence[object]) -> NetworkRows:
     return NetworkRows.joined([network_rows_of(part) for part in parts])
 
 
-def score_network(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+def score_network(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """How good the joint network is for one owner, or for all, on rows that it was not learned from."""
     from parley.learning.outcome import load_model
     from parley.learning.owners import open_owners, table_of
@@ -174,11 +174,15 @@ def score_network(terms: Terms, model_file: Path, name: str | None, data: Path |
         model = load_model(model_file)
     owners = open_owners(terms) if name is None else [Owner(name, table_of(terms.owner(name), data))]
     found = {owner.name: own_metrics(terms, owner, model) for owner in owners}
-    if as_json:
-        rows = [{"name": called, "rows": held, "together": metrics} for called, (held, metrics) in found.items()]
-        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
-        return
-    for called, (held, metrics) in found.items():
-        table = [[f"{held:,} held-out rows of {called}", "together"]]
-        console.print(terminal_table(table + [[key.replace("_", " "), number(each)] for key, each in metrics.items()]))
-    console.print(INSIDE, style="dim")
+    rows = [{"name": called, "rows": held, "together": metrics} for called, (held, metrics) in found.items()]
+    shown = [
+        Grid(
+            [
+                [f"{held:,} held-out rows of {called}", "together"],
+                *([key.replace("_", " "), number(each)] for key, each in metrics.items()),
+            ]
+        )
+        for called, (held, metrics) in found.items()
+    ]
+    inside = Line(INSIDE, "dim", folded=True)
+    return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)

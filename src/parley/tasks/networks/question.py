@@ -29,8 +29,8 @@ from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
 from parley.tasks.networks.architectures import Architecture, architecture_of, cross_entropy, squared
 from parley.tasks.networks.clipping import RecordGradients
-from parley.tasks.networks.terms import IMAGES
-from parley.tasks.target_rows import TargetPreparation, TargetRows
+from parley.tasks.networks.terms import IMAGES, NetworkModel
+from parley.tasks.records import TargetPreparation, TargetRows
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -56,7 +56,7 @@ def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None
     bounds, pixels between 0 and 1."""
     plain, public = fit_preparation(terms)
     made = NetworkPreparation(**{each.name: getattr(plain, each.name) for each in fields(Preparation)})
-    model = terms.model
+    model = NetworkModel.expect(terms.model)
     if model.public is not None:
         return made, public
     centre, scale, first = made.centre.copy(), made.scale.copy(), 0

@@ -63,7 +63,9 @@ class StablePlan:
         whole(self.epochs, "epochs")
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
-            raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
+            raise SettingError(
+                "batches = 1: expected at least 2; otherwise every record is drawn and drawing hides no one"
+            )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
 

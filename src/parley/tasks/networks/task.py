@@ -1,6 +1,6 @@
 """Networks: what the trunk needs to know of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from parley.report.extras import extras
 from parley.tasks.networks.architectures import NetworkParameters
 from parley.tasks.networks.correlated_terms import CORRELATED
 from parley.tasks.networks.question import NetworkPreparation, network_preparation
+from parley.tasks.networks.terms import NetworkModel
 from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
@@ -28,12 +29,12 @@ class Networks(Task):
 
     name = "networks"
     predicts = True
-    instead = (
+    refusal = (
         "model.kind: networks cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
         "parley train, parley learner, parley score and parley predict take them"
     )
     commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.networks.model:score_network"}
-    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+    usual_commands = ("train", "learner run")
 
     @property
     def questions(self) -> Mapping[str, type[Question]]:  # type: ignore[override]
@@ -48,22 +49,19 @@ class Networks(Task):
     ) -> tuple[NetworkPreparation, Design | None]:
         return network_preparation(terms)
 
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
-
     def objective(self, model: Model) -> NetworkParameters:
         return NetworkParameters()
 
     def purpose(self, agreement: Agreement) -> list[str]:
         """From how many columns what is predicted, by which network."""
-        preparation, model = agreement.setup.preparation, agreement.setup.terms.model
+        preparation, model = agreement.setup.preparation, NetworkModel.expect(agreement.setup.terms.model)
         shown = ", ".join(map(printable, preparation.features[:12])) + (" …" if len(preparation.features) > 12 else "")
         hidden = "" if model.layers is None else f" with hidden layers of {', '.join(map(str, model.layers))}"
         return [
             f"Model: the network {model.architecture}{hidden}, {agreement.part.training.question.parameters:,} "
             f"weights, which predicts {printable(model.target)} from {len(preparation.features):,} columns: {shown}.",
             "No code travels: the terms name a network that this program has.",
-            "A row without a target counts, and contributes nothing.",
+            "A row without a target counts as a record and contributes nothing.",
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
@@ -132,9 +130,6 @@ class Networks(Task):
         }
         outcomes = tuple(replace(each, clipped_share=clipped[each.name]) for each in result.owners)
         return replace(result, owners=outcomes, quality=measured(agreements, result.theta))
-
-    def command(self, name: str) -> Callable[..., None] | None:
-        return None if name in self.usual else super().command(name)
 
 
 register(Networks())

@@ -1,12 +1,16 @@
 """What terms must say about networks."""
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
-from parley.terms import Model, Terms
+from pydantic import Field
+
+from parley.terms import Model
 from parley.terms.algorithms import PrivateSGDRules
-from parley.terms.rules import AlgorithmRules, Rules
-from parley.terms.sections import Learning
+from parley.terms.keys import Count, Name
+from parley.terms.rules import AlgorithmRules
+from parley.terms.sections import CheckableTerms, Learning
 
 ARCHITECTURES = (
     "logistic",
@@ -24,7 +28,7 @@ GREY, COLOUR = (1, 28, 28), (3, 32, 32)  # channels, height, width
 OF_COLOURS = ("zawacki-cnn-9",)
 LAYERS = (64, 32)
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
-_USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
+USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
 
 
 def image_shape(name: str) -> tuple[int, int, int] | None:
@@ -34,15 +38,19 @@ def image_shape(name: str) -> tuple[int, int, int] | None:
     return COLOUR if name in OF_COLOURS else GREY
 
 
-class NetworksRules(Rules):
+class NetworkModel(Model):
     """A network takes numbers within declared bounds, or scaled by a public sample, and says one for each class."""
 
-    expected: ClassVar = {
+    architecture: Name
+    layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
+
+    expected: ClassVar[Mapping[str, str]] = {
         "architecture": f"one of {', '.join(ARCHITECTURES)}",
         "layers": "widths of hidden layers, such as [64, 32]",
     }
 
-    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+    @classmethod
+    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         """A perceptron of two hidden layers where nothing else is said; constants are the layers' own."""
         said = {key: value for key, value in content.items() if value is not None}
         usual = {"architecture": "mlp", "intercept": False, **said}
@@ -50,27 +58,25 @@ class NetworksRules(Rules):
             usual.setdefault("layers", list(LAYERS))
         return usual
 
-    def check_model(self, model: Model) -> None:
+    def check(self) -> None:
         """Refuse keys that networks have no use for, and names of networks that are not listed."""
-        for key in _USELESS:
-            if getattr(model, key) not in (None, {}, ()):
-                raise ValueError(f"{key}|expected none for networks")
-        if model.architecture not in ARCHITECTURES:
+        self.refuse(USELESS, "for networks")
+        if self.architecture not in ARCHITECTURES:
             raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: no code travels")
-        if model.intercept:
+        if self.intercept:
             raise ValueError("intercept|expected none for networks: every layer has constants of its own")
-        if model.layers is not None and model.architecture != "mlp":
+        if self.layers is not None and self.architecture != "mlp":
             raise ValueError("layers|expected only beside architecture = 'mlp'")
-        shape = image_shape(model.architecture)
-        if shape is not None and (model.features is None or len(model.features) != math.prod(shape)):
+        shape = image_shape(self.architecture)
+        if shape is not None and (self.features is None or len(self.features) != math.prod(shape)):
             raise ValueError(
-                f"features|expected {math.prod(shape)} columns beside {model.architecture!r}: images of {shape[1]} by "
+                f"features|expected {math.prod(shape)} columns beside {self.architecture!r}: images of {shape[1]} by "
                 f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
             )
-        if not model.classifies and model.target not in model.bounds:
-            raise ValueError(f"bounds.{model.target}|expected [low, high] of the target: what is beyond is cut")
+        if not self.classifies and self.target not in self.bounds:
+            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target: what is beyond is cut")
 
-    def check(self, terms: Terms) -> None:
+    def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning, or no proof yet, beside networks."""
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
@@ -107,5 +113,4 @@ class NetworkSGDRules(PrivateSGDRules):
         return False
 
 
-RULES = NetworksRules()
 ALGORITHM: AlgorithmRules = NetworkSGDRules()

@@ -26,8 +26,8 @@ from parley.privacy.accounting import Series, exact, mechanism_norm
 from parley.privacy.accounting.series import JointSeries
 from parley.privacy.events import Adjacency, Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
-from parley.privacy.mechanisms.banded import MOST_STEPS, Band, best_band
-from parley.privacy.mechanisms.mechanism import require
+from parley.privacy.mechanisms.banded import MAX_STEPS, Band, best_band
+from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.protocol.queries import ReleasePlan, Tables
 from parley.tasks.networks.architectures import (
     NetworkParameters,
@@ -89,7 +89,9 @@ class NetworkPlan:
         whole(self.epochs, "epochs")
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
-            raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
+            raise SettingError(
+                "batches = 1: expected at least 2; otherwise every record is drawn and drawing hides no one"
+            )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
         if self.mechanism not in ("gaussian", "laplace"):
@@ -102,8 +104,8 @@ class NetworkPlan:
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
             raise SettingError("noise = 'correlated': expected mechanism = 'gaussian' beside it; no other is proved")
-        if self.noise == "correlated" and self.steps > MOST_STEPS:
-            raise SettingError(f"epochs = {self.epochs}: expected at most {MOST_STEPS:,} steps beside correlated noise")
+        if self.noise == "correlated" and self.steps > MAX_STEPS:
+            raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps beside correlated noise")
 
     @property
     def steps(self) -> int:
@@ -280,7 +282,7 @@ class _Answering:
         def release() -> Callable[[], Floats]:
             bounded = self.question.bounded(query, self.tables, seed=self.noise.seed())
             mechanism = self.series.mechanism
-            require(bounded, mechanism.norm, mechanism.sensitivity)
+            require_bounded(bounded, mechanism.norm, mechanism.sensitivity)
             return partial(mechanism.release, bounded, self.noise)
 
         event = self.series.event.to_dict()

@@ -17,7 +17,7 @@ from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.question import ItemFactorsQuery, UserUpdate
-from parley.tasks.ratings.terms import item_count
+from parley.tasks.ratings.terms import RatingsModel
 from parley.validate import Floats
 
 ITEMS_SPREAD = 0.5  # deviation expected of what an item's b differs by, ratings being from -2 to 2
@@ -61,7 +61,7 @@ class ItemFactors(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        noise, model = setup.aggregation.noise(setup), setup.terms.model
+        noise, model = setup.aggregation.noise(setup), RatingsModel.expect(setup.terms.model)
         horizon, names = setup.terms.learning.horizon, tuple(setup.schedule.names)
         if isinstance(noise, EachOwnerNoise):
             records, variances = noise.records, noise.variances
@@ -74,13 +74,13 @@ class ItemFactors(Algorithm):
             setup.objective,
             horizon,
             setup.limits.radius,
-            item_count(model),
+            model.item_count,
             names,
             records,
             deviations,
             turns,
             model.penalty,
-            model.factors or 0,
+            model.factors,
         )
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:

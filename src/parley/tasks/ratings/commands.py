@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
-from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
-from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
-from parley.tasks.ratings.terms import item_names
+from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
+from parley.report.terminal import progress_bar, show, warn
+from parley.tasks.asking_options import RunOptions, elsewhere, owners_here, unheard_lines
+from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
     from parley.tasks.ratings.run import ItemsResult
 
 
-def train_ratings(terms: Terms, options: RunOptions) -> None:
-    """Learn items with owners on this machine, and print what came out."""
+def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
+    """Learn items with owners on this machine."""
     from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.train import train
     from parley.tasks.ratings.measured import items_worth, require_items_worth
@@ -39,10 +39,10 @@ def train_ratings(terms: Terms, options: RunOptions) -> None:
         progress.says("learning")
         with extras():
             result = train(terms, owners, replicates, seed, progress)
-    _finish(result, options, [])
+    return _finished(result, options, [])
 
 
-def run_ratings(terms: Terms, options: RunOptions) -> None:
+def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
     """Learn items with owners that are elsewhere."""
     from parley.learning.deployed import prepare_run
     from parley.tasks.ratings.measured import require_items_worth
@@ -55,10 +55,10 @@ def run_ratings(terms: Terms, options: RunOptions) -> None:
     if not (options.resume or options.anyway):
         require_items_worth(terms)
     heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-    _finish(items_result(heard), options, list(heard.unheard))
+    return _finished(items_result(heard), options, list(heard.missing_owners))
 
 
-def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """What the items are worth to one owner, or to all of them."""
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
@@ -75,17 +75,14 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
         for place, owner in enumerate(owners):
             progress(place, len(owners))
             found.append(worth_to(terms, owner, model))
-    if as_json:
-        rows = [{"name": each.name, **each.to_json()} for each in found]
-        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
-        return
+    rows, shown = [{"name": each.name, **each.to_json()} for each in found], list[Part]()
     for each in found:
-        console.print(terminal_table(worth_rows(each), each.name))
-        console.print(ranking_line(each.ranking, each.popularity), markup=False, soft_wrap=True)
-    console.print(INSIDE, style="dim")
+        shown += [Grid(worth_rows(each), each.name), Line(ranking_line(each.ranking, each.popularity))]
+    inside = Line(INSIDE, "dim", folded=True)
+    return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
-def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
+def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path) -> Sheet:
     """Joint items, made an owner's own."""
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
@@ -98,40 +95,36 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     with progress_bar("judged by own ratings, how far to go"):
         own, deviation = personal(terms, owner, model)
     own.save(save)
-    if as_json:
-        print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}, inside=True)
-        return
     moved = (
         f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
     )
-    console.print(f"The items were {moved}. Saved: {save}", markup=False, soft_wrap=True)
-    console.print(INSIDE, style="dim")
+    shown = [Line(f"The items were {moved}. Saved: {save}"), Line(INSIDE, "dim", folded=True)]
+    content = {"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}
+    return Sheet(content, shown, inside=True)
 
 
-def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
     """Refuse: nothing forecasts items yet."""
     raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
 
 
-def _finish(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> None:
-    """Save and print what came out."""
+def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> Sheet:
+    """Save what came out, and say it."""
     from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
 
     if options.save is not None:
         result.model.save(options.save)
-    if options.as_json:
-        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
-        return
-    console.print(RELEASED if result.released else SIMULATION, style="italic", soft_wrap=True)
-    console.print()
-    console.print(terminal_table(items_rows(result), result.terms.title or "Owners"))
-    if (gained := gain_line(result)) is not None:
-        console.print(gained, markup=False, soft_wrap=True)
-    for line in unlisted_lines(result):
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
-    console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
-    show_unheard(unheard)
-    console.print(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", style="dim")
+    shown = [
+        Line(RELEASED if result.released else SIMULATION, "italic"),
+        BLANK,
+        Grid(items_rows(result), result.terms.title or "Owners"),
+        *lines([gain_line(result)]),
+        *lines(unlisted_lines(result), "yellow"),
+        Line(unit_line(result), "dim"),
+        *unheard_lines(unheard),
+        Line(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", "dim"),
+    ]
+    return Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released)
 
 
 RANKED = "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
@@ -162,21 +155,13 @@ def recommend_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
-    from parley.tasks.ratings.recommendations import recommendations
-    from parley.tasks.ratings.recommender import Recommender
+    from parley.tasks.ratings.recommender import Recommender, recommendations
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
-    if terms.task != "ratings" or model.item_names != item_names(terms.model):
+    if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
     found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
-    if as_json:
-        print_json(
-            {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True
-        )
-        return
-    console.print(
-        terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)])
-    )
-    if item is None:
-        console.print(RANKED, style="dim", soft_wrap=True)
-    console.print(INSIDE, style="dim")
+    content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}
+    rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]
+    shown = [Grid(rows), *lines([RANKED if item is None else None], "dim"), Line(INSIDE, "dim", folded=True)]
+    show(Sheet(content, shown, inside=True), as_json)

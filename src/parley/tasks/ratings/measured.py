@@ -22,6 +22,7 @@ from parley.tasks.ratings.question import UserUpdate, ratings_of
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranked, ranking, root_mean_square
 from parley.tasks.ratings.table import UserRatings, held_out, rating_preparation
+from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, printable
@@ -47,7 +48,7 @@ def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommende
     """
     agreement = owner.prepare(_own_terms(terms, owner.name))
     train = ratings_of(agreement.tables.train)
-    back = held_out((terms.model.seed or 0) + 1, tuple(map(str, range(len(train)))), train, FOLD)
+    back = held_out(RatingsModel.expect(terms.model).seed + 1, tuple(map(str, range(len(train)))), train, FOLD)
     part, judge = train.where(~back), train.where(back)
     found = {0.0: _judged(joint, part, judge)}
     for deviation in DEVIATIONS:
@@ -87,7 +88,7 @@ def _learned(
     spreads = deviation, deviation / ITEMS_SPREAD * FACTORS_SPREAD
     algorithm = replace(ItemFactors.make(setup), noise=np.zeros(1), centre=centre, spreads=spreads)
     start = algorithm.start(starting_point(setup) if around is None else around.V.ravel())
-    final = run(algorithm, Inside(agreement, ratings), setup.aggregation, Asker.of(setup), start)
+    final = run(algorithm, Inside(agreement, ratings), setup.aggregation, Asker.from_setup(setup), start)
     found = algorithm.learned(final)[0]
     return found if around is None else Items(found.V, around.counts)
 
@@ -134,7 +135,7 @@ def _worth(terms: Terms, owner: Owner, models: Sequence[Recommender]) -> tuple[O
     errors = [model.errors(train, held_out) for model in models]
     own, refined = None, None
     if len(held_out.values):
-        own = root_mean_square(made_of(terms.model, alone(terms, owner)).errors(train, held_out))
+        own = root_mean_square(made_of(RatingsModel.expect(terms.model), alone(terms, owner)).errors(train, held_out))
         refined = root_mean_square(personal(terms, owner, models[0])[0].errors(train, held_out))
     ours, usual = ranked(models[0], train, held_out), ranking(popularity(train), train, held_out)
     return OwnItems(owner.name, own, root_mean_square(errors[0]), ours, usual, refined), errors
@@ -194,7 +195,7 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --anyway "
+            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --force "
             "(what becomes of it then: parley train without --ledgers). Nothing was spent"
         )
 
@@ -203,7 +204,7 @@ def _uncut(setup: Setup) -> float:
     """How many ratings of a user measure the clip together: what a rating measures is e (1, p) and the constant that
     counts it."""
     terms, question = setup.terms, setup.part(setup.terms.owners[0].name).training.question
-    clip, factors = float(terms.privacy.clip or 0.0), terms.model.factors or 0
+    clip, factors = float(terms.privacy.clip or 0.0), RatingsModel.expect(terms.model).factors
     size = USERS_SPREAD / terms.model.penalty  # variance of a user's factor
     if question.norm == "l1":
         usual = (2 / np.pi) ** 0.5  # of |x|, x normal of deviation 1

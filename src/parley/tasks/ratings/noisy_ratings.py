@@ -37,6 +37,7 @@ from parley.tasks.ratings.rating_noise import (
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranking, root_mean_square
 from parley.tasks.ratings.table import HALF, RatingPreparation, Ratings, UserRatings, centre, rating_preparation
+from parley.tasks.ratings.terms import RatingNoisePrivacy, RatingsModel
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, whole
@@ -126,7 +127,7 @@ def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequen
             np.bincount(everything.items, minlength=len(shared)).astype(np.float64),
             [np.zeros(len(shared))] * len(parties),
         )
-    model = made_of(terms.model, Items(np.column_stack([shared, factors]), counts), terms.hash)
+    model = made_of(RatingsModel.expect(terms.model), Items(np.column_stack([shared, factors]), counts), terms.hash)
     return model, [
         model.errors(_less(p.train, own), _less(p.held_out, own)) for p, own in zip(parties, means, strict=True)
     ]
@@ -138,7 +139,7 @@ def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> Ow
     centred = centre(own, SCALE.low, SCALE.high)
     factors = factorize([own.with_values(centred.residuals)], rule, 0).items
     V = np.column_stack([centred.item_means - SCALE.middle, factors])
-    alone = made_of(terms.model, Items(V, np.zeros(len(V))))
+    alone = made_of(RatingsModel.expect(terms.model), Items(V, np.zeros(len(V))))
     usual = ranking(popularity(party.train), party.train, party.held_out)
     kept = _means(party.train) if _mechanism(terms).endswith("published") else np.zeros(len(V))
     less = _less(party.train, kept)
@@ -202,13 +203,13 @@ def _united(parts: Sequence[Ratings]) -> Ratings:
 
 
 def _rule(terms: Terms) -> Factorization:
-    return Factorization(factors=terms.model.factors or 1, passes=terms.learning.horizon)
+    return Factorization(factors=RatingsModel.expect(terms.model).factors, passes=terms.learning.horizon)
 
 
 def _mechanism(terms: Terms) -> RatingMechanism:
     if terms.privacy.mechanism == "hide":
         return "hide"
-    published = terms.privacy.rating_scale == "published"
+    published = isinstance(privacy := terms.privacy, RatingNoisePrivacy) and privacy.rating_scale == "published"
     if terms.privacy.mechanism == "bounded-ratings":
         return "bounded-published" if published else "bounded"
     return "unbounded-published" if published else "unbounded"

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import DataError, SettingError
-from parley.losses.record_bound import RecordBound
+from parley.losses.loss import RecordBound
 from parley.privacy.mechanisms import Bounded, Norm
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited
 from parley.tasks.ratings.table import UserRatings
-from parley.tasks.ratings.terms import LARGEST_ITEM, item_count
+from parley.tasks.ratings.terms import LARGEST_ITEM, RatingsModel
 from parley.validate import Floats, positive, whole
 
 
@@ -86,7 +86,7 @@ class UserUpdate:
 
 def mean_slack(users: int) -> float:
     """The relative rounding error of a mean of so many numbers, added up one after the other."""
-    roundings = (whole(users, "users") + 8) * UNIT
+    roundings = (whole(users, "users") + 8) * UNIT_ROUNDOFF
     return roundings / (1 - roundings)
 
 
@@ -120,15 +120,15 @@ class ItemFactorsQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        model, users = context.terms.model, context.terms.train_rows(owner)
+        model, users = RatingsModel.expect(context.terms.model), context.terms.train_rows(owner)
         clip = limited(
             None if context.limits.clip is None else RecordBound(context.limits.clip, context.norm, clips=True)
         )
-        rule, items = UserUpdate(clip.value, context.norm, ridge=model.penalty), item_count(model)
+        rule, items = UserUpdate(clip.value, context.norm, ridge=model.penalty), model.item_count
         return cls(
             parameters=context.parameters,
             records=users,
-            size=items * ((model.factors or 0) + 2),
+            size=items * (model.factors + 2),
             norm=context.norm,
             sensitivity=rule.sensitivity(users),
             extent=rule.bound.extent(mean_slack(users)),

@@ -94,7 +94,7 @@ def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale
     one rating that is added, removed, or replaced by another anywhere.
 
     Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals
-    together by at most four ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that
+    together by at most four ranges (`table.centre` says why), and Laplace noise of scale b on a vector that
     moves by D in L1 costs D/b, rounding in floating point not counted. This holds for one owner whose means are its own
     and never leave. Means that owners take together, or hand out, carry no noise: then there is no epsilon at all. A
     rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of

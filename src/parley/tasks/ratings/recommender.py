@@ -1,5 +1,6 @@
-"""A recommender of learned items: predicts for an owner's own users, whose factors it solves when it is asked and keeps
-nowhere."""
+"""A recommender of learned items: predicts for an owner's own users, and says what one of them would like. Their
+factors are solved inside when somebody asks, and kept nowhere.
+"""
 
 import json
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 
 from parley.durable import replace_text
 from parley.errors import ModelError, SettingError
+from parley.owner.owner import Owner
 from parley.tasks.ratings.algorithm import Items
 from parley.tasks.ratings.question import UserUpdate
-from parley.tasks.ratings.table import HALF, Ratings, UserRatings, by_user
+from parley.tasks.ratings.table import HALF, Ratings, UserRatings, by_user, rating_preparation
+from parley.tasks.ratings.terms import RatingsModel
+from parley.terms import Terms
 from parley.validate import Floats, whole
 
 FORMAT, KIND = 1, "matrix-factorization"
@@ -124,3 +128,59 @@ def _place(names: tuple[str, ...], name: str, what: str) -> int:
         near = get_close_matches(name, names, 1) if what == "item" else []  # items are public, users are not
         raise SettingError(f"{what}: no such {what} here" + (f"; did you mean {near[0]!r}?" if near else ""))
     return names.index(name)
+
+
+def recommendations(
+    model: Recommender, terms: Terms, owner: Owner, user: str, best: int = 10, item: str | None = None
+) -> list[tuple[str, float]]:
+    """The items that a user has not rated and that rank highest, best first, with the ratings expected of them.
+
+    The user's factors are solved from the user's own ratings at the owner's and kept nowhere. What comes back tells of
+    those ratings: it is for that user.
+
+    Formal guarantee: none. It is computed from private ratings without noise.
+
+    Parameters
+    ----------
+    model
+        The items, as `parley.train` learned them or `Recommender.load` read them.
+    terms
+        By which they were learned.
+    owner
+        Whose user it is.
+    user
+        A name in the owner's column of users.
+    best
+        How many items.
+    item
+        Only this one, rated or not.
+
+    Returns
+    -------
+    list of (item, expected rating)
+        Best first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from parley.tasks.ratings.algorithm import Items
+    >>> terms = Terms.from_dict({
+    ...     "model": {"kind": "matrix-factorization", "user": "who", "item": "book", "target": "stars", "factors": 1,
+    ...               "items": ["Emma", "Dune"], "bounds": {"stars": [1, 5]}},
+    ...     "privacy": {"mechanism": "gaussian", "delta": 1e-5, "clip": 5.0},
+    ...     "owners": [{"name": "library", "records": 1, "epsilon": 1.0}],
+    ... })
+    >>> model = Recommender(Items(np.array([[0.5, 1.0], [1.0, -1.0]]), np.array([9.0, 4.0])), ("Emma", "Dune"))
+    >>> ratings = pd.DataFrame({"who": ["ann"], "book": ["Emma"], "stars": [4]})
+    >>> [name for name, _ in recommendations(model, terms, Owner("library", ratings), "ann")]
+    ['Dune']
+    """
+    if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
+        raise SettingError("terms: expected the terms of ratings by which the model was learned")
+    preparation = rating_preparation(terms.model)
+    own = preparation.read(owner.table, terms, owner.name)
+    if user not in own.user_names:
+        raise SettingError(f"user: no such user in the column {preparation.model.user!r} of {owner.table.where}")
+    names = [item] if item is not None else model.recommend(own, user, best)
+    return [(name, model.predict(own, user, name)) for name in names]

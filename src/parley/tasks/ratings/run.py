@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
@@ -19,8 +19,8 @@ from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.table import HALF, UserRatings
-from parley.tasks.ratings.terms import item_names
-from parley.terms import Model, Terms
+from parley.tasks.ratings.terms import RatingsModel
+from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.sections import OwnerTerms
 from parley.validate import Floats, whole
@@ -232,14 +232,14 @@ def learned_items(asked: Asked) -> list[Items]:
 
 def recommender(setup: Setup, items: Items, released: bool = False) -> Recommender:
     """The model that these items make."""
-    return made_of(setup.terms.model, items, setup.hash, released)
+    return made_of(RatingsModel.expect(setup.terms.model), items, setup.hash, released)
 
 
-def made_of(model: Model, items: Items, terms_hash: str = "", released: bool = False) -> Recommender:
+def made_of(model: RatingsModel, items: Items, terms_hash: str = "", released: bool = False) -> Recommender:
     """The recommender by these terms' scale and ridge."""
     return Recommender(
         items,
-        item_names(model),
+        model.item_names,
         *model.bounds[model.target],
         ridge=model.penalty,
         terms_hash=terms_hash,

@@ -25,8 +25,8 @@ from parley.data.table import names as column_names
 from parley.data.table import numbers as column_numbers
 from parley.errors import DataError, SettingError
 from parley.numerals import percent
-from parley.tasks.ratings.terms import item_names
-from parley.tasks.target_rows import WholeTable
+from parley.tasks.ratings.terms import RatingsModel
+from parley.tasks.records import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable, whole
 
@@ -217,7 +217,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 @dataclass(frozen=True, eq=False)
 class UserRatings(WholeTable):
-    """Ratings from -2 to 2 in the order of users: those of user `u` lie at first[u] to first[u + 1]."""
+    """Ratings from -2 to 2 in the order of users: those of user u lie at first[u] to first[u + 1]."""
 
     called: ClassVar[str] = "ratings"
 
@@ -280,9 +280,11 @@ def held_out(seed: int, names: tuple[str, ...], ratings: UserRatings, share: flo
 class RatingPreparation(Preparation):
     """Users, items of the public list, and ratings cut to their public range and scaled."""
 
+    model: RatingsModel
+
     @property
     def width(self) -> int:
-        return len(item_names(self.model))
+        return self.model.item_count
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -295,7 +297,7 @@ class RatingPreparation(Preparation):
         table = self._frame(table, privacy.person, name)
         if privacy.person is not None:
             table = keep_per_person(table, privacy.person, privacy.records_per_person, name)
-        return read_ratings(table, str(model.user), str(model.item), model.target, item_names(model), name)
+        return read_ratings(table, model.user, model.item, model.target, model.item_names, name)
 
     def _frame(self, table: Table, person: str | None, name: str) -> pd.DataFrame:
         """The columns that are read, all rows at once."""
@@ -303,7 +305,7 @@ class RatingPreparation(Preparation):
         if source.streams:
             raise DataError(f"{name}: a streamed table cannot be told into users; give one file")
         model = self.model
-        columns = [str(model.user), str(model.item), model.target, *([] if person is None else [person])]
+        columns = [model.user, model.item, model.target, *([] if person is None else [person])]
         require_columns(source.example, columns, name)
         return source.frame(columns)
 
@@ -314,8 +316,8 @@ class RatingPreparation(Preparation):
 
     def unlisted(self, table: Table, name: str) -> float:
         """What share of a table's ratings is of items that the terms do not list. For the owner's own eyes."""
-        listed, table = item_names(self.model), self._frame(table, None, name)
-        return float((codes(table, str(self.model.item), listed, name) >= len(listed)).mean()) if len(table) else 0.0
+        listed, table = self.model.item_names, self._frame(table, None, name)
+        return float((codes(table, self.model.item, listed, name) >= len(listed)).mean()) if len(table) else 0.0
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
         """One record a user; `holdout` of everybody's ratings are kept for judging."""
@@ -324,7 +326,7 @@ class RatingPreparation(Preparation):
         ratings = self.read(table, terms, name)
         require_records(terms, name, len(ratings.user_names), " users")
         users = by_user(ratings, np.arange(len(ratings.user_names)), *self.target_bounds)
-        kept = held_out(self.model.seed or 0, ratings.user_names, users, self.model.holdout)
+        kept = held_out(self.model.seed, ratings.user_names, users, self.model.holdout)
         return users.where(~kept), users.where(kept)
 
 
@@ -333,8 +335,9 @@ def unlisted_words(share: float, model: Model) -> str | None:
     if not share > MOST:
         return None
     start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
-    called = "" if isinstance(model.items, tuple) else " (model.items is a number, so that they are called 1, 2, ...)"
-    column = printable(str(model.item))
+    ratings = RatingsModel.expect(model)
+    called = "" if isinstance(ratings.items, tuple) else " (model.items is a number, so that they are called 1, 2, ...)"
+    column = printable(ratings.item)
     return (
         f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column "
         f"{column!r}?"
@@ -344,4 +347,4 @@ def unlisted_words(share: float, model: Model) -> str | None:
 def rating_preparation(model: Model) -> RatingPreparation:
     """The preparation that the terms alone fix."""
     none = np.empty(0)
-    return RatingPreparation(model, (), {}, none, none, model.bounds[model.target], none, none)
+    return RatingPreparation(RatingsModel.expect(model), (), {}, none, none, model.bounds[model.target], none, none)

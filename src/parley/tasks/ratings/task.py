@@ -11,10 +11,11 @@ from parley.data import Design, Preparation
 from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import RunSettings, Task, register
+from parley.protocol.task import RunSettings, register
 from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.table import rating_preparation, unlisted_words
-from parley.tasks.ratings.terms import item_count, item_names
+from parley.tasks.ratings.terms import RatingsModel
+from parley.tasks.records import BoundedRecords
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.file import TermsWarning
@@ -35,23 +36,24 @@ class ItemObjective(Objective):
     """
 
     def parameters(self, preparation: Preparation) -> int:
-        return item_count(preparation.model) * ((preparation.model.factors or 0) + 1)
+        model = RatingsModel.expect(preparation.model)
+        return model.item_count * (model.factors + 1)
 
     def start(self, preparation: Preparation) -> Floats:
         """No item better than another, and factors drawn by the terms' public seed."""
-        model = preparation.model
-        V = np.zeros((item_count(model), (model.factors or 0) + 1))
+        model = RatingsModel.expect(preparation.model)
+        V = np.zeros((model.item_count, model.factors + 1))
         V[:, 1:] = START * np.random.default_rng(model.seed).standard_normal(V[:, 1:].shape)
         return V.ravel()
 
 
-class Ratings(Task):
+class Ratings(BoundedRecords):
     """A record is one user with all ratings; what comes out are items' factors."""
 
     name = "ratings"
     unit = "user"
     record = "user"
-    instead = (
+    refusal = (
         "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn "
         "items from ratings; parley train and parley learner run them (in Python: parley.train)"
     )
@@ -78,34 +80,34 @@ class Ratings(Task):
     ) -> tuple[Preparation, Design | None]:
         return rating_preparation(terms.model), None
 
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
-
     def objective(self, model: Model) -> ItemObjective:
         return ItemObjective(regularisation=model.penalty)
 
     def columns(self, model: Model) -> Sequence[str]:
-        return str(model.user), str(model.item), model.target
+        ratings = RatingsModel.expect(model)
+        return ratings.user, ratings.item, ratings.target
 
     def record_column(self, model: Model) -> str:
-        return str(model.user)
+        return RatingsModel.expect(model).user
 
     def record_rows(self, model: Model) -> int:
-        return item_count(model)
+        return RatingsModel.expect(model).item_count
 
     def listed_cells(self, model: Model, column: str) -> Sequence[object]:
-        return item_names(model) if column == model.item else ()
+        ratings = RatingsModel.expect(model)
+        return ratings.item_names if column == ratings.item else ()
 
     def notes(self, agreement: Agreement) -> list[str]:
         """Whom a promise about ratings is made to, and what never leaves."""
         terms = agreement.setup.terms
+        user = printable(RatingsModel.expect(terms.model).user)
         most = (
             f"the first {terms.privacy.records_per_person:,} ratings"
             if terms.privacy.person is not None
             else "all ratings"
         )
         return [
-            f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and "
+            f"One user is whoever has one name in {user!r}: {most} of a user count, and "
             "are protected together. Users' own factors are solved here, for every answer anew, and never leave."
         ]
 

@@ -1,28 +1,25 @@
 """What terms must say about items that are learned from ratings."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from parley.errors import TermsError
-from parley.terms import Model, Terms
-from parley.terms.catalogue import RATING_MECHANISMS, TASKS
-from parley.terms.rules import AlgorithmRules, Rules
+from parley.terms import Model
+from parley.terms.keys import Count, Name
+from parley.terms.rules import AlgorithmRules
+from parley.terms.sections import CheckableTerms, Privacy
 from parley.validate import printable
 
-FACTORIZATION, ROUNDS = TASKS["ratings"].kind, 20
+ROUNDS = 20
 BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
 LONGEST = 10**7  # characters of a file of items
 EXPECTED = "how many items there are (then they are called 1, 2, ...), their names, or a file with a name a line"
-_NEEDED = {
-    "user": "the column that says who rated",
-    "item": "the column that says what was rated",
-    "items": f'the public list, {EXPECTED} (items = "books.txt")',
-    "factors": "how many numbers say what an item is like",
-    "seed": "a whole number",
-}
-_USELESS = (
+USELESS = (
     "features",
     "class_weight",
     "categories",
@@ -38,57 +35,76 @@ _USELESS = (
     "basis",
     "positive",
     "intercept",
+    "coding",
+    "missing",
 )
 
 
-class RatingsRules(Rules):
+class RatingsModel(Model):
     """Ratings have their columns, range and items, and none of what columns of a table have."""
 
-    expected: ClassVar = {"items": EXPECTED}
+    user: Name
+    item: Name
+    items: Count | tuple[Name, ...]  # the public list
+    factors: Annotated[int, Field(ge=1, le=1000, strict=True)]
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
 
-    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+    expected: ClassVar[Mapping[str, str]] = {
+        "user": "the column that says who rated",
+        "item": "the column that says what was rated",
+        "items": EXPECTED,
+    }
+
+    @classmethod
+    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         """Four factors within a box of 2, and the seed 0, where nothing else is said."""
         usual = {"factors": 4, "radius": BOX, "seed": 0}
         return {**content, **{key: value for key, value in usual.items() if content.get(key) is None}}
 
-    def check_model(self, model: Model) -> None:
-        """Refuse ratings without their columns, range and items, or with what they have no use for."""
-        for key, what in _NEEDED.items():
-            if getattr(model, key) is None:
-                raise ValueError(f"{key}|expected beside kind = {FACTORIZATION!r}: {what}")
-        if model.holdout_by is not None:
+    @property
+    def item_count(self) -> int:
+        """How many items the public list has."""
+        return len(self.items) if isinstance(self.items, tuple) else self.items
+
+    @property
+    def item_names(self) -> tuple[str, ...]:
+        """The names of the items, in their order."""
+        return self.items if isinstance(self.items, tuple) else tuple(str(place + 1) for place in range(self.items))
+
+    def check(self) -> None:
+        """Refuse ratings without a range, items that no message holds, and what ratings have no use for."""
+        if self.holdout_by is not None:
             raise ValueError("holdout_by|expected none for ratings: some ratings of every user are held out")
-        if model.holdout_seed is not None:
+        if self.holdout_seed is not None:
             raise ValueError("holdout_seed|expected none for ratings: `seed` says which of them are kept")
-        for key in _USELESS:
-            if getattr(model, key):
-                raise ValueError(f"{key}|expected none for ratings: their columns are user, item and target")
-        if model.coding != "integer" or model.missing != "refuse":
-            raise ValueError("kind|expected no coding and no missing for ratings")
-        if len({model.user, model.item, model.target}) < 3:
+        self.refuse(
+            USELESS,
+            "for ratings: their columns are user, item and target",
+            (None, {}, (), "integer", "refuse", False),
+        )
+        if len({self.user, self.item, self.target}) < 3:
             raise ValueError("user|expected three different columns as user, item and target")
-        if model.bounds.keys() != {model.target}:
+        if self.bounds.keys() != {self.target}:
             raise ValueError(
-                f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is "
+                f"bounds.{self.target}|expected [low, high] of the ratings, and bounds of nothing else: what is "
                 f"beyond is cut"
             )
-        if isinstance(model.items, tuple) and (not model.items or len(set(model.items)) < len(model.items)):
+        if isinstance(self.items, tuple) and (not self.items or len(set(self.items)) < len(self.items)):
             raise ValueError(f"items|expected different names, or {EXPECTED}")
-        numbers = item_count(model) * ((model.factors or 0) + 2)
+        numbers = self.item_count * (self.factors + 2)
         if numbers > MOST_NUMBERS:
             raise ValueError(
                 f"items|expected at most {MOST_NUMBERS:,} numbers in an answer, items x (factors + 2), found "
                 f"{numbers:,}"
             )
-        if model.radius is not None and model.radius > LARGEST_ITEM:
+        if self.radius is not None and self.radius > LARGEST_ITEM:
             raise ValueError(f"radius|expected at most {LARGEST_ITEM:g} for items' factors")
-        if model.regularisation is not None and not model.regularisation > 0:
+        if self.regularisation is not None and not self.regularisation > 0:
             raise ValueError("regularisation|expected a number above 0: without, a user of few ratings has no factors")
 
-    def check(self, terms: Terms) -> None:
+    def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning beside ratings."""
-        learning, privacy, model = terms.learning, terms.privacy, terms.model
-        noisy = privacy.mechanism in RATING_MECHANISMS
+        learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError(
                 "learning.step|expected no step and no start for ratings: how far to go follows from the noise"
@@ -96,8 +112,8 @@ class RatingsRules(Rules):
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|expected none for ratings")
-        if privacy.person not in (None, model.user):
-            raise ValueError(f"privacy.person|expected {model.user!r}, the column of users, or leave the key out")
+        if privacy.person not in (None, self.user):
+            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or leave the key out")
         some = (
             learning.participation is not None
             or learning.straggler == "skip"
@@ -108,14 +124,10 @@ class RatingsRules(Rules):
                 "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose "
                 "answers a sum has"
             )
-        if not noisy:
+        if not isinstance(privacy, RatingNoisePrivacy):
             if privacy.clip is None:
                 raise ValueError(
                     "privacy.clip|expected a number: what a user says about all items together is scaled down to it"
-                )
-            if privacy.rating_scale is not None:
-                raise ValueError(
-                    f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}"
                 )
             return
         if privacy.clip is not None:
@@ -132,7 +144,8 @@ class RatingsRules(Rules):
                 "privacy.person|expected none beside rating_scale = 'published': what that gives is known of one rating"
             )
 
-    def read(self, content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    @classmethod
+    def read(cls, content: dict[str, Any], folder: Path) -> dict[str, Any]:
         """With the file of items read: a name a line."""
         model = content.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("items"), str):
@@ -148,20 +161,15 @@ class RatingsRules(Rules):
         return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
 
 
+class RatingNoisePrivacy(Privacy):
+    """Noise on ratings themselves: nothing is clipped."""
+
+    rating_scale: Literal["sound", "published"] | None = None  # None: sound
+
+
 class ItemFactorsRules(AlgorithmRules):
     asks: ClassVar[str] = "item-factors"
     rounds: ClassVar[int] = ROUNDS
 
 
-RULES = RatingsRules()
 ALGORITHM = ItemFactorsRules()
-
-
-def item_count(model: Model) -> int:
-    """How many items the public list has."""
-    return len(model.items) if isinstance(model.items, tuple) else model.items or 0
-
-
-def item_names(model: Model) -> tuple[str, ...]:
-    """The names of the items, in their order."""
-    return model.items if isinstance(model.items, tuple) else tuple(str(place + 1) for place in range(model.items or 0))

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from parley.data.design import UNIT
+from parley.data.design import UNIT_ROUNDOFF
 from parley.tasks.ratings.table import Places
 from parley.validate import Floats
 
@@ -83,7 +83,7 @@ def terms_of_users(
             continue
         sizes[u] = size
         many = (end - begin) * (m + 1) + 8
-        shrink = 1.0 if size * (1 + 4 * many * UNIT) <= clip else clip / size / (1 + 4 * many * UNIT)
+        shrink = 1.0 if size * (1 + 4 * many * UNIT_ROUNDOFF) <= clip else clip / size / (1 + 4 * many * UNIT_ROUNDOFF)
         for j in range(begin, end):
             for c in range(m + 1):
                 total[items[j], c] += shrink * terms[j - begin, c]

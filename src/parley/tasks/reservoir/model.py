@@ -7,7 +7,7 @@ an owner's own eyes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,8 @@ from parley.losses.moments import solve, unpack_moments
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.sheet import Grid, Line, Part, Sheet
+from parley.report.terminal import progress_bar
 from parley.tasks.reservoir.recordings import ReservoirPreparation, StateMomentsQuery, reservoir_preparation
 from parley.terms import Model, Terms
 from parley.validate import Floats
@@ -131,7 +132,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -
     """(recordings, metrics of the joint read-out and of the one that the owner solves alone, without noise), on its
     held-out recordings, or on new ones."""
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     tables = owner.prepare(terms).tables
     records = tables.held_out.in_memory().X if new is None else new_records(terms.model, new)
     if not len(records):
@@ -162,7 +163,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if len(known) == len(values) else None
 
 
-def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """How good the joint read-out is for one owner, or for all, beside the one it would solve alone without noise: on
     held-out recordings, or on the new ones of --data."""
     from parley.learning.outcome import load_model
@@ -175,18 +176,16 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
         for place, owner in enumerate(owners):
             progress(place, len(owners))
             found[owner.name] = compared(terms, owner, model, None if data is None else str(data))
-    if as_json:
-        rows = [{"name": called, "recordings": many, **metrics} for called, (many, metrics) in found.items()]
-        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
-        return
+    rows, shown = [{"name": called, "recordings": many, **each} for called, (many, each) in found.items()], list[Part]()
     for called, (many, metrics) in found.items():
         table = [[f"{many:,} {'held-out' if data is None else 'new'} recordings, {called}", *metrics]]
         table += [[key, *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]]
-        console.print(terminal_table(table))
-    console.print(INSIDE, style="dim")
+        shown.append(Grid(table))
+    inside = Line(INSIDE, "dim", folded=True)
+    return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
-def forecast_reservoir(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_reservoir(terms: Terms, pilot: Path | None) -> NoReturn:
     """Refuse: nothing forecasts a read-out yet."""
     raise SettingError(
         "echo-state networks: nothing forecasts a read-out yet; parley train without --ledgers simulates it"

@@ -42,9 +42,9 @@ from parley.data.table import numbers, require_columns
 from parley.errors import DataError
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context
-from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
+from parley.tasks.records import RecordedMomentsQuestion, by_recording
+from parley.tasks.reservoir.terms import EchoStateModel, Reservoir
 from parley.terms import Model, Terms
-from parley.terms.columns import Reservoir
 from parley.validate import Floats
 
 DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out
@@ -171,9 +171,7 @@ AT_ONCE = 1 << 22  # numbers of states in memory
 
 def reservoir_of(model: Model) -> Reservoir:
     """The section of the terms."""
-    if model.reservoir is None:
-        raise DataError("model.reservoir: expected one")
-    return model.reservoir
+    return EchoStateModel.expect(model).reservoir
 
 
 def features_of(model: Model) -> Features:

@@ -1,6 +1,6 @@
 """An echo-state network learned from recordings: what the trunk needs to know of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,8 +10,8 @@ from parley.data import Design, Preparation
 from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.recorded_moments import several_recordings
+from parley.protocol.task import RunSettings, register
+from parley.tasks.records import BoundedRecords, several_recordings
 from parley.tasks.reservoir.recordings import (
     ReservoirPreparation,
     StateMomentsQuestion,
@@ -40,13 +40,13 @@ class ReadOutError(Objective):
         return features_of(preparation.model).width
 
 
-class EchoStates(Task):
+class EchoStates(BoundedRecords):
     """A record is a whole recording, and so is the unit of privacy; what comes out predicts a column over time."""
 
     name = "reservoir"
     unit = "recording"
     predicts = True
-    instead = (
+    refusal = (
         "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; "
         "parley train, parley learner, parley score and parley predict take them"
     )
@@ -55,15 +55,12 @@ class EchoStates(Task):
         "score": "parley.tasks.reservoir.model:score_reservoir",
         "forecast": "parley.tasks.reservoir.model:forecast_reservoir",
     }
-    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+    usual_commands = ("train", "learner run")
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[ReservoirPreparation, Design | None]:
         return reservoir_preparation(terms.model), None
-
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
 
     def objective(self, model: Model) -> ReadOutError:
         return ReadOutError(regularisation=model.penalty)
@@ -77,7 +74,7 @@ class EchoStates(Task):
     def record_rows(self, model: Model) -> int:
         return reservoir_of(model).samples
 
-    def several(self, agreement: Agreement) -> str:
+    def group_promise(self, agreement: Agreement) -> str:
         return several_recordings(agreement.setup, agreement.part.name)
 
     def purpose(self, agreement: Agreement) -> list[str]:
@@ -116,8 +113,11 @@ class EchoStates(Task):
         quality = measured(list(agreements.values()), result.theta)
         return replace(result, owners=tuple(told), quality=quality)
 
-    def command(self, name: str) -> Callable[..., None] | None:
-        return None if name in self.usual else super().command(name)
+    def figure(self, result: Any) -> Any:
+        """The way to the read-out without privacy."""
+        from parley.report.figures import curves  # a library that takes its time
+
+        return None if result.path is None else curves.fitness_path(result.path)
 
 
 register(EchoStates())

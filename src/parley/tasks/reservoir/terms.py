@@ -1,11 +1,16 @@
 """What terms must say about an echo-state network."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Self
 
-from parley.terms import Model, Terms
-from parley.terms.rules import OneRelease, Rules
+from pydantic import Field, model_validator
 
-_USELESS = (
+from parley.terms import Model
+from parley.terms.keys import Count, Name, Section
+from parley.terms.rules import OneRelease
+from parley.terms.sections import CheckableTerms
+
+USELESS = (
     "class_weight",
     "radius",
     "categories",
@@ -23,33 +28,59 @@ _USELESS = (
     "columns",
     "bins",
     "intercept",
+    "coding",
+    "missing",
 )
 
 
-class ReservoirRules(Rules):
+class Reservoir(Section):
+    """A ring of nodes, its weights drawn by the seed: nothing about it is learned, and everybody has the same."""
+
+    recording: Name  # the column that tells recordings apart
+    samples: Count  # of a recording that count at most
+    washout: Annotated[int, Field(ge=0, strict=True)]  # samples at the beginning whose states teach nothing yet
+    nodes: Annotated[int, Field(ge=1, le=200, strict=True)] = 50
+    spectral_radius: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.9
+    leak: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
+    input_scale: Annotated[float, Field(ge=1e-3, le=1e3, strict=True)] = 0.2
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
+
+    @model_validator(mode="after")
+    def _some_rows(self) -> Self:
+        if not self.samples > self.washout:
+            raise ValueError("washout|expected fewer samples than a recording has: none would be left to learn from")
+        return self
+
+    @property
+    def rows(self) -> int:
+        """How many samples of a recording teach at most."""
+        return self.samples - self.washout
+
+
+class EchoStateModel(Model):
     """Inputs and a target within declared bounds, and the reservoir that the inputs drive."""
 
-    def check_model(self, model: Model) -> None:
+    reservoir: Reservoir
+
+    expected: ClassVar[Mapping[str, str]] = {
+        "reservoir": "a section [self.reservoir] with recording, samples and washout"
+    }
+
+    def check(self) -> None:
         """Refuse a reservoir without columns or bounds, and what it has no use for."""
-        for key in _USELESS:
-            if getattr(model, key) not in (None, {}, ()):
-                raise ValueError(f"{key}|expected none beside kind = 'echo-state': inputs and target have bounds alone")
-        if model.coding != "integer" or model.missing != "refuse":
-            raise ValueError("missing|expected no missing or coding beside kind = 'echo-state'")
-        if model.reservoir is None:
-            raise ValueError("reservoir|expected a section [model.reservoir] with recording, samples and washout")
-        if not model.features:
+        self.refuse(USELESS, "beside kind = 'echo-state': inputs and target have bounds alone")
+        if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
-        if model.reservoir.recording in (*model.features, model.target):
+        if self.reservoir.recording in (*self.features, self.target):
             raise ValueError("reservoir.recording|expected another column than inputs and target")
-        for column in (*model.features, model.target):
-            if column not in model.bounds:
+        for column in (*self.features, self.target):
+            if column not in self.bounds:
                 raise ValueError(f"bounds.{column}|expected [low, high] of every input and the target")
-        for column in model.bounds:
-            if column not in (*model.features, model.target):
+        for column in self.bounds:
+            if column not in (*self.features, self.target):
                 raise ValueError(f"bounds.{column}|expected bounds of inputs and the target alone")
 
-    def check(self, terms: Terms) -> None:
+    def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse units within a recording, and what has no proof beside one release."""
         privacy = terms.privacy
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
@@ -66,5 +97,4 @@ class ReadOutRules(OneRelease):
     asks: ClassVar[str] = "state-moments"
 
 
-RULES = ReservoirRules()
 ALGORITHM = ReadOutRules()

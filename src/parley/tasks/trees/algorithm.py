@@ -28,8 +28,7 @@ from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
-from parley.tasks.trees.question import LeafSumsQuery, RecordShare
-from parley.tasks.trees.structure import Leaves, Structure, make_structure
+from parley.tasks.trees.question import LeafSumsQuery, Leaves, RecordShare, Structure, make_structure
 from parley.tasks.trees.terms import error_limit
 from parley.validate import Floats
 

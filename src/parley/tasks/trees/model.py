@@ -31,17 +31,19 @@ from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import resolve
 from parley.protocol.task import RunSettings
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.sheet import Grid, Line, Part, Sheet, lines
+from parley.report.terminal import progress_bar
 from parley.tasks.trees.algorithm import BoostedTrees
 from parley.tasks.trees.question import (
     PlacedRows,
+    Structure,
     TreePreparation,
     leaf_means,
+    make_structure,
     place_cells,
     place_numbers,
     placed_rows_of,
 )
-from parley.tasks.trees.structure import Structure, make_structure
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -133,7 +135,7 @@ def held_out_metrics(agreement: Agreement, rows: PlacedRows, theta: Floats) -> M
 def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[str, Metrics]]:
     """(held-out rows, metrics of the joint model and of trees that the owner would learn alone, without noise)."""
     if model.terms_hash_ != terms.hash:
-        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+        raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
     held_out = placed_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
@@ -200,7 +202,7 @@ def _trained(algorithm: BoostedTrees, begin: Floats, rows: PlacedRows, seed: lis
     return state.theta
 
 
-def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """How good the joint trees are for one owner, or for all, beside those it would learn alone without noise."""
     from parley.learning.outcome import load_model
     from parley.learning.owners import open_owners, table_of
@@ -212,19 +214,15 @@ def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | N
         for place, owner in enumerate(owners):
             progress(place, len(owners))
             found[owner.name] = compared(terms, owner, model)
-    if as_json:
-        rows = [{"name": called, "rows": held, **metrics} for called, (held, metrics) in found.items()]
-        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
-        return
+    rows, shown = [{"name": called, "rows": held, **each} for called, (held, each) in found.items()], list[Part]()
     for called, (held, metrics) in found.items():
         table = [[f"{held:,} held-out rows of {called}", *metrics]]
         table += [
             [key.replace("_", " "), *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]
         ]
-        console.print(terminal_table(table))
-        if (said := _better(called, metrics)) is not None:
-            console.print(said, style="bold", markup=False, soft_wrap=True)
-    console.print(INSIDE, style="dim")
+        shown += [Grid(table), *lines([_better(called, metrics)], "bold")]
+    inside = Line(INSIDE, "dim", folded=True)
+    return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
 def _better(owner: str, metrics: Mapping[str, Metrics]) -> str | None:

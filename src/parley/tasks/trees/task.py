@@ -1,23 +1,22 @@
 """Boosted trees: what the trunk needs to know of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.data.headers import ranges
 from parley.data.holdout import counted_rows
-from parley.data.ranges import ranges
 from parley.losses import Objective
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import agreed_ranges, budget_warning, name_warnings, range_warning, target_warnings
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, tree_preparation
-from parley.tasks.trees.structure import make_structure
-from parley.tasks.trees.terms import error_limit
+from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, make_structure, tree_preparation
+from parley.tasks.trees.terms import TreesModel, error_limit
 from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
@@ -47,22 +46,19 @@ class Trees(Task):
 
     name = "trees"
     predicts = True
-    instead = (
+    refusal = (
         "model.kind: boosted trees cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
         "instead simulate them (parley train without --ledgers, on made-up or public tables), or forecast a linear "
         "kind with a public sample and model.columns = 'bins', whose columns add up likewise"
     )
     questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
     commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.model:score_trees"}
-    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+    usual_commands = ("train", "learner run")
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[TreePreparation, Design | None]:
         return tree_preparation(terms), None
-
-    def features(self, terms: Terms, table: pd.DataFrame) -> None:
-        return None
 
     def objective(self, model: Model) -> LeafValues:
         return LeafValues()
@@ -71,7 +67,7 @@ class Trees(Task):
         """From which columns what is predicted, who decided where they are cut, and what gaps do."""
         preparation, model = agreement.setup.preparation, agreement.setup.terms.model
         columns = ", ".join(map(printable, (*preparation.features, model.target)))
-        pairs = ", and coarser ones of two columns together" if model.depth == 2 else ""
+        pairs = ", and coarser ones of two columns together" if TreesModel.expect(model).depth == 2 else ""
         gaps = ", ".join(printable(encoding.column, 40) for encoding in preparation.encodings if encoding.fills)
         return [
             f"Model: {model.kind} from the columns {columns}.",
@@ -79,7 +75,7 @@ class Trees(Task):
             f"A round is one tree, with a leaf for each of {model.bins} equal steps within the bounds of a column, or "
             f"for each of its listed names{pairs}: the terms say so, and no row decided it."
             + (f" A missing cell of {gaps} has a leaf of its own." if gaps else ""),
-            "A row without a target counts, and contributes nothing.",
+            "A row without a target counts as a record and contributes nothing.",
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
@@ -147,9 +143,6 @@ class Trees(Task):
         from parley.report.figures.shape_functions import shape_functions  # a library that takes its time
 
         return shape_functions(result.model, result.theta)
-
-    def command(self, name: str) -> Callable[..., None] | None:
-        return None if name in self.usual else super().command(name)
 
 
 register(Trees())

@@ -1,15 +1,18 @@
 """What terms must say about boosted trees."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from parley.terms import Model, Terms
-from parley.terms.rules import AlgorithmRules, Rules
+from parley.terms.rules import AlgorithmRules
+from parley.terms.sections import CheckableTerms
 
 BINS, DEPTH, TREES = 48, 1, 100
 QUARTER = 0.25  # of the target's range: what an error counts at most where the terms have no clip
 MOST_NAMES = 1000  # of a column: the learner weighs all its leaves against each other
 MOST_RECORDS = 2**33  # of an owner, whose sums are exact then
-_USELESS = (
+USELESS = (
     "regularisation",
     "class_weight",
     "radius",
@@ -24,10 +27,15 @@ _USELESS = (
 )
 
 
-class TreesRules(Rules):
+class TreesModel(Model):
     """Trees split columns at places that the terms declare: equal steps within bounds, or listed names."""
 
-    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+    depth: Annotated[int, Field(ge=1, le=2, strict=True)]
+
+    cuts_columns: ClassVar[bool] = True
+
+    @classmethod
+    def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         """Additive trees of 48 steps a column, over all columns with bounds or names, where nothing else is said."""
         said = {key: value for key, value in content.items() if value is not None}
         usual: dict[str, Any] = {"bins": BINS, "depth": DEPTH}
@@ -36,45 +44,40 @@ class TreesRules(Rules):
             usual["features"] = [c for c in dict.fromkeys([*declared[0], *declared[1]]) if c != said.get("target")]
         return {**usual, **said}
 
-    def check_model(self, model: Model) -> None:
+    def check(self) -> None:
         """Refuse columns without declared places to split at, and what trees have no use for."""
-        for key in _USELESS:
-            if getattr(model, key) not in (None, {}, ()):
-                raise ValueError(
-                    f"{key}|expected none for boosted trees: leaves are counted, whatever units columns have"
-                )
-        if model.coding != "integer":
-            raise ValueError("coding|expected none for boosted trees: every listed name has a leaf anyway")
-        for column in model.features or ():
-            if (column in model.bounds) is (column in model.categories):
+        self.refuse(USELESS, "for boosted trees: leaves are counted, whatever units columns have")
+        self.refuse(["coding"], "for boosted trees: every listed name has a leaf anyway")
+        for column in self.features or ():
+            if (column in self.bounds) is (column in self.categories):
                 raise ValueError(
                     f"bounds.{column}|expected [low, high], or the names in model.categories.{column}, and not both: "
                     "where trees split must not depend on private rows"
                 )
-        for column, names in model.categories.items():
-            if column != model.target and len(names) > MOST_NAMES:
+        for column, names in self.categories.items():
+            if column != self.target and len(names) > MOST_NAMES:
                 raise ValueError(f"categories.{column}|expected at most {MOST_NAMES:,} names for boosted trees")
-        if not model.classifies and (model.target not in model.bounds or model.target in model.categories):
+        if not self.classifies and (self.target not in self.bounds or self.target in self.categories):
             raise ValueError(
-                f"bounds.{model.target}|expected [low, high] of the target: what is beyond is cut, and errors are "
+                f"bounds.{self.target}|expected [low, high] of the target: what is beyond is cut, and errors are "
                 "limited by a part of it"
             )
-        if model.depth == 2 and len(model.features or ()) < 2:
+        if self.depth == 2 and len(self.features or ()) < 2:
             raise ValueError("depth|expected 1 for trees of a single column")
 
-    def check(self, terms: Terms) -> None:
+    def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning, or no proof yet, beside boosted trees."""
-        learning, privacy, model = terms.learning, terms.privacy, terms.model
+        learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError("learning.step|expected no step and no start for trees: leaf values follow from the noise")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|expected none for boosted trees")
-        if model.classifies and privacy.clip is not None:
+        if self.classifies and privacy.clip is not None:
             raise ValueError(
                 "privacy.clip|expected none for boosted-classification: no error counts more than 1 anyway"
             )
-        least = 1 + len(model.features or ())
+        least = 1 + len(self.features or ())
         if learning.horizon < least:
             raise ValueError(
                 f"learning.horizon|expected at least {least} trees: one for the level, and one for every column"
@@ -98,7 +101,6 @@ class BoostedTreesRules(AlgorithmRules):
     clips_gradients: ClassVar[bool] = False
 
 
-RULES = TreesRules()
 ALGORITHM = BoostedTreesRules()
 
 

@@ -33,7 +33,7 @@ DOCUMENT = Document(
 def hitaj2017(
     target: Annotated[int, typer.Option(help="The victim's digit that is drawn, 0 to 4.")] = 3,
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="ε of a record, for the whole run; may be repeated. Left out: 8 and 1.")
+        list[float] | None, typer.Option(help="ε of a record for the whole run; repeatable. Default: 8, 1.")
     ] = None,
     owner_epsilon: Annotated[float, typer.Option(help="ε where the unit is the owner, all its images.")] = 8.0,
     rounds: Annotated[int, typer.Option(help="Rounds of learning together.")] = 400,

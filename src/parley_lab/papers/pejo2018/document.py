@@ -57,11 +57,7 @@ def pejo2018(
     ] = None,
     study: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What the document leaves open: another mechanism for each player (mechanisms); sharing only some "
-            "iterations (iterations); a forecast from some public users, judged by the others (forecast).",
-        ),
+        typer.Option(metavar="NAME", help="A study beyond the document: mechanisms, iterations or forecast."),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS}; left out: PARLEY_DATA.")
@@ -77,24 +73,17 @@ def pejo2018(
     ] = 943,
     mechanism: Annotated[list[str] | None, typer.Option(help="Only this mechanism; may be repeated.")] = None,
     game: Annotated[
-        bool, typer.Option("--game", help="With figure 5: the game on what was measured, once and again and again.")
+        bool, typer.Option("--game", help="With figure 5: the game as measured, once and repeated.")
     ] = False,
     prior: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="C/B,...",
-            help="Concerns are private, and this is what is known of them: 0.2,1,5 (equally likely) or 0.2:3,5:1 "
-            "(three to one). Twice: one for each player. With figure 5 on what was measured, else on the published "
-            "fits.",
-        ),
+        typer.Option(metavar="C/B,...", help="Prior of private concerns: 0.2,1,5 or 0.2:3,5:1; twice: per player."),
     ] = None,
     discount: Annotated[
         float | None,
         typer.Option(min=0.0, max=0.999999, help="With --game: what holds if the next period counts for so much."),
     ] = None,
-    memory: Annotated[
-        float, typer.Option(help="GB that unbounded DP may take; refused before it starts if it would need more.")
-    ] = 2.0,
+    memory: Annotated[float, typer.Option(help="GB that unbounded DP may take.")] = 2.0,
     folder: Annotated[Path | None, out("Save the figure as a picture in this folder.")] = None,
     kind: Kind = "png",
     as_json: AsJson = False,

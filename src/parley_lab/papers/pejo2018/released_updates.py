@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from parley.errors import SettingError
-from parley.learning.asking import ask_here
+from parley.learning.deployed import ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.accounting import exact, make_series

@@ -41,10 +41,7 @@ def wu2019(
     points: Annotated[int, typer.Option(help="Sizes and budgets along each side of a surface.")] = 10,
     folder: Annotated[Path, out("Where figures (PNG) and their tables (CSV) go.")] = Path("wu2019"),
     real: Annotated[Path | None, data("lendingclub.parquet and creditcard.parquet")] = None,
-    as_filed: Annotated[
-        bool,
-        typer.Option("--as-filed", help="Keep the order of the files, as W did: owners then differ from the pilot."),
-    ] = False,
+    as_filed: Annotated[bool, typer.Option("--as-filed", help="Keep the order of the files, as W did.")] = False,
     jobs: Jobs = 1,
     kind: Kind = "png",
     as_json: AsJson = False,

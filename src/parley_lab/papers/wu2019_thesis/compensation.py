@@ -17,8 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parley.decisions.games.best_response import best_responses
-from parley.decisions.games.game import Game
+from parley.decisions.games.game import Game, best_responses
 from parley.errors import SettingError
 from parley.validate import Floats, finite, positive, whole
 

@@ -45,10 +45,7 @@ def wu2019_thesis(
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            "--figure",
-            metavar="WORD",
-            help="convergence (4.2 and 4.3 b, c), payoffs (4.2 and 4.3 a) or bound (2.3); may be repeated. Left out: "
-            "convergence.",
+            "--figure", metavar="WORD", help="convergence (4.2, 4.3 b, c), payoffs (4.2, 4.3 a) or bound (2.3)."
         ),
     ] = None,
     printed: Annotated[

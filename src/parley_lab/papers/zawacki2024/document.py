@@ -78,27 +78,17 @@ DOCUMENT = Document(
 
 
 def zawacki2024(
-    figure: Annotated[list[str] | None, which("figure", ", ".join(DOCUMENT.words("figure")))] = None,
+    figure: Annotated[list[str] | None, which("figure", "3.4 to 9.1, as --list has them")] = None,
     table: Annotated[list[str] | None, which("table", ", ".join(DOCUMENT.words("table")))] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            help="Trials of each method in chapter 8, where Z has 100; of each row of a table: left out, no network is "
-            "trained, and long runs that were kept are shown."
-        ),
-    ] = None,
-    splits: Annotated[
-        int, typer.Option(help="Draws of the data among which trials are shared: error bars are theirs.")
-    ] = 4,
+    trials: Annotated[int | None, typer.Option(help="Trials of each method in chapter 8, or of a table's row.")] = None,
+    splits: Annotated[int, typer.Option(help="Draws of the data: error bars are theirs.")] = 4,
     totals: Annotated[bool, typer.Option(help="Also at equal total budgets.")] = True,
     seed: Annotated[int, typer.Option(help="Makes it repeatable.")] = 0,
     rows: Annotated[int | None, typer.Option(help="Images that a table's networks learn from; left out: all.")] = None,
     epochs: Annotated[
         float | None, typer.Option(help="Epochs of a table's networks; left out: as many as published.")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu or cuda, for a table's networks; left out: cuda where there is one.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where there is one.")] = None,
     real: Annotated[Path | None, data("the tables' images")] = None,
     folder: Annotated[Path | None, out("Where pictures (PNG) go; left out: none are drawn.")] = None,
     kind: Kind = "png",

@@ -227,7 +227,7 @@ def followed(terms: Terms, task: Task, replicates: int, seed: int) -> tuple[Floa
 
     with exchange_with(setup, parties, seed) as exchange:
         begin = algorithm.start(starting_point(setup), shape)
-        last = run(algorithm, exchange, aggregation_of(terms), Asker.of(setup), begin, look)
+        last = run(algorithm, exchange, aggregation_of(terms), Asker.from_setup(setup), begin, look)
     return np.array(found), algorithm.model(last)
 
 

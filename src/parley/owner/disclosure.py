@@ -1,0 +1,250 @@
+"""What others can learn under terms: bits about a person, who can read shares, how far a person moves an answer."""
+
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from parley.numerals import number
+from parley.owner.owner import Agreement, reservation
+from parley.privacy.accounting.meaning import Leakage, gaussian_bits, pure_leakage, zcdp_leakage
+from parley.privacy.mechanisms import Gaussian
+from parley.protocol.aggregation.mean import pieces
+from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
+from parley.terms import Host, Terms
+from parley.terms.catalogue import ALL_MECHANISMS
+from parley.terms.file import TermsWarning
+from parley.terms.sections import OWNER
+from parley.validate import printable, upper
+
+
+def roles(terms: Terms, host: Host) -> list[str]:
+    """What else a host is under these terms."""
+    owners = {owner.name for owner in terms.owners}
+    return ["learner"] * (host.name == terms.learning.learner) + ["owner"] * (host.name in owners)
+
+
+def facts(terms: Terms) -> list[dict[str, Any]]:
+    """The hosts, for programs; none where every owner draws its own noise."""
+    return [{"name": host.name, "roles": roles(terms, host), "key": host.key} for host in terms.hosts]
+
+
+def host_names(terms: Terms) -> str:
+    """Return the hosts by name, and what else each of them is."""
+    return listed([_named(terms, host) for host in terms.hosts])
+
+
+def role_warnings(terms: Terms) -> list[TermsWarning]:
+    """Hosts that have an interest in what they could read together."""
+    found = []
+    learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
+    owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
+    two = terms.noise.hosts == 2
+    many, more, other = ("two", "the other", "the other host") if two else ("three", "one more", "any other host")
+    if learners:
+        others = listed([printable(host.name) for host in terms.hosts if host not in learners], "or")
+        found.append(
+            TermsWarning(
+                "hosts",
+                f"The learner, {printable(learners[0].name)}, is one of the {many} hosts. Together with {more}, "
+                f"{others}, it can read every owner's exact sums, without noise.",
+            )
+        )
+    if owners:
+        names = listed([printable(host.name) for host in owners])
+        who = "Owners are" if len(owners) > 1 else "An owner is"
+        found.append(
+            TermsWarning(
+                "hosts",
+                f"{who} among the hosts ({names}). The guarantee holds as long as no two hosts act together, and an "
+                f"owner that hosts counts as a host. Together with {other} it can read every owner's exact sums.",
+            )
+        )
+    return found
+
+
+def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[TermsWarning]:
+    """Hosts that are known by their names alone; `pinned` are those whose keys this party's own settings give, in
+    `place`."""
+    unknown = [printable(host.name) for host in terms.hosts if host.key is None and host.name not in pinned]
+    if not unknown:
+        return []
+    return [
+        TermsWarning(
+            "hosts.key",
+            f"Neither the terms nor {place} give the key of {listed(unknown)}. Whoever holds the authority's key can "
+            "certify itself under these names, receive what two hosts receive, and read exact sums without noise. "
+            f"Compare fingerprints over the phone (parley certs show) and write them into the terms or into {place}.",
+        )
+    ]
+
+
+def listed(names: Collection[str], word: str = "and") -> str:
+    """Names as one reads them out.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    *most, last = names
+    return f"{', '.join(most)} {word} {last}" if most else last
+
+
+def _named(terms: Terms, host: Host) -> str:
+    also = roles(terms, host)
+    return printable(host.name) + (
+        f" ({listed([f'the {role}' if role == 'learner' else f'an {role}' for role in also])})" if also else ""
+    )
+
+
+def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
+    """The sentence about what limits an answer; `found` are the same as figures (`warnings.figures`)."""
+    moves = _whole(found) if agreement.setup.terms.privacy.unit == OWNER else _of_records(agreement, found)
+    return (
+        f"{moves} an answer by at most {number(found['sensitivity'])}; the noise has scale "
+        f"{number(found['noise_scale'])}."
+    )
+
+
+def _whole(found: Mapping[str, Any]) -> str:
+    return (
+        f"Bound on your whole answer: {number(found['clip'])} in {found['norm'].upper()}, from privacy.clip "
+        f"(parameters: {_box(found)}). All of your rows together change"
+    )
+
+
+def _of_records(agreement: Agreement, found: Mapping[str, Any]) -> str:
+    task = agreement.setup.task
+    if found["record_bound"] is None:
+        return f"A {task.unit} changes"
+    by = "one leaf per tree" if found["leaves"] is not None else "the range of the public rows"
+    by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else by
+    clip = "none" if found["clip"] is None else number(found["clip"])
+    weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
+    return (
+        f"Bound on one {task.record}: {number(found['record_bound'])} in {found['norm'].upper()}, from {by} (clip: "
+        f"{clip}; class weights: {weights or '1 for all'}; parameters: {_box(found)}). A {task.unit} changes"
+    )
+
+
+def _box(found: Mapping[str, Any]) -> str:
+    return "anything" if found["radius"] is None else f"±{number(found['radius'])}"
+
+
+def place_warnings(columns: Sequence[str]) -> list[TermsWarning]:
+    """Columns by which rows are placed: batches and held-out rows are chosen by places, which count as public."""
+    if not columns:
+        return []
+    listed = ", ".join(printable(column) for column in columns)
+    sentence = (
+        f"The rows of your table are ordered by {listed}, which its folders are named after. Another value there would "
+        "put a row elsewhere and move the rows in between. So these columns count as public, and the promise is about "
+        "all others."
+    )
+    return [TermsWarning("owners.data", sentence)]
+
+
+Cost = TypeVar("Cost", float, Fraction)
+
+
+def record_leakage(setup: Setup, name: str) -> Leakage:
+    """What is promised of a person in the table of the owner of this name, in bits, by all that leaves.
+
+    Formal guarantee: by `accounting.meaning`, the smallest of the bounds that hold. Pure noise: by the epsilon of all
+    answers. Gaussian noise: by the zCDP of all, or answer by answer; a score's pure noise adds up with it. A record
+    that kappa owners hold is in the answers of this one and of kappa - 1 others, at worst those that tell most
+    (`covering`).
+    """
+    terms = setup.terms
+    if terms.noise.approximate or setup.task.noise_may_fail(terms):
+        return Leakage(None, None, "nothing: some of delta is the probability that the noise fails")
+    if not ALL_MECHANISMS[terms.privacy.mechanism].approximate:
+        return pure_leakage(upper(covering_epsilon(terms, name)))
+    parts = _involved(setup, name)
+    if any(setup.part(each).training.question.own_noise is not None for each in parts):
+        return Leakage(None, None, "nothing: noise inside of what is minimised has no known divergence")
+    found = [each for each in (_by_zcdp(setup, name, parts), _answer_by_answer(setup, name, parts)) if each is not None]
+    unknown = Leakage(None, None, "nothing: no divergence is known of this noise")
+    return min(found, key=lambda each: each.mutual_information or 0.0, default=unknown)
+
+
+def covering(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
+    """What the answers of an owner and of `copies` - 1 others cost, those of the largest costs.
+
+    >>> covering({"a": 1.0, "b": 5.0, "c": 2.0}, "a", 2)
+    6.0
+    """
+    others = sorted((cost for owner, cost in costs.items() if owner != name), reverse=True)
+    return sum(others[: copies - 1], costs[name])
+
+
+def covering_epsilon(terms: Terms, name: str) -> Fraction:
+    """By which epsilon all answers together cover a record that this owner holds, and up to kappa - 1 others.
+
+    Formal guarantee: every owner adds the noise of epsilon/kappa and delta/kappa, and copies add up.
+    """
+    copies = terms.privacy.shared_records
+    promised = {owner.name: terms.promised_epsilon(owner.name) for owner in terms.owners}
+    return covering(promised, name, copies) / copies
+
+
+def _involved(setup: Setup, name: str) -> tuple[str, ...]:
+    """The owners that may hold a record of this one's table."""
+    return tuple(setup.parts) if setup.terms.privacy.shared_records > 1 else (name,)
+
+
+def _by_zcdp(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
+    """By rho, where all that may hold a record have one; an owner's covers `shared_records` copies of its own noise."""
+    copies, found = setup.terms.privacy.shared_records, dict[str, Fraction]()
+    for each in parts:
+        rho = reservation(setup.terms, each, setup.schedule).rho
+        if rho is None:
+            return None
+        found[each] = rho
+    return zcdp_leakage(upper(covering(found, name, copies) / copies))
+
+
+def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
+    """By the Gaussian noise of every training answer, and the epsilon of a score where one is agreed on."""
+    privacy = setup.terms.privacy
+    stages = {each: setup.part(each).training for each in parts}
+    if pieces(setup.terms, stages[name].question) > 1 or not all(
+        isinstance(stage.series.mechanism, Gaussian) for stage in stages.values()
+    ):
+        return None
+    bits = covering({each: _gaussian(stage) for each, stage in stages.items()}, name, privacy.shared_records)
+    for stage in setup.part(name).stages[1:]:  # its epsilon is everybody's, and covers all copies
+        bits += pure_leakage(upper(stage.series.epsilon)).mutual_information or 0.0
+    return Leakage(bits, None, "Gaussian noise, answer by answer")
+
+
+def _gaussian(stage: Stage) -> float:
+    """The bits of all answers of a stage.
+
+    Formal guarantee: n answers of p numbers that a record moves by d_1, d_2, ... tell at most the sum of
+    p/2 ln(1 + R_k^2/(p s^2)), R_k as d_k has it; the logarithm is concave, so that this is at most what one answer of
+    n p numbers tells, moved by the root of d_1^2 + d_2^2 + ..., which is what a joint noise is made for.
+    """
+    mechanism, question, series = stage.series.mechanism, stage.question, stage.series
+    if series.joint:
+        return gaussian_bits(
+            mechanism.sensitivity, mechanism.noise_scale, question.size * series.count, ball=question.centred
+        )
+    answers = series.count * question.rate
+    return gaussian_bits(mechanism.sensitivity, mechanism.noise_scale, question.size, answers, question.centred)
+
+
+def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
+    """The same in a sentence; `unit`: whom it is promised to, where it is not the owner as a whole."""
+    whole = terms.privacy.unit == OWNER
+    about = "your table" if whole else f"a {unit}"
+    if found.mutual_information is None:
+        return f"These terms do not bound how many bits can be learned about {about}."
+    knows = "all other owners' tables" if whole else "everybody else's records"
+    copies = terms.privacy.shared_records
+    others = "" if copies == 1 else f" and those of other owners about the same records ({copies} may hold them)"
+    bits, factor = number(found.mutual_information, 3, "above"), found.guess_factor
+    guess = "" if factor is None else f" No guess becomes more than {number(factor, 3, 'above')} times as likely."
+    return (
+        f"From the answers under these terms{others}, someone who knows {knows} learns at most {bits} bits about "
+        f"{about}, on average over what it may hold (mutual information).{guess} What other terms release adds to this."
+    )

@@ -1,0 +1,157 @@
+"""Prediction: owners learn to predict a column of their tables from the others."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from parley import losses
+from parley.data import Design, Preparation, fit_preparation, listed_features
+from parley.data.forest import MarginForest, MarginLines
+from parley.errors import DataError
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.losses import Objective
+from parley.losses.objective import EmpiricalRisk
+from parley.losses.objectives.newton import optimum_by_newton
+from parley.numerals import counted
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.queries import KINDS, Question
+from parley.protocol.setup import Setup
+from parley.protocol.task import RunSettings, register
+from parley.tasks.records import BoundedRecords
+from parley.terms import Model, Terms
+from parley.terms.catalogue import PREDICTION
+from parley.validate import Floats, printable
+
+
+class Prediction(BoundedRecords):
+    """What comes out is a model with `predict`."""
+
+    name = PREDICTION
+    predicts = True
+    refusal = "model.kind: these terms predict a column; parley train runs them"
+    questions: ClassVar[dict[str, type[Question]]] = KINDS
+    usual_commands = ("train", "learner run", "score", "refine", "forecast")
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[Preparation, Design | None]:
+        return fit_preparation(terms, example, redraw, partial(_curvatures, terms.model))
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
+        return listed_features(terms, table)
+
+    def objective(self, model: Model) -> Objective:
+        return losses.make(model)
+
+    def purpose(self, agreement: Agreement) -> list[str]:
+        """From which columns what is predicted, and what becomes of their cells."""
+        said = f"Model: {self.about(agreement)}{_classes(agreement)}."
+        return [said, *_cells(agreement), "A row without a target counts as a record and contributes nothing."]
+
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        from parley.learning.outcome.model import prediction_model
+
+        return prediction_model(preparation, theta, terms_hash, released)
+
+    def algorithm(self, setup: Setup) -> Algorithm:
+        from parley.learning.algorithms.catalogue import prediction_algorithm
+
+        return prediction_algorithm(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        from parley.learning.prediction import learn_model  # an owner that serves learns nothing
+
+        return learn_model(terms, owners, settings)
+
+    def figure(self, result: Any) -> Any:
+        """The way to the model without privacy."""
+        from parley.report.figures import curves  # a library that takes its time
+
+        return None if result.path is None else curves.fitness_path(result.path)
+
+
+def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design: Design) -> Floats:
+    """By how much each public row bends the cost at the rows' best fit [n].
+
+    The fit has a ridge of parameters/rows times the mean curvature where a search begins: that of moments of so few
+    rows (`data.whitening`), so that it exists where classes separate. No private record is looked at.
+    """
+    start = objective.start(preparation)
+    hessian, found = objective.hessian(design, start), None
+    if hessian is not None:
+        ridge = min(1.0, len(start) / len(design)) * float(np.trace(hessian)) / len(start)
+        ridged = replace(objective, regularisation=objective.regularisation + ridge)
+        found = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
+    if found is None:
+        raise DataError("model.whitening: the curvature is out of reach; expected fewer columns, or 'public'")
+    return found
+
+
+def _curvatures(model: Model, preparation: Preparation, public: Design) -> Floats:
+    """By how much each public row bends the cost that these terms name, at the rows' best fit [n]."""
+    return public_curvatures(losses.make(model).bounded_by(preparation), preparation, public)
+
+
+def _cells(agreement: Agreement) -> list[str]:
+    """Which targets count as 1, and what is done to cells before they count."""
+    preparation, said = agreement.setup.preparation, []
+    if preparation.target_words is not None:
+        said.append(preparation.target_words)
+    filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
+    changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
+    coded: dict[str, list[str]] = {}
+    for encoding in preparation.encodings:
+        if encoding.words is not None:
+            coded.setdefault(encoding.words, []).append(printable(encoding.column, 40))
+    sentences = (
+        *coded.items(),
+        ("Missing cells are filled with public numbers and marked in", filled),
+        ("Transformed before use:", changed),
+    )
+    said += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
+    forest, model = preparation.forest, agreement.setup.terms.model
+    if forest is not None:
+        origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
+        origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
+        coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
+        if isinstance(forest, MarginLines):
+            said.append(
+                "The columns of a record are then centred, scaled, and clipped to where public rows end. What "
+                f"{counted(forest.margin.trees, 'tree')} predict for it is one more column per outcome ({origin}). The "
+                f"norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
+            )
+            return [*said, "Training starts at what the trees predict, and a penalty pulls towards it."]
+        said.append(
+            f"A record is then {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
+            "leaves in all), and 0 in all other leaves. That bounds its norm, whatever its cells hold."
+        )
+        if isinstance(forest, MarginForest):
+            said.append(
+                f"What {forest.margin.trees:,} more trees predict for it is added up as a public margin: one column "
+                f"per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a fixed weight."
+            )
+        if preparation.origin is not None:
+            said.append("Training starts at their public leaf values, and a penalty pulls towards them.")
+    return said
+
+
+def _tree_origin(model: Model) -> str:
+    """Who grew the trees."""
+    if model.preparation is None:
+        return "grown on the public sample"
+    return "from the pinned file that came with the terms; below it says whether this machine grows the same"
+
+
+def _classes(agreement: Agreement) -> str:
+    """The classes of a model that has several, by name."""
+    if agreement.setup.terms.model.predicts != "classes":
+        return ""
+    names = [printable(name, 40) for name in agreement.setup.preparation.classes]
+    return f"; its classes are {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+register(Prediction())

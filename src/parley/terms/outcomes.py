@@ -1,0 +1,66 @@
+"""The sections `[model]` of counts and of times until an event: what is learned of a record lies in several columns."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from parley.terms.keys import Name, Positive
+from parley.terms.model import Model
+
+
+class CountModel(Model):
+    """How often something happened, maybe per unit of exposure."""
+
+    exposure: Name | None = None  # how much, or how long, was counted in
+
+    @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        return (self.target,) if self.exposure is None else (self.target, self.exposure)
+
+    def check(self) -> None:
+        if not self.bounds.get(self.target, (-1.0, 0.0))[0] >= 0:
+            raise ValueError(
+                f"bounds.{self.target}|expected [low, high] from 0 on: counts are cut to it, so that no record counts "
+                "for more"
+            )
+        if self.exposure is not None and not self.bounds.get(self.exposure, (0.0, 0.0))[0] > 0:
+            raise ValueError(
+                f"bounds.{self.exposure}|expected [low, high] above 0: exposures are cut to it, and rates are counts "
+                "over them"
+            )
+        if self.target in self.categories:
+            raise ValueError(f"categories.{self.target}|expected none for a count")
+        if self.target in self.scales:
+            raise ValueError(f"scales.{self.target}|expected none for a count; centres.{self.target} is its usual rate")
+        if self.target in self.centres and not self.centres[self.target] > 0:
+            raise ValueError(f"centres.{self.target}|expected a rate above 0: the usual count per unit of exposure")
+
+
+class SurvivalModel(Model):
+    """How long it takes until something happens, in periods: a row may end before."""
+
+    event: Name  # the column that says whether it happened: 1, or 0 where it had not by then
+    periods: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)]  # by their ends
+
+    expected: ClassVar[Mapping[str, str]] = {
+        "event": "the column that says whether it happened: 1, or 0 where it had not by then",
+        "periods": "the ends of the periods, each after the last, such as [30, 90, 365]",
+    }
+
+    @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        return self.target, self.event
+
+    def check(self) -> None:
+        if any(not before < after for before, after in pairwise(self.periods)):
+            raise ValueError(f"periods|expected {self.expected['periods']}")
+        if self.intercept:
+            raise ValueError("intercept|expected none with kind = 'survival': every period has a baseline of its own")
+        for key in ("bounds", "categories", "centres", "scales"):
+            for column in self.outcome_columns:
+                if column in getattr(self, key):
+                    raise ValueError(
+                        f"{key}.{column}|expected none: the periods say all about times, an event is 1 or 0"
+                    )

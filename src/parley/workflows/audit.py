@@ -1,0 +1,245 @@
+"""Attack what terms promise, a daemon that keeps it, or a model with the rows that it was trained on."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from parley.audit import Audit, audit_terms
+from parley.durable import require_folder, write_file
+from parley.errors import SettingError
+from parley.report.extras import extras
+from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
+from parley.report.words import audit as words
+from parley.report.words import membership
+from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.heterogeneity.run import heterogeneity_agreement, terms_after_heterogeneity
+from parley.terms import Terms, load_terms
+from parley.workflows.person import Person
+
+MODELS = 128
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is attacked, and how hard."""
+
+    runs: int | None = None
+    seed: int | None = None
+    terms: Path | None = None  # of a model
+    owner: str | None = None
+    data: Path | None = None
+    population: Path | None = None
+    models: int = MODELS
+    largest: int | None = None
+    plot: Path | None = None
+    report: Path | None = None
+    poison: bool = False
+    tries: int = 200
+    served: Path | None = None
+    tables: int | None = None
+    program: str | None = None
+    at: str | None = None
+
+    def given(self, *names: str) -> list[str]:
+        """Those of these options that were given, as they are typed."""
+        usual = {each.name: each.default for each in fields(self)}
+        return [f"--{name}" for name in names if getattr(self, name) != usual[name]]
+
+
+@dataclass(frozen=True)
+class AuditReport(Sheet):
+    """What an attack found; `holds`: whether nothing tells more than is promised."""
+
+    holds: bool
+
+
+def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
+    """Attack a terms file, or a model file; options that do nothing are refused first."""
+    if attack.poison and (attack.plot is not None or attack.served is not None):
+        raise SettingError("--poison: expected beside terms, without --served and --plot; --report writes a page")
+    if is_model(file):
+        if useless := attack.given("runs", "poison", "served", "tables", "program", "at"):
+            raise SettingError(f"{', '.join(useless)}: expected terms to audit, not a model")
+        return _model(file, attack, person)
+    if attack.given("models", "terms", "data", "population", "largest"):
+        raise SettingError(
+            "--terms, --data, --population, --models, --largest: expected a model to audit, these belong to one"
+        )
+    terms = load_terms(file)
+    if attack.served is not None and attack.plot is not None:
+        raise SettingError("--plot: there is nothing to draw of a served owner; --report writes a page")
+    if attack.served is None and attack.given("owner", "tables", "program", "at"):
+        raise SettingError("--owner, --tables, --program and --at are for --served DIR")
+    if attack.at is not None and attack.given("tables", "program"):
+        raise SettingError("--at: expected without --tables and --program: somebody else starts that daemon")
+    _require_files(attack)
+    if attack.served is not None:
+        return _daemon(terms, attack.served, attack, person)
+    return _poisoning(terms, attack, person) if attack.poison else _promise(terms, attack, person)
+
+
+def is_model(file: Path) -> bool:
+    """Whether a file is a model (JSON) and no terms (TOML)."""
+    if file.suffix.lower() == ".json":
+        return True
+    try:
+        with file.open(encoding="utf-8") as text:
+            return text.read(256).lstrip().startswith("{")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def agreements_in(terms: Terms) -> list[Terms]:
+    """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
+    first; what is learned after statistics depends on them, and is not known yet."""
+    if terms.privacy.scale_epsilon is not None:
+        return [column_statistics_agreement(terms)]
+    if terms.privacy.difference_epsilon is not None:
+        return [heterogeneity_agreement(terms), terms_after_heterogeneity(terms)]
+    return [terms]
+
+
+def _require_files(attack: Attack) -> None:
+    """Refuse files that could not be written."""
+    for file in (attack.plot, attack.report):
+        require_folder(file)
+    if attack.plot is not None:
+        from parley.report.figures import picture  # a library that takes its time
+
+        picture.require_figure_name(attack.plot)
+
+
+def _end(terms_hash: str, seconds: float, *limits: str) -> list[Part]:
+    said = f"terms {terms_hash[:16]}…   {seconds:.1f} s"
+    return [*lines([" ".join(limits) or None], "dim"), Line(said, "dim", folded=True)]
+
+
+def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
+    """Attack the noise of each agreement that these terms hold."""
+    with person.progress("looking for a canary") as progress:
+        *before, last = [
+            audit_terms(each, attack.runs, attack.seed, progress=progress, says=progress.says, tries=attack.tries)
+            for each in agreements_in(terms)
+        ]
+        found = replace(last, before=tuple(before))
+    if attack.plot is not None:
+        from parley.report.figures import picture
+        from parley.report.figures.audit_figures import audit_figure
+
+        picture.save(audit_figure(found.verdicts[0]), attack.plot)
+    if attack.report is not None:
+        from parley.report.pages.audit_page import audit_page
+
+        write_file(attack.report, audit_page(found, terms))
+    shown = [part for each in (*found.before, found) for part in _agreement(each)]
+    shown += _end(terms.hash, found.seconds, words.MADE_UP, words.NOT_TRIED)
+    return AuditReport(found.to_json(), shown, inside=False, holds=found.holds)
+
+
+def _agreement(found: Audit) -> list[Part]:
+    """What was found about one agreement."""
+    shown: list[Part] = [Grid(words.owner_rows(found), found.title or "Owners")]
+    for held, rows in (found.exact, words.exact_rows), (found.search, words.search_rows):
+        shown += [BLANK, Grid(rows(found))] if held else []
+    shown += [BLANK, Grid(words.host_rows(found.hosts))] if found.hosts else []
+    return [*shown, BLANK, *lines([*words.learned(found), words.promised(found.verdicts[0])])]
+
+
+def _poisoning(terms: Terms, attack: Attack, person: Person) -> AuditReport:
+    """What owners that lie can do by these terms."""
+    from parley.audit.attacks.damage import damage
+
+    with person.progress("lying"):
+        found = damage(terms, attack.seed or 0)
+    if attack.report is not None:
+        from parley.report.pages.audit_page import poisoning_page
+
+        write_file(attack.report, poisoning_page(found, terms))
+    shown = [Grid(words.rule_rows(found), terms.title or "Owners that lie"), BLANK, *lines(words.sentences(found))]
+    return AuditReport(found.to_json(), [*shown, *_end(terms.hash, found.seconds)], inside=False, holds=True)
+
+
+def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> AuditReport:
+    """Make the tables, start the daemon or reach the one that runs, and attack it."""
+    name = terms.owners[0].name if attack.owner is None else terms.owner(attack.owner).name
+    with extras():
+        from parley.audit.served import attack as served
+        from parley.audit.served.attack import DEFAULT_PROGRAM
+    if attack.at is not None and not folder.exists():
+        table = served.prepare(terms, name, folder, attack.at, attack.seed)
+        next_step = (
+            f"Next: serve it as production is served (parley owner serve {table.settings_file}), then type the same "
+            "command again."
+        )
+        made = f"{table.settings_file.parent}  the audit table, its ledger and its certificates"
+        told = {"title": terms.title, "terms_hash": terms.hash, "said": [made, next_step]}
+        return AuditReport(told, lines([made, next_step]), inside=False, holds=True)
+    with person.progress(f"asking {name}") as progress:
+        if attack.at is not None:
+            verdict = served.audit_address(terms, name, folder, attack.at, progress=progress)
+        else:
+            program = DEFAULT_PROGRAM if attack.program is None else shlex.split(attack.program)
+            tables = served.LEAST_TABLES if attack.tables is None else attack.tables
+            verdict = served.audit_served(terms, name, folder, tables, program, attack.seed, progress=progress)
+    if attack.report is not None:
+        from parley.report.pages.audit_page import served_page
+
+        write_file(attack.report, served_page(verdict, terms))
+    content = {"title": terms.title, "terms_hash": terms.hash, "holds": verdict.holds, "seconds": verdict.seconds}
+    shown = [Grid(words.served_rows(verdict), f"{verdict.owner}, served"), BLANK]
+    shown += [*lines(words.served_sentences(verdict)), *_end(terms.hash, verdict.seconds, words.TABLES, words.LIMITS)]
+    return AuditReport(content | {"owners": [verdict.to_json()]}, shown, inside=False, holds=verdict.holds)
+
+
+def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
+    """Who can be told to have been in the table of a model: an owner's own rows are read, for its own eyes."""
+    from parley.audit.attacks.trained_model import MAX_SHADOW_ROWS, audit_model, own_rows
+    from parley.data import read_table
+    from parley.learning.outcome import load_model
+    from parley.learning.owners import table_of
+
+    _require_files(attack)
+    model, owner = load_model(file), attack.owner
+    terms = None if attack.terms is None else load_terms(attack.terms)
+    if terms is not None:
+        owner = _whose(terms, owner)
+        members, others = own_rows(model, terms, owner, table_of(terms.owner(owner), attack.data))
+        others = others if attack.population is None else read_table(attack.population)
+    elif attack.data is None or attack.population is None or owner is not None:
+        raise SettingError(
+            "--terms and --owner, or --data with rows that the model was trained on and --population with rows that "
+            "it was not: expected one of the two"
+        )
+    else:
+        members, others = read_table(attack.data), read_table(attack.population)
+    with person.progress("shadow models") as progress:
+        largest = attack.largest or MAX_SHADOW_ROWS
+        found = audit_model(model, members, others, terms, owner, attack.models, attack.seed, progress, largest)
+    if attack.plot is not None:
+        from parley.report.figures import picture
+        from parley.report.figures.audit_figures import own_figure
+
+        picture.save(own_figure(found), attack.plot)
+    if attack.report is not None:
+        from parley.report.pages.audit_page import membership_page
+
+        write_file(attack.report, membership_page(found))
+    said: Sequence[str] = [
+        *membership.learned(found),
+        membership.promised(found.membership),
+        *membership.of_this_model(found),
+    ]
+    shown = [Grid(membership.attack_rows(found.membership), f"Models of {found.shadow_records:,} rows"), BLANK]
+    shown += [Grid(membership.model_rows(found)), BLANK, *lines(said)]
+    shown += _end(found.terms_hash, found.seconds, membership.NOT_TRIED, membership.OWN_EYES)
+    return AuditReport(found.to_json(), shown, inside=True, holds=found.holds)
+
+
+def _whose(terms: Terms, owner: str | None) -> str:
+    """Whose rows are looked at: the owner named, or the only one."""
+    if owner is not None:
+        return terms.owner(owner).name
+    if len(terms.owners) > 1:
+        raise SettingError("--owner NAME: expected beside terms of several owners; each audits with its own rows")
+    return terms.owners[0].name

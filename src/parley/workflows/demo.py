@@ -1,0 +1,141 @@
+"""The demo's story, told while it happens: forty credit unions, one bank, their commands typed for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.decisions.games.negotiate import negotiate
+from parley.decisions.knowledge.privacy_cost import joining_price
+from parley.decisions.outlook.forecast import Forecast
+from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
+from parley.demo.story import FUTURE, foresee, learn
+from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS, Union
+from parley.durable import write_file
+from parley.learning.outcome.guarantee import SIMULATION
+from parley.numerals import number
+from parley.privacy.events import Adjacency
+from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, joined_owners
+from parley.report.figures.picture import save
+from parley.report.pages.forecast_page import joined_page
+from parley.report.sheet import BLANK, Grid, Line, Part
+from parley.report.words import joined
+from parley.report.words.forecast import assumption
+from parley.report.words.negotiation import CAVEAT
+from parley.workflows.person import Person
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Where the story's files go, and how many unions there are beside the bank."""
+
+    folder: Path
+    seed: int
+    unions: int | None
+    person: Person
+
+    def told(self) -> Iterator[Part]:
+        """The story, each part as soon as it is known; at the end its picture and its report are written."""
+        count = UNIONS if self.unions is None else self.unions
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.person.progress("writing tables"):
+            members, banks = write_unions(self.folder, self.seed, count), write_banks(self.folder, self.seed)
+        yield from _question(members, count)
+        yield from _heading("1. Who would gain? Forecast before any data moves", f"parley forecast {self.folder / ONE}")
+        expected = self._foreseen(ONE)
+        yield from _foreseen_gains(expected)
+        bargain = list[str]()
+        yield from self._bargained(expected, bargain)
+        one_file, own_file = self.folder / "model.json", self.folder / "own_noise.json"
+        yield from _heading(
+            "3. They train. Was the forecast right?",
+            f"parley train {self.folder / ONE} --seed {self.seed} --save {one_file}",
+            f"parley train {self.folder / OWN} --seed {self.seed} --save {own_file}",
+            f"parley score {one_file} {self.folder / ONE} --all",
+            f"parley refine {one_file} {self.folder / ONE} --owner {HOSTS[0]} --save {self.folder / HOSTS[0]}.json",
+        )
+        other_noise = self._foreseen(OWN)
+        with self.person.progress("training, refining, judging") as progress:
+            one, own = learn([expected, other_noise], members, self.seed, progress=progress)
+        one.model.save(one_file)
+        own.model.save(own_file)
+        yield from _outcome(one, own)
+        yield from _heading("4. And three large banks?", f"parley forecast {self.folder / BANKS}")
+        for_banks = self._foreseen(BANKS)
+        with self.person.progress("the same for three banks") as progress:
+            (large,) = learn([for_banks], banks, self.seed, progress=progress)
+        yield Line(joined.large_owners_sentence(large), "bold")
+        picture, report = self.folder / "unions.png", self.folder / "report.html"
+        title = f"{count} credit unions and a large bank: who gains by learning together?"
+        figure = joined_owners([(ONE_NOISE, one), (OWN_NOISE, own)], title, large)
+        save(figure, picture)
+        write_file(report, joined_page(one, own, large, bargain, figure))
+        yield Line(f"\nPicture: {picture}  Report: {report}", "bold")
+        inside = f"parley forecast {self.folder / ONE} --inside {self.folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
+        said = f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init"
+        yield Line(said, "dim", aside=True)
+
+    def _foreseen(self, terms: str) -> Forecast:
+        with self.person.progress("forecasting") as progress:
+            return foresee(self.folder / terms, progress)
+
+    def _bargained(self, expected: Forecast, bargain: list[str]) -> Iterator[Part]:
+        """What the large one would join for, without payments and with them; kept for the report."""
+        target = float(number(expected.relative_fitness.mean, 1))
+        yield from _heading(
+            "2. What would bring the bank in?",
+            f"parley negotiate {self.folder / ONE}",
+            f"parley negotiate {self.folder / ONE} --target {target:g}",
+        )
+        with self.person.progress("negotiating") as progress:
+            free = negotiate(expected.terms)
+            progress(1, 2)
+            paid = negotiate(expected.terms, target=target)
+        bargain += joined.bargain(free, paid, BANK)
+        yield from map(Line, bargain)
+        yield Line(CAVEAT, "dim")
+
+
+def _heading(title: str, *commands: str) -> Iterator[Part]:
+    yield Line(f"\n{title}", "bold", folded=True)
+    yield from (Line(f"$ {command}", "dim") for command in commands)
+    yield BLANK
+
+
+def _question(members: list[Union], count: int) -> Iterator[Part]:
+    """Who asks what, and what their terms say."""
+    *small, large = sorted(union.records for union in members)
+    ask = "should we learn together what rate a loan should have?"
+    yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
+    yield Line(
+        f"The unions have {small[0]} to {small[-1]:,} loans, the bank {large:,}. Regions differ in who borrows and in "
+        f"what rates depend on. Every owner's privacy budget is ε = {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
+        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows."
+    )
+    yield Line(
+        f"Their terms value one squared point of error at ${VALUE:g} per loan. This ε costs a union "
+        f"{100 * PRIVACY * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. Joining is worth "
+        "its price if it saves more than that."
+    )
+    yield Line(SIMULATION, "italic", folded=True)
+
+
+def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
+    """Who is expected to gain."""
+    prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
+    yield Grid(joined.forecast_rows(expected, prices))
+    yield Line(f"\n{joined.forecast_sentence(expected, prices)}", "bold")
+    yield Line(f"This rests on {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", "dim")
+
+
+def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
+    """Who gained, beside what was foreseen."""
+    yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error alone")
+    yield Line(f"\n{joined.verdict(one, 'one shared noise')}", "bold")
+    yield Line(joined.verdict(own, "each owner's own noise"))
+    yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
+    yield Line(
+        f"Errors compare an owner's personal model with its model alone, as parley refine makes them, on {FUTURE:,} "
+        "new "
+        'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
+        "dim",
+    )

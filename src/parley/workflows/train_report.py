@@ -1,0 +1,173 @@
+"""What came of a training on this machine, or with owners elsewhere: tables and sentences, or one JSON object."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from parley.decisions.knowledge.coding import coding_cost, coding_warning
+from parley.decisions.outlook.outlook import Outlook
+from parley.decisions.outlook.worth import Worth
+from parley.errors import SettingError
+from parley.learning.outcome import Result
+from parley.learning.outcome.guarantee import guarantee, kind_of_run
+from parley.report.sheet import BLANK, Finished, Grid, Line, Part, lines
+from parley.report.words import training as words
+from parley.report.words.forecast import baseline_line
+from parley.report.words.terms_comments import PSI
+from parley.terms.file import TermsWarning
+
+if TYPE_CHECKING:
+    from parley.learning.peers import PeerOutcome
+
+
+@dataclass(frozen=True, eq=False)
+class TrainReport:
+    """The result of a run, beside what was foreseen of it."""
+
+    result: Result
+    expected: Worth | None  # by the public sample
+    outlook: Outlook | None  # what the check before a release said of owners
+    missed: Sequence[str] = ()  # that a simulation came out far above its forecast
+    misnamed: Sequence[TermsWarning] = ()
+    repeated: bool = False  # whether all answers were stored ones
+    left: Sequence[str] = ()  # what was written and spent, and what comes next
+    undrawn: bool = False  # whether a figure was asked for that there is none of
+
+    @property
+    def inside(self) -> bool:
+        return not self.result.released
+
+    def to_json(self) -> dict[str, Any]:
+        """What was released, and for each owner what the release check had said of it."""
+        coding = coding_cost(self.result.terms)
+        told = self.result.to_json() | {
+            "coding": None if coding is None else vars(coding),
+            "baselines": None if self.expected is None else self.expected.to_json(),
+            "repeated": self.repeated,
+            "said": [
+                *words.quality_lines(self.result),
+                *self.missed,
+                *(each.sentence for each in self.misnamed),
+                *self.left,
+            ],
+        }
+        if self.outlook is None:
+            return told
+        said = self.outlook.to_json()
+        foreseen = {owner["name"]: owner for owner in said["owners"]}
+        owners = [{**foreseen.get(owner["name"], {}), **owner} for owner in told["owners"]]
+        return told | {"owners": owners, "consortium": said["consortium"]}
+
+    def parts(self) -> Iterator[Part]:
+        yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK)
+        yield Grid(words.owner_rows(self.result), self.result.terms.title or "Owners")
+        yield from lines([words.clip_line(self.result)], "dim")
+        yield BLANK
+        yield from self._quality()
+        yield from (*intervals(self.result), *scores(self.result), *target(self.result), *notices(self.result))
+        if self.expected is not None:
+            line = baseline_line(self.expected)
+            yield Line(f"By the public sample: {line[0].lower()}{line[1:]}", folded=True)
+        yield Line(guarantee(self.result), "dim", folded=True)
+        runs = f"{self.result.replicates} run(s), {self.result.seconds:.1f} s"
+        yield Line(f"terms {self.result.terms_hash[:16]}…   {runs}", "dim")
+        yield from lines(self.missed, "yellow")
+        if (unwise := coding_warning(self.result.terms)) is not None:
+            yield Line(unwise, "yellow", aside=True)
+        yield from lines(self.left)
+
+    def _quality(self) -> Iterator[Part]:
+        if self.result.quality is not None:
+            yield Grid(words.quality_rows(self.result))
+            why = words.undefined_line(self.result)
+            yield Line(PSI, "dim", folded=True) if why is None else Line(why, "yellow")
+            yield from lines([words.useless_line(self.result)], "yellow")
+            yield BLANK
+        if (stable := words.stable_line(self.result)) is not None:
+            yield from (Grid(words.stable_rows(self.result), "What stable noise costs"), Line(stable, folded=True))
+            yield BLANK
+
+    def require_done(self) -> None:
+        """Refuse, once the rest was done, a figure of what is not defined here."""
+        if self.undrawn:
+            why = self.result.relative_fitness_undefined
+            raise SettingError(f"--plot: nothing was drawn, relative fitness is not defined here: {why}")
+
+
+@dataclass(frozen=True, eq=False)
+class DeployedReport(Finished):
+    """The result of a run with owners elsewhere."""
+
+    result: Result
+    latency: Mapping[str, float | None]
+    unheard: Sequence[str]
+
+    inside = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley learner run --json` prints."""
+        return self.result.to_json() | {"latency": dict(self.latency), "unheard": list(self.unheard)}
+
+    def parts(self) -> Iterator[Part]:
+        yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK)
+        rows = words.remote_owner_rows(self.result, self.latency, self.unheard)
+        yield from (Grid(rows, self.result.terms.title or "Owners"), BLANK)
+        yield from (*intervals(self.result), *scores(self.result), *notices(self.result), *target(self.result))
+        yield Line(guarantee(self.result), "dim", folded=True)
+        if self.result.terms.model.holdout > 0:
+            yield Line(
+                "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME "
+                "--data TABLE",
+                "dim",
+                folded=True,
+            )
+        yield Line(f"terms {self.result.terms_hash[:16]}…   {self.result.seconds:.1f} s", "dim")
+
+
+@dataclass(frozen=True, eq=False)
+class PeerReport(Finished):
+    """What came out at one owner where there is no centre."""
+
+    outcome: "PeerOutcome"
+
+    inside = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley peer run --json` prints."""
+        outcome = self.outcome
+        return outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()}
+
+    def parts(self) -> Iterator[Part]:
+        result = self.outcome.result
+        yield from (Grid(words.ring_rows(result), result.terms.title or "Owners"), BLANK)
+        yield from scores(result)
+        yield from lines([words.consensus_line(result)], folded=True)
+        yield from target(result)
+        yield Line(words.ring_line(result, self.outcome.owner), "dim")
+        yield Line(guarantee(result), "dim", folded=True)
+        yield Line(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", "dim")
+
+
+def intervals(result: Result) -> list[Part]:
+    """How sure the coefficients are, where the release says so."""
+    if result.intervals is None:
+        return []
+    rows = Grid(words.interval_rows(result), "Coefficients, in the columns' own units")
+    return [rows, Line(words.interval_line(result), "dim", folded=True), BLANK]
+
+
+def scores(result: Result) -> list[Part]:
+    """What the owners released about the model's quality, if anything."""
+    return [] if result.scores is None else [Grid(words.score_rows(result.scores), words.score_title(result)), BLANK]
+
+
+def target(result: Result) -> list[Line]:
+    """Which targets count as 1, where there are two classes."""
+    return lines([result.model.preparation_.target_words], "dim", folded=True)
+
+
+def notices(result: Result) -> list[Line]:
+    """What went wrong in rounds, whose answers nothing explains, and how far owners' own points are apart."""
+    said = lines([words.aborted_line(result)], "yellow", folded=True)
+    said += lines(words.notice_lines(result), "yellow")
+    return said + lines([words.consensus_line(result)], folded=True)
