@@ -284,7 +284,7 @@ def selectable_type(kind: pa.DataType) -> pa.DataType:
     """A type of the same values that Arrow can select rows of: views of text and bytes, and short decimals, have
     others.
 
-    >>> usual(pa.string_view()), usual(pa.decimal32(5, 2)), usual(pa.int8())
+    >>> selectable_type(pa.string_view()), selectable_type(pa.decimal32(5, 2)), selectable_type(pa.int8())
     (DataType(large_string), Decimal128Type(decimal128(5, 2)), DataType(int8))
     """
     if pa.types.is_string_view(kind):

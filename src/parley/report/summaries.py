@@ -92,8 +92,8 @@ def summary(thing: Any) -> Summary:
     a          400                1
     b           90              0.5
     <BLANKLINE>
-    ε = 0.5 means: a belief of 50.0% about one person becomes 62.3% at most.
-    ε = 1 means: a belief of 50.0% about one person becomes 73.2% at most.
+    ε = 0.5 means: a 50.0% belief about one person can become 62.3% at most.
+    ε = 1 means: a 50.0% belief about one person can become 73.2% at most.
     """
     several = list(thing) if isinstance(thing, Sequence) and not isinstance(thing, str) else []
     if several and all(isinstance(each, Verdict) for each in several):
