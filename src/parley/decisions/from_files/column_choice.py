@@ -103,7 +103,7 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
         yield ColumnWay("as the terms say", "best")
         return
     for way in WAYS:
-        if wanted not in (way.wanted, "best") or (way.wanted == "hinges" and wanted == "best"):  # planned on demand
+        if wanted not in (way.wanted, "best"):
             continue
         if way.wanted != "lines" and wanted == "best" and (rows or 0) < FEWEST_ROWS:
             continue
