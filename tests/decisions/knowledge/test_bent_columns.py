@@ -202,6 +202,6 @@ def test_ways_that_are_not_open_are_not_tried(folder):
     terms = trees_terms(folder / "steps-public.csv")
     assert [way.label for way in open_ways(terms, PUBLIC)] == ["as the terms say"]
     plain = terms.changed(model={"columns": None})
-    assert [way.wanted for way in open_ways(plain, PUBLIC)] == ["lines", "bins", "trees", "margin"]
+    assert [way.wanted for way in open_ways(plain, PUBLIC)] == ["lines", "bins", "hinges", "trees", "margin"]
     assert [way.wanted for way in open_ways(plain, 50)] == ["lines"]
     assert [way.wanted for way in open_ways(plain, None)] == ["lines"]
