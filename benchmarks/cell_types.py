@@ -30,8 +30,8 @@ from parley.audit.exact.cell_pool import COLUMN_ROWS, WHOLE_NOT_FLOAT
 from parley.data import table
 from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of
-from parley.tasks.column_statistics.question import MAGNITUDES, NAMES, CellTable, placed
 from parley.tasks.ratings.table import RatingPreparation, rating_preparation
+from parley.tasks.statistics.column_statistics.question import MAGNITUDES, NAMES, CellTable, placed
 from parley_lab.cell_reading import Findings, Outcomes, Reader, search_cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))

@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from parley.demo.folder import ONE, OWN, write_unions
-from parley.demo.story import foresee, learn
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.report.words.joined import Chapter
+from parley.workflows.demo import foresee, learn
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import pandas as pd
 
 import parley
 from parley.decisions.planning.planner import plan
-from parley.tasks.column_statistics.run import ask_column_statistics
+from parley.tasks.statistics.column_statistics.run import ask_column_statistics
 
 OWNERS, EPSILON, DELTA, RUNS = 5, 1.0, 1e-6, 4
 ROWS = 4000  # of each of three owners whose columns have declared ranges

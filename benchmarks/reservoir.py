@@ -15,8 +15,8 @@ import pandas as pd
 
 import parley
 from parley.protocol.setup import resolve
-from parley.tasks.reservoir.model import best_read_out, new_records, pooled_moments, recording_metrics
-from parley.tasks.reservoir.recordings import record_design
+from parley.tasks.dynamics.reservoir.model import best_read_out, new_records, pooled_moments, recording_metrics
+from parley.tasks.dynamics.reservoir.recordings import record_design
 from parley.validate import Floats
 
 SAMPLES, WASHOUT, NODES = 200, 50, 100

@@ -31,9 +31,9 @@ from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, OwnerGain, j
 from parley.report.figures.picture import Picture, fonts, relettered, save, stand_in
 from parley.report.pages import forecast_page, run_page
 from parley.report.words.joined import Chapter, Joined
-from parley.tasks.counts.figures import counted
-from parley.tasks.counts.run import CellCount
 from parley.tasks.dynamics.figures import identified
+from parley.tasks.statistics.counts.figures import counted
+from parley.tasks.statistics.counts.run import CellCount
 from parley_lab import noise_laws
 
 ROOT = Path(__file__).parents[1]

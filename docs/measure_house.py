@@ -1,8 +1,8 @@
 """Measure the house from the code itself: python docs/measure_house.py
 
 A room is a storey (a folder of `src/parley`), a wing (a folder of its `tasks/`), or the ground that lies loose in the
-package. An import between rooms is a pair of them of which one imports the other. A circle is a set of modules that
-import each other when they are loaded.
+package. An import between rooms is a pair of them of which one imports the other; names imported for types alone load
+nothing and do not count, as in the contracts. A circle is a set of modules that import each other when they are loaded.
 """
 
 import ast
@@ -24,9 +24,9 @@ def modules() -> dict[str, Path]:
 
 
 def imports_of(tree: ast.AST, known: dict[str, Path], whole: bool = True) -> set[str]:
-    """The modules of the product that a module imports; not `whole`: when it is loaded, types aside."""
+    """The modules of the product that a module imports, types aside; not `whole`: when it is loaded."""
     found: set[str] = set()
-    for node in ast.walk(tree) if whole else _loaded(tree):
+    for node in _run(tree, whole):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -36,15 +36,15 @@ def imports_of(tree: ast.AST, known: dict[str, Path], whole: bool = True) -> set
     return {name for name in found if name in known}
 
 
-def _loaded(tree: ast.AST) -> Iterator[ast.AST]:
-    """Statements that run when a module is loaded."""
+def _run(tree: ast.AST, whole: bool) -> Iterator[ast.AST]:
+    """Statements that run; not `whole`: when a module is loaded."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if not whole and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         yield node
-        yield from _loaded(node)
+        yield from _run(node, whole)
 
 
 def room_of(path: Path) -> str:

@@ -13,6 +13,12 @@ def test_modules_do_not_import_each_other_in_circles():
     assert house.measured()["circles"] == 0
 
 
+def test_rooms_files_and_imports_between_rooms_stay_few():
+    found = house.measured()
+    for measure in ("files", "rooms", "imports between rooms"):
+        assert found[measure] <= house.WANTED[measure], measure
+
+
 def test_a_circle_is_found():
     assert house.circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
     assert house.circles({"a": {"b"}, "b": set()}) == []

@@ -29,7 +29,7 @@ SOME = (
     "tests/learning/test_study_grid.py::test_a_grid_gives_what_each_run_gives_alone",  # others start processes
     "tests/learning/algorithms/test_step.py",
     "tests/losses/objectives/test_margin.py",
-    "tests/tasks/reservoir/test_nodes.py",
+    "tests/tasks/dynamics/reservoir/test_nodes.py",
     "src/parley/losses",
     "src/parley/tasks/dynamics",
 )

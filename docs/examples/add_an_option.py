@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.errors import SettingError
-from parley.tasks.asking_options import Expect
+from parley.report.run_options import Expect
 from parley.terms.file import require_expected, write_terms
 from parley.workflows.plan import pin_terms
 

@@ -1,5 +1,6 @@
 """`python -m parley` is the command `parley`."""
 
-from parley.cli import main
+from parley.cli import main as main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,8 +13,8 @@ from parley.decisions.from_files.odd_columns import odd_columns
 from parley.decisions.from_files.terms_from_files import owner_names
 from parley.errors import SettingError
 from parley.protocol.task import task_named
-from parley.tasks.column_statistics.run import require_learnable
-from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.column_statistics.run import require_learnable
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 
 
 def households(rows, seed, where):

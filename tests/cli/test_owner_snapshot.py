@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.owner_snapshot import take
+from parley.cli.owner_snapshot import take_asked
 from parley.data.sources import find_source
 from parley.errors import BudgetExhausted, LedgerError, OtherBooksError, ParleyError, SettingError
 from parley.network.identity.settings import load_owner
@@ -82,14 +82,14 @@ def test_the_command_says_what_it_took_and_what_to_do(home):
     assert (content["rows"], content["inside"], content["spreads"]) == (ROWS, False, [])
     assert "digest" not in content
     joined = "SELECT a.id, b.y FROM loans a JOIN loans b ON a.id = b.id - 1"
-    assert "one person may stand in several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
+    assert "one person may have several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
 
 
 def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned_of(home):
     (home / "loans.sql").write_text("\ufeffSELECT id, y,\n  CAST(random() AS INTEGER) AS k FROM loans;\n-- of March\n")
     place = ("owner", "snapshot", "--uri", f"sqlite:{home / 'bank.db'}", "--order-by", "id", "--to", home / "march")
     said = run(*place, "--query-file", home / "loans.sql").stderr.replace("\n", " ")
-    assert "The query calls random(). A key made by that puts everybody at another place" in said
+    assert "The query calls random(). A key made by that puts every row at another place" in said
     assert find_source(home / "march").manifest.query.startswith("SELECT id, y,\n")
     (home / "latin.sql").write_bytes(b"SELECT '\xe4'")
     for wrong, why in [
@@ -108,7 +108,7 @@ def test_told_to_stop_it_leaves_nothing(home, monkeypatch, number):
     files = sorted(home.iterdir())
     monkeypatch.setattr("parley.data.databases.snapshot.file_digest", lambda *_: signal.raise_signal(number))
     with pytest.raises(SystemExit) as ended:
-        take(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
+        take_asked(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
     assert ended.value.code == 128 + number
     assert sorted(home.iterdir()) == files
     assert signal.getsignal(number) == real

@@ -19,8 +19,8 @@ import parley
 from parley.audit.exact.cell_pool import FORMS, LARGE, TYPES
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
-from parley.tasks.column_statistics.question import NAMES, ColumnStatisticsQuery
-from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.column_statistics.question import NAMES, ColumnStatisticsQuery
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley_lab.cell_reading import search_cells
 
 ROWS = 3000

@@ -20,7 +20,7 @@ from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.protocol.setup import resolve
 from parley.report.words.verdict import verdict_rows
-from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 
 FEATURES = {f"x{j}": [-1.0, 1.0] for j in range(3)}
 COUNTS = {

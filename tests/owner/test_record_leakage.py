@@ -9,16 +9,15 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.budget_terms import promises
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.owner.acceptance_summary import acceptance_summary
-from parley.owner.disclosure import leakage_words, record_leakage
+from parley.owner.disclosure import leakage_words, promises, record_leakage
 from parley.owner.owner import reservation
 from parley.privacy.accounting import shared_record_epsilon
 from parley.privacy.accounting.meaning import NATS_PER_BIT, gaussian_bits, pure_leakage
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms import write_terms
 
 SGD = {"learning__algorithm": "private-sgd", "learning__horizon": None, "learning__batches": 4, "learning__epochs": 3}

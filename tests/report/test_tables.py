@@ -18,10 +18,10 @@ from parley.learning.outcome.verdict import Estimate
 from parley.report import terminal
 from parley.report.words import audit, forecast, joined, ledgers, membership, negotiation, noise, outlook, training
 from parley.report.words import verdict as judged
-from parley.tasks.column_statistics import commands as columns
-from parley.tasks.counts import commands as counts
 from parley.tasks.dynamics import report as dynamics
 from parley.tasks.ratings import report as ratings
+from parley.tasks.statistics.column_statistics import commands as columns
+from parley.tasks.statistics.counts import commands as counts
 
 HEAD_LINES = 3
 SMALL, LARGE = -0.01234567, 123456.789  # numbers that are long when they are printed

@@ -18,7 +18,7 @@ from pathlib import Path
 import parley
 from parley.privacy.accounting.stable_bounds import equal_privacy
 from parley.privacy.accounting.meaning import explanation, sentences
-from parley.demo.story import learn
+from parley.workflows.demo import learn
 from parley.owner.warnings import public_digest
 from parley.decisions.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners

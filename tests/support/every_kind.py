@@ -8,7 +8,7 @@ from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 import parley
 from parley.protocol.queries import KINDS
 from parley.protocol.task import task_named
-from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms.catalogue import PREDICTION, TASKS
 
 OWNERS = [{"name": "a", "records": 40, "epsilon": 1.0}]

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import SettingError
+from parley.report.run_options import RunOptions
 from parley.report.sheet import Grid
-from parley.tasks.asking_options import RunOptions
 from parley.terms import write_terms
 from parley.workflows.person import Declined, Nobody
 from parley.workflows.release import ask_where_rows_contradict

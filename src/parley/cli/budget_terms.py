@@ -1,24 +1,25 @@
 """`parley budget explain --terms`: what terms promise of each owner's people, in chances and in bits."""
 
 from pathlib import Path
-from typing import Any
 
 from parley.numerals import number, percent
 from parley.privacy.events import Adjacency
 from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import Terms, load_terms
 from parley.terms.sections import OWNER
-from parley.validate import printable, upper
+from parley.validate import printable
 
 
 def explain_terms(file: Path, as_json: bool) -> None:
     """Print a row for every owner."""
+    from parley.owner.disclosure import promises  # with libraries that the help of commands does not wait for
+
     terms = load_terms(file)
     found, adjacency = promises(terms), Adjacency.from_unit(terms.privacy.unit)
     if as_json:
         print_json({"owners": found, "adjacency": adjacency, "terms_hash": terms.hash}, inside=False)
         return
-    rows = [["owner", "ε", "δ", "50% becomes at most", "but for", "bits known", "factor of a guess"]]
+    rows = [["owner", "ε", "δ", "50% becomes at most", "except with chance", "bits known", "factor of a guess"]]
     rows += [
         [
             printable(each["owner"]),
@@ -52,40 +53,10 @@ def caption(terms: Terms) -> str:
     )
     return (
         f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "
-        "much it becomes likelier (min-entropy), known without a delta only. But for: with a delta, single answers may "
-        "tell more than the column before it says, with this probability at most."
+        "much it becomes likelier (min-entropy), known without a delta only. Except with chance: with a delta, single answers may "
+        "tell more than the column before it says, with at most this probability."
         f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
     )
-
-
-def promises(terms: Terms) -> list[dict[str, Any]]:
-    """What the terms promise of each owner's people; no private record is looked at."""
-    from parley.owner.disclosure import covering_epsilon, record_leakage
-    from parley.privacy.accounting.meaning import approximate_posterior, posterior_bounds
-    from parley.protocol.setup import resolve
-
-    setup, found = resolve(terms), []
-    for owner in terms.owners:
-        leakage = record_leakage(setup, owner.name)
-        covered, delta, failure = upper(covering_epsilon(terms, owner.name)), terms.privacy.delta, 0.0
-        if delta > 0:
-            low, high, failure = approximate_posterior(covered, delta, 0.5)
-        else:
-            low, high = posterior_bounds(covered, 0.5)
-        found.append(
-            {
-                "owner": owner.name,
-                "epsilon": float(setup.part(owner.name).epsilon),
-                "covering_epsilon": covered,
-                "delta": delta,
-                "posterior": {"low": low, "high": high, "failure": failure},
-                "mutual_information_bits": leakage.mutual_information,
-                "min_entropy_bits": leakage.min_entropy,
-                "guess_factor": leakage.guess_factor,
-                "by": leakage.by,
-            }
-        )
-    return found
 
 
 def _said(value: float | None) -> str:

@@ -10,9 +10,9 @@ import typer
 from parley.cli.assumptions import Differences, Force, Track
 from parley.errors import SettingError
 from parley.report.extras import extras
+from parley.report.run_options import Expect
 from parley.report.terminal import Terminal, console, print_json, show, terminal_table
 from parley.report.words.ledgers import told_lines, told_rows
-from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def run_command(
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
     load_terms(terms_file)  # refuses bad ones before the libraries that the rest needs
-    from parley.tasks.asking_options import RunOptions
+    from parley.report.run_options import RunOptions
     from parley.workflows.train_elsewhere import train_elsewhere
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")

@@ -1,10 +1,7 @@
 """`parley owner snapshot`: from a database to a table that stays as it is."""
 
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +9,7 @@ import typer
 from parley.errors import SettingError
 from parley.numerals import counted
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, progress_bar, warn
+from parley.report.terminal import Terminal, console, print_json
 
 if TYPE_CHECKING:
     from parley.data.sources.manifest import Manifest
@@ -49,7 +46,7 @@ def snapshot_command(
     asked = query_text(query, query_file)
     if asked is None:
         raise SettingError("--query SQL or --query-file FILE: expected one of the two")
-    manifest, spreads = take(uri, asked, order_by, to, ask_password)
+    manifest, spreads = take_asked(uri, asked, order_by, to, ask_password)
     if as_json:
         told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
         print_json({**told, "spreads": list(spreads)}, inside=False)
@@ -81,50 +78,12 @@ def query_text(query: str | None, file: Path | None) -> str | None:
         raise SettingError(f"--query-file {file}: cannot be read ({type(error).__name__}); expected SQL") from None
 
 
-def take(
+def take_asked(
     uri: str, query: str, keys: Sequence[str], folder: Path, ask_password: bool
 ) -> "tuple[Manifest, tuple[str, ...]]":
-    """(the manifest of the snapshot that was taken; what in the query brings people's rows together, which was warned
-    of)."""
-    from parley.data.databases import Request, open_database, take_snapshot
-    from parley.data.databases.database import require_no_password
+    """The same as `workflows.snapshot.take`, at this terminal."""
+    with extras():
+        from parley.workflows.snapshot import take
 
-    require_no_password(uri)
-    password = typer.prompt("Password", hide_input=True, err=True) if ask_password else None
-    request = Request(query, tuple(keys))
-    with (
-        extras(),
-        stopped_tidily(),
-        open_database(uri, password, folder) as database,
-        progress_bar("taking rows") as progress,
-    ):
-        if not database.tried:
-            warn("This kind of database fits here, but nobody has tried it: look at what came out.")
-        if request.unstable:
-            warn(
-                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A key made by that puts "
-                "everybody at another place in the next snapshot: order by what is stored."
-            )
-        plan = database.plan(request)
-        manifest = take_snapshot(database, request, folder, progress, plan.rows)
-    if plan.spreads:
-        warn(
-            f"The query holds {', '.join(plan.spreads)}. So one person may stand in several rows, or a row tell of "
-            "several people; what is promised is about one person's rows, as many as the terms say. Look twice."
-        )
-    return manifest, plan.spreads
-
-
-@contextmanager
-def stopped_tidily() -> Iterator[None]:
-    """Being told to stop (SIGTERM, SIGHUP) ends this block as Ctrl-C does, so that nothing of it is left."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        password = (lambda: str(typer.prompt("Password", hide_input=True, err=True))) if ask_password else None
+        return take(uri, query, keys, folder, password, Terminal())

@@ -78,9 +78,6 @@ def run_command(
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     terms.require_shared_sample()
-    from parley.protocol.task import require_prediction
-
-    require_prediction(terms)
     patience = positive(deadline, "--deadline")
     settings = load_owner(settings_file)
     from parley.workflows.release import require_worth_spending

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from parley.cli.assumptions import Differences, Force, Speeds, Track
+from parley.report.run_options import Expect, OtherBooks
 from parley.report.terminal import Terminal, show
-from parley.tasks.asking_options import Expect, OtherBooks
 
 
 def train_command(
@@ -65,7 +65,7 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
-    from parley.tasks.asking_options import RunOptions
+    from parley.report.run_options import RunOptions
     from parley.workflows.train import TrainOptions, train_model
 
     run = RunOptions(ledgers, lifetime, lifetime_delta, seed=seed, replicates=replicates, anyway=anyway)

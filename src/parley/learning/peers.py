@@ -29,6 +29,7 @@ from parley.network.peering.neighbourhood import Graph, Neighbourhood, Place, Ru
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve
+from parley.protocol.task import require_prediction
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
 from parley.validate import Floats, upper
@@ -148,6 +149,7 @@ def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None 
     """Fix everything before the first question."""
     if owner not in {part.name for part in terms.owners}:
         raise SettingError(f"owner.toml: these terms have no owner {owner!r}")
+    require_prediction(terms)
     terms.require_release()
     setup = resolve(terms)
     require_as_good(setup)

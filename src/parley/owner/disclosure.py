@@ -6,10 +6,17 @@ from typing import Any, TypeVar
 
 from parley.numerals import number
 from parley.owner.owner import Agreement, reservation
-from parley.privacy.accounting.meaning import Leakage, gaussian_bits, pure_leakage, zcdp_leakage
+from parley.privacy.accounting.meaning import (
+    Leakage,
+    approximate_posterior,
+    gaussian_bits,
+    posterior_bounds,
+    pure_leakage,
+    zcdp_leakage,
+)
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.aggregation.mean import pieces
-from parley.protocol.setup import Setup
+from parley.protocol.setup import Setup, resolve
 from parley.protocol.stages import Stage
 from parley.terms import Host, Terms
 from parley.terms.catalogue import ALL_MECHANISMS
@@ -185,6 +192,32 @@ def covering_epsilon(terms: Terms, name: str) -> Fraction:
     copies = terms.privacy.shared_records
     promised = {owner.name: terms.promised_epsilon(owner.name) for owner in terms.owners}
     return covering(promised, name, copies) / copies
+
+
+def promises(terms: Terms) -> list[dict[str, Any]]:
+    """What the terms promise of each owner's people; no private record is looked at."""
+    setup, found = resolve(terms), []
+    for owner in terms.owners:
+        leakage = record_leakage(setup, owner.name)
+        covered, delta, failure = upper(covering_epsilon(terms, owner.name)), terms.privacy.delta, 0.0
+        if delta > 0:
+            low, high, failure = approximate_posterior(covered, delta, 0.5)
+        else:
+            low, high = posterior_bounds(covered, 0.5)
+        found.append(
+            {
+                "owner": owner.name,
+                "epsilon": float(setup.part(owner.name).epsilon),
+                "covering_epsilon": covered,
+                "delta": delta,
+                "posterior": {"low": low, "high": high, "failure": failure},
+                "mutual_information_bits": leakage.mutual_information,
+                "min_entropy_bits": leakage.min_entropy,
+                "guess_factor": leakage.guess_factor,
+                "by": leakage.by,
+            }
+        )
+    return found
 
 
 def _involved(setup: Setup, name: str) -> tuple[str, ...]:

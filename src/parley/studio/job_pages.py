@@ -55,9 +55,7 @@ def _first(name: str, file: Path) -> dict[str, str] | None:
 
 def _scores(found: Job) -> dict[str, Any] | None:
     """The scores of all owners as a headline, a table and a chart; None: the job printed none as JSON."""
-    from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.outcome.verdict import Estimate, Verdict
-    from parley.report.words.verdict import owners_rows, owners_sentence
+    from parley.report.words.verdict import owners_scores
 
     owners = found.result.get("owners", [])
     if not owners or any(None in each["personal_gain"].values() for each in owners):
@@ -66,29 +64,14 @@ def _scores(found: Job) -> dict[str, Any] | None:
         several = load_terms(found.command[2]).privacy.records_per_person
     except (ParleyError, OSError):
         several = 1
-    verdicts = [
-        Verdict(
-            each["name"],
-            each["rows"],
-            {},
-            {},
-            {},
-            {name: Estimate(**cost) for name, cost in each["costs"].items()},
-            Estimate(**each["joint_gain"]),
-            Estimate(**each["personal_gain"]),
-            rows_per_person=several,
-        )
-        for each in owners
-    ]
-    gains = [each.personal_gain for each in verdicts]
+    words, gains = owners_scores(owners, several)
     chart = {
         "kind": "gains",
         "label": "What joining saves each owner per held-out row",
-        "names": [each.owner for each in verdicts],
+        "names": [each["name"] for each in owners],
         "gains": [[gain.mean, gain.low, gain.high] for gain in gains],
         "asked": [gain.low > 0 for gain in gains],
     }
-    words = {"headline": owners_sentence(verdicts), "rows": owners_rows(verdicts), "inside": INSIDE}
     return {**words, "chart": json.dumps(chart)}
 
 

@@ -53,11 +53,11 @@ def first(request: Request) -> Response:
 
 async def start(request: Request) -> Response:
     """Start `parley train` on this machine, as a simulation."""
-    from parley.protocol.setup import require_ready  # with libraries that take their time
+    from parley.workflows.train import require_ready  # with libraries that need seconds to load
 
     form, studio = await fields(request), studio_of(request)
     file = studio.inside(field(form, "file"), "terms")
-    require_ready(load_terms(file))
+    require_ready(file)
     runs = whole(form.get("replicates") or "1", "runs")
     command = ["train", str(file), "--replicates", str(runs), "--json"]
     seed = form.get("seed", "").strip()

@@ -90,7 +90,7 @@ def _write_end(folder: Path, code: int, unlogged: str) -> None:
 
 
 def _run(command: list[str], notes: Notes) -> int:
-    from parley.cli.app import main as parley
+    from parley.__main__ import main as parley
     from parley.report.terminal import watch_progress
 
     watch_progress(notes)

@@ -125,13 +125,13 @@ AGGREGATION_RULES = {
 
 TASKS = {
     PREDICTION: TaskFacts("parley.tasks.prediction"),
-    "column-statistics": TaskFacts("parley.tasks.column_statistics.task", algorithm="scales", names=True),
+    "column-statistics": TaskFacts("parley.tasks.statistics.column_statistics.task", algorithm="scales", names=True),
     "dynamics": TaskFacts("parley.tasks.dynamics.task", "delayed-dynamics", "identification"),
     "ratings": TaskFacts("parley.tasks.ratings.task", "matrix-factorization", "item-factors", whole=True),
     "trees": TaskFacts("parley.tasks.trees.task", "boosted-classification", "boosted-trees"),
     "networks": TaskFacts("parley.tasks.networks.task", "network-classification", "network-sgd"),
-    "counts": TaskFacts("parley.tasks.counts.task", "histogram", "counts"),
-    "reservoir": TaskFacts("parley.tasks.reservoir.task", "echo-state", "read-out"),
+    "counts": TaskFacts("parley.tasks.statistics.counts.task", "histogram", "counts"),
+    "reservoir": TaskFacts("parley.tasks.dynamics.reservoir.task", "echo-state", "read-out"),
 }
 
 _PLANT = ModelFacts("number", task="dynamics", section="parley.tasks.dynamics.terms:PlantModel", local_updates=False)
@@ -162,14 +162,14 @@ _COUNTED = ModelFacts(
     task="counts",
     algorithm="counts",
     mechanism="geometric",
-    section="parley.tasks.counts.terms:CellsModel",
+    section="parley.tasks.statistics.counts.terms:CellsModel",
     local_updates=False,
 )
 _ECHO_STATE = ModelFacts(
     "number",
     task="reservoir",
     algorithm="read-out",
-    section="parley.tasks.reservoir.terms:EchoStateModel",
+    section="parley.tasks.dynamics.reservoir.terms:EchoStateModel",
     local_updates=False,
 )
 MODELS = {
@@ -212,14 +212,14 @@ ALGORITHMS = {
     "fedinfer": AlgorithmFacts(),
     "private-sgd": AlgorithmFacts(),
     "objective-perturbation": AlgorithmFacts(),
-    "scales": AlgorithmFacts("parley.tasks.column_statistics.terms", task="column-statistics"),
+    "scales": AlgorithmFacts("parley.tasks.statistics.column_statistics.terms", task="column-statistics"),
     "identification": AlgorithmFacts("parley.tasks.dynamics.terms", task="dynamics"),
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
     "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
     "correlated-sgd": AlgorithmFacts("parley.tasks.networks.correlated_terms", task="networks"),
-    "counts": AlgorithmFacts("parley.tasks.counts.terms", task="counts"),
-    "read-out": AlgorithmFacts("parley.tasks.reservoir.terms", task="reservoir"),
+    "counts": AlgorithmFacts("parley.tasks.statistics.counts.terms", task="counts"),
+    "read-out": AlgorithmFacts("parley.tasks.dynamics.reservoir.terms", task="reservoir"),
 }
 
 MECHANISMS = {

@@ -12,8 +12,8 @@ from parley.report.extras import extras
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.words import audit as words
 from parley.report.words import membership
-from parley.tasks.column_statistics.terms import column_statistics_agreement
-from parley.tasks.heterogeneity.run import heterogeneity_agreement, terms_after_heterogeneity
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.heterogeneity.run import heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import Terms, load_terms
 from parley.workflows.person import Person
 

@@ -1,27 +1,43 @@
 """The demo's story, told while it happens: forty credit unions, one bank, their commands typed for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.knowledge.privacy_cost import joining_price
-from parley.decisions.outlook.forecast import Forecast
+from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
-from parley.demo.story import FUTURE, foresee, learn
 from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS, Union
 from parley.durable import write_file
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.correction import PersonalModel, rows_with_trees
 from parley.learning.outcome.guarantee import SIMULATION
+from parley.learning.outcome.model import make_model
+from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.verdict import Estimate
+from parley.learning.owners import open_owners
+from parley.learning.start import starting_point
+from parley.learning.train import train
 from parley.numerals import number
-from parley.privacy.events import Adjacency
+from parley.owner.owner import Agreement
+from parley.protocol.setup import Setup
 from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, joined_owners
 from parley.report.figures.picture import save
 from parley.report.pages.forecast_page import joined_page
 from parley.report.sheet import BLANK, Grid, Line, Part
 from parley.report.words import joined
 from parley.report.words.forecast import assumption
+from parley.report.words.joined import Chapter, Joined
 from parley.report.words.negotiation import CAVEAT
+from parley.terms import load_terms
+from parley.validate import Floats
 from parley.workflows.person import Person
+
+FUTURE = 10_000  # loans of each owner that are still to come: what only a demo can look at
 
 
 @dataclass(frozen=True)
@@ -108,7 +124,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
     yield Line(
         f"The unions have {small[0]} to {small[-1]:,} loans, the bank {large:,}. Regions differ in who borrows and in "
-        f"what rates depend on. Every owner's privacy budget is ε = {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
+        f"what rates depend on. Every owner's privacy budget is ε = {EPSILON:g} (replace-one). "
         f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows."
     )
     yield Line(
@@ -139,3 +155,65 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
         'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
         "dim",
     )
+
+
+def foresee(file: Path, progress: Progress = lambda done, total: None) -> Forecast:
+    """What `parley forecast` says of these terms, from the public sample and the numbers of rows."""
+    return forecast(load_terms(file), progress=progress)
+
+
+def learn(
+    expected: Sequence[Forecast],
+    unions: Sequence[Union],
+    seed: int,
+    future: int = FUTURE,
+    progress: Progress = lambda done, total: None,
+) -> list[Chapter]:
+    """Train by the terms of every forecast, refine each model for every owner, and judge what came out beside what was
+    foreseen."""
+    owners = open_owners(expected[0].terms)
+    models = [train(each.terms, owners, seed=seed, measure=False).model for each in expected]
+    joined: list[list[Joined]] = [[] for _ in expected]
+    for place, (union, owner) in enumerate(zip(unions, owners, strict=True)):
+        progress(place, len(unions))
+        agreement = owner.prepare(expected[0].terms)
+        starts = np.array([*(model.theta_ for model in models), _public_fit(agreement.setup)])
+        columns, new_columns = plain_columns(owner, agreement)
+        alone, personal = compared(agreement, starts, columns)
+        held_out = _held_out(agreement, [alone, *personal], new_columns)
+        to_come = _to_come(agreement, [alone, *personal], union.future(future, seed))
+        for way, (chapter, told) in enumerate(zip(joined, expected, strict=True), start=1):
+            chapter.append(
+                Joined(
+                    name=union.name,
+                    records=union.records,
+                    price=joining_price(told.terms, union.name) or 0.0,
+                    foreseen=told.owners[place].gain,
+                    foreseen_alone=told.owners[place].alone,
+                    held_out=Estimate.from_values(held_out[0] - held_out[way]),
+                    alone=float(to_come[0]),
+                    gain=float(to_come[0] - to_come[way]),
+                    public=float(to_come[0] - to_come[-1]),
+                )
+            )
+    parts = zip(expected, models, joined, strict=True)
+    return [Chapter(told, model, tuple(chapter)) for told, model, chapter in parts]
+
+
+def _public_fit(setup: Setup) -> Floats:
+    """The best model of the public sample [P], for which nobody has to be asked."""
+    return starting_point(setup.under(setup.terms.changed(learning={"start": "public"})))
+
+
+def _held_out(agreement: Agreement, models: Sequence[PersonalModel], columns: Floats) -> Floats:
+    """Losses of these models on held-out rows [models, rows], in the target's own units."""
+    setup, rows = agreement.setup, agreement.tables.held_out.in_memory()
+    made = [rows_with_trees(setup.risk, rows, each.theta, each.trees, columns) for each in models]
+    return np.array([setup.risk.record_losses(*each) for each in made]) * setup.preparation.target_scale**2
+
+
+def _to_come(agreement: Agreement, models: Sequence[PersonalModel], loans: pd.DataFrame) -> Floats:
+    """Mean squared errors of these models on these loans [models]."""
+    setup, rates = agreement.setup, loans["int_rate"].to_numpy()
+    ready = (make_model(setup.preparation, e.theta, setup.hash, released=False, trees=e.trees) for e in models)
+    return np.array([np.mean((each.predict(loans) - rates) ** 2) for each in ready])

@@ -27,7 +27,7 @@ from parley.report.words.terms_comments import (
     next_steps,
     with_hosts,
 )
-from parley.tasks.column_statistics.run import UNASKED, require_learnable
+from parley.tasks.statistics.column_statistics.run import UNASKED, require_learnable
 from parley.terms import Terms, write_terms
 from parley.terms.file import NOTES
 from parley.validate import printable

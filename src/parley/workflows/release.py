@@ -28,9 +28,9 @@ from parley.owner.warnings import budget_warning
 from parley.protocol.setup import resolve
 from parley.report.words.ledgers import made_words
 from parley.report.words.training import foreseen_words, unforeseen
-from parley.tasks.column_statistics.commands import noise_words
-from parley.tasks.column_statistics.run import require_books, require_learnable, sight
-from parley.tasks.column_statistics.terms import column_statistics_agreement
+from parley.tasks.statistics.column_statistics.commands import noise_words
+from parley.tasks.statistics.column_statistics.run import require_books, require_learnable, sight
+from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person

@@ -15,10 +15,11 @@ from parley.learning.owners import require_ledgers, spent_so_far
 from parley.learning.train import train
 from parley.owner.owner import Owner
 from parley.owner.warnings import budget_warning, name_warnings, target_words
+from parley.protocol.setup import require_ready as require_complete
 from parley.protocol.task import task_of
+from parley.report.run_options import RunOptions, owners_here
 from parley.report.sheet import Report
 from parley.report.words.training import missed_line, release_lines
-from parley.tasks.asking_options import RunOptions, owners_here
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
 from parley.workflows.assumptions import read_speeds
@@ -40,6 +41,11 @@ class TrainOptions:
     report: Path | None = None
     track: Path | None = None
     expect: str | None = None  # how the terms' hash must begin
+
+
+def require_ready(terms_file: Path) -> None:
+    """Refuse terms by which nothing can be trained yet, before a job starts."""
+    require_complete(load_terms(terms_file))
 
 
 def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Report:

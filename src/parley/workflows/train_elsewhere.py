@@ -6,9 +6,9 @@ from parley.durable import require_store
 from parley.errors import SettingError
 from parley.protocol.task import task_of
 from parley.report.extras import extras
+from parley.report.run_options import RunOptions
 from parley.report.sheet import Report
 from parley.report.terminal import watched
-from parley.tasks.asking_options import RunOptions
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
 from parley.workflows.person import Person

@@ -21,10 +21,12 @@ from parley.learning.outcome.notices import Notice
 from parley.learning.outcome.personal import personal_model
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.shapes import Shapes
+from parley.losses.loss import RecordBound
+from parley.losses.moments import moments_bound
 from parley.losses.score import scoring
 from parley.network.exchange import Exchange
 from parley.owner.owner import Agreement
-from parley.privacy.accounting import StableBound, shared_record_epsilon, stable_epsilon
+from parley.privacy.accounting import StableBound, mechanism_norm, shared_record_epsilon, stable_epsilon
 from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import Aggregation
@@ -204,6 +206,11 @@ class Result:
         """What each owner's training answers cost with stable noise, by name: in one coordinate, as published, and in
         every direction; None of other noise."""
         return stable_bounds(self.terms) if self.terms.studied else None
+
+    @property
+    def moments_bound(self) -> RecordBound | None:
+        """The clip of second moments that cuts no record, which the columns' bounds imply; None: they imply none."""
+        return moments_bound(self.model.preparation_, None, mechanism_norm(self.terms.privacy.mechanism))
 
     @property
     def relative_fitness_undefined(self) -> str | None:

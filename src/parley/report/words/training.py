@@ -10,11 +10,9 @@ from parley.errors import ParleyError
 from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.learning.outcome.result import Scores
-from parley.losses.moments import moments_bound
 from parley.numerals import ends, number, percent
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
-from parley.privacy.accounting import mechanism_norm
 from parley.protocol.stages import make_schedule
 from parley.report.words.outlook import verdict_sentence
 
@@ -253,10 +251,7 @@ def interval_line(result: Result) -> str:
 
 def _clip_words(result: Result) -> str:
     """Which clip cuts nobody, where records may be cut. The columns' bounds say it, so it is public."""
-    clip, free = (
-        result.terms.privacy.clip,
-        moments_bound(result.model.preparation_, None, mechanism_norm(result.terms.privacy.mechanism)),
-    )
+    clip, free = result.terms.privacy.clip, result.moments_bound
     shares = [each.clipped_share for each in result.owners if each.clipped_share is not None]
     if clip is None or (free is not None and free.value <= clip) or (shares and not max(shares) > 0):
         return ""

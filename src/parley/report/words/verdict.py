@@ -1,8 +1,10 @@
 """An owner's own verdict on the joint model, as a table and in words. For its eyes only."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from parley.learning.outcome.correction import PersonalModel
+from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.outcome.verdict import FEW_HELD_OUT_ROWS, Estimate, Verdict
 from parley.numerals import counted, ends, number
 
@@ -160,3 +162,23 @@ def _usual(verdict: Verdict) -> str:
 
 def _few(verdict: Verdict) -> str:
     return f" This rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
+
+
+def owners_scores(told: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:
+    """Return (headline, rows and whom they are for; every owner's gain) of what `parley score --all --json` printed."""
+    verdicts = [
+        Verdict(
+            each["name"],
+            each["rows"],
+            {},
+            {},
+            {},
+            {name: Estimate(**cost) for name, cost in each["costs"].items()},
+            Estimate(**each["joint_gain"]),
+            Estimate(**each["personal_gain"]),
+            rows_per_person=rows_per_person,
+        )
+        for each in told
+    ]
+    words = {"headline": owners_sentence(verdicts), "rows": owners_rows(verdicts), "inside": INSIDE}
+    return words, [each.personal_gain for each in verdicts]

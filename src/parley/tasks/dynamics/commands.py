@@ -10,10 +10,10 @@ import typer
 from parley.durable import write_file
 from parley.errors import DataError, SettingError
 from parley.numerals import number
+from parley.report import run_options as asking
+from parley.report.run_options import RunOptions
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
-from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import RunOptions
 from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms, load_terms
 from parley.validate import Floats

@@ -8,9 +8,9 @@ import typer
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.report.extras import extras
+from parley.report.run_options import RunOptions, elsewhere, owners_here, unheard_lines
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
-from parley.tasks.asking_options import RunOptions, elsewhere, owners_here, unheard_lines
 from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms, load_terms
 

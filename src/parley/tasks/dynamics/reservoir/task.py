@@ -1,0 +1,123 @@
+"""An echo-state network learned from recordings: what the trunk needs to know of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.losses import Objective
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.setup import Setup
+from parley.protocol.task import RunSettings, register
+from parley.tasks.dynamics.reservoir.recordings import (
+    ReservoirPreparation,
+    StateMomentsQuestion,
+    features_of,
+    reservoir_of,
+    reservoir_preparation,
+)
+from parley.tasks.records import BoundedRecords, several_recordings
+from parley.terms import Model, Terms
+from parley.validate import Floats, printable
+
+HELD_OUT = (
+    "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
+    "recording replaced by one that begins where it began."
+)
+
+
+@dataclass(frozen=True)
+class ReadOutError(Objective):
+    """Squared error of the read-out: loss = (y - theta.(f, u, 1))^2, of which the second moments of a recording say
+    everything.
+
+    theta has a number for each node, each input and the constant.
+    """
+
+    def parameters(self, preparation: Preparation) -> int:
+        return features_of(preparation.model).width
+
+
+class EchoStates(BoundedRecords):
+    """A record is a whole recording, and so is the unit of privacy; what comes out predicts a column over time."""
+
+    name = "reservoir"
+    unit = "recording"
+    predicts = True
+    refusal = (
+        "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; "
+        "parley train, parley learner, parley score and parley predict take them"
+    )
+    questions: ClassVar = {"state-moments": StateMomentsQuestion}
+    commands: ClassVar[Mapping[str, str]] = {
+        "score": "parley.tasks.dynamics.reservoir.model:score_reservoir",
+        "forecast": "parley.tasks.dynamics.reservoir.model:forecast_reservoir",
+    }
+    usual_commands = ("train", "learner run")
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[ReservoirPreparation, Design | None]:
+        return reservoir_preparation(terms.model), None
+
+    def objective(self, model: Model) -> ReadOutError:
+        return ReadOutError(regularisation=model.penalty)
+
+    def columns(self, model: Model) -> Sequence[str]:
+        return model.target, reservoir_of(model).recording
+
+    def record_column(self, model: Model) -> str:
+        return reservoir_of(model).recording
+
+    def record_rows(self, model: Model) -> int:
+        return reservoir_of(model).samples
+
+    def group_promise(self, agreement: Agreement) -> str:
+        return several_recordings(agreement.setup, agreement.part.name)
+
+    def purpose(self, agreement: Agreement) -> list[str]:
+        """What is predicted from what, by which reservoir."""
+        model = agreement.setup.terms.model
+        reservoir = reservoir_of(model)
+        inputs = ", ".join(map(printable, model.features or ()))
+        return [
+            f"Model: the read-out of {reservoir.nodes} nodes that {inputs} drive, which predicts "
+            f"{printable(model.target)}. The nodes are drawn by the terms' seed, the same for everybody, and no row "
+            "changes them.",
+            f"The first {reservoir.samples:,} samples of a recording count, but for the first {reservoir.washout:,}, "
+            "while the nodes forget how they began. Rows are in the order of time.",
+            *([HELD_OUT] if model.holdout else []),
+        ]
+
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        from parley.tasks.dynamics.reservoir.model import echo_state_model
+
+        return echo_state_model(preparation, theta, terms_hash, released)
+
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.dynamics.reservoir.model import ReadOut
+
+        return ReadOut.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        from parley.learning.prediction import learn_model  # an owner that serves learns nothing
+        from parley.tasks.dynamics.reservoir.model import clipped_share, measured
+
+        result = learn_model(terms, owners, replace(settings, measure=False))
+        if result.released or not settings.measure:
+            return result
+        agreements = {owner.name: owner.prepare(terms) for owner in owners}
+        told = [replace(each, clipped_share=clipped_share(agreements[each.name])) for each in result.owners]
+        quality = measured(list(agreements.values()), result.theta)
+        return replace(result, owners=tuple(told), quality=quality)
+
+    def figure(self, result: Any) -> Any:
+        """The way to the read-out without privacy."""
+        from parley.report.figures import curves  # a library that takes its time
+
+        return None if result.path is None else curves.fitness_path(result.path)
+
+
+register(EchoStates())

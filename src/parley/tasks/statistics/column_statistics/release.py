@@ -1,0 +1,371 @@
+"""What owners released of their columns, and what terms make of it. All of it is post-processing: it costs nothing
+more.
+
+A figure is only read where counts stand clear of the noise. Where none does, the column is said to be unclear, and
+nothing is made up.
+"""
+
+import math
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data.encoding import TRANSFORMS
+from parley.errors import GuaranteeError
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, decode
+from parley.protocol.setup import Setup
+from parley.tasks.statistics.column_statistics.question import (
+    BINS,
+    EDGES,
+    EQUAL,
+    MAGNITUDES,
+    NAMES,
+    WIDTH,
+    CellPreparation,
+    ColumnStatisticsQuestion,
+)
+from parley.tasks.statistics.column_statistics.terms import ready_terms
+from parley.terms import Model, Terms
+from parley.terms.catalogue import MECHANISMS
+from parley.terms.keys import Transform
+from parley.validate import Floats
+
+CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
+TAIL = 0.01  # share of the rows that may lie beyond each bound
+WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
+MERGED = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
+MOST = 0.8  # of the rows
+HIDDEN = 0.1  # of the rows: no end is drawn where noise could hide more beyond it
+NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
+
+
+@dataclass(frozen=True)
+class ReleasedColumn:
+    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands
+    clear of noise."""
+
+    column: str
+    kind: Literal["numbers", "names", "unclear"]
+    missing: float  # share of its cells, with noise
+    low: float | None = None
+    high: float | None = None
+    edges: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+    powers: tuple[tuple[float, float], ...] = ()  # (middle, share) of the occupied bins between powers of two
+    names: tuple[tuple[str, float], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "names": dict(self.names)}
+
+
+@dataclass(frozen=True)
+class StatisticsReader:
+    """How the answers are read, from what is public: the columns asked, and the noise of the combined answer."""
+
+    columns: tuple[str, ...]
+    model: Model
+    named: bool  # whether owners may release names
+    deviation: float  # of the noise in one combined share
+    gaussian: bool
+    weights: tuple[float, ...]  # of the owners' answers
+
+    @classmethod
+    def of(cls, setup: Setup) -> "StatisticsReader":
+        preparation, noise = setup.preparation, setup.aggregation.noise(setup)
+        question = next(iter(setup.parts.values())).training.question
+        if not isinstance(preparation, CellPreparation) or not isinstance(question, ColumnStatisticsQuestion):
+            raise GuaranteeError("column statistics: expected terms that ask for them")
+        weights = tuple((noise.records / noise.records.sum()).tolist())
+        named, gaussian = question.names_in is not None, MECHANISMS[setup.terms.privacy.mechanism].approximate
+        return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)
+
+    def clear(self, bins: int) -> float:
+        """What noise alone reaches in none of so many bins of each column, with near certainty."""
+        odds = bins * len(self.columns) / CERTAIN
+        return self.deviation * (math.sqrt(2 * math.log(odds)) if self.gaussian else math.log(odds) / math.sqrt(2))
+
+    def first_grid(self) -> Floats:
+        """Powers of two, or equal bins within bounds that the terms have already."""
+        bounds = self.model.bounds
+        return np.array(
+            [(EQUAL, *bounds[column]) if column in bounds else (MAGNITUDES, 0.0, 0.0) for column in self.columns]
+        )
+
+    def second_grid(self, first: Floats) -> Floats:
+        """As fine as the first answer [C x WIDTH] lets it be."""
+        rows = zip(self.columns, first.reshape(-1, WIDTH), self.first_grid(), strict=True)
+        return np.array([self._finer(column, row, tuple(grid)) for column, row, grid in rows])
+
+    def _finer(self, column: str, row: Floats, grid: tuple[float, float, float]) -> tuple[float, float, float]:
+        if self._names(column, row, grid[0]):
+            return (NAMES, 0.0, 0.0) if self.named else grid
+        if grid[0] == EQUAL:
+            return grid
+        found = self._occupied(row[2 : len(EDGES) + 3])
+        if not found.size:
+            return grid
+        ends = np.concatenate([[2 * EDGES[0]], EDGES, [2 * EDGES[-1]]])
+        low = 0.0 if found[0] == NOTHING else float(ends[found[0]])
+        high = 0.0 if found[-1] == NOTHING else float(ends[found[-1] + 1])
+        return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
+
+    def _occupied(self, bins: Floats) -> NDArray[np.int64]:
+        """The places of bins that hold rows, from bins, pairs, fours and eights of them in a row that stand clear of
+        the noise."""
+        held = np.zeros(len(bins), dtype=bool)
+        for length in WINDOWS:
+            sums = np.concatenate(
+                [[0.0], np.cumsum(np.where(held, 0.0, bins))]
+            )  # what is known to hold rows proves nothing of others
+            clear = math.sqrt(length) * self.clear(len(WINDOWS) * len(bins))
+            for start in np.flatnonzero(sums[length:] - sums[:-length] >= clear):
+                inside = np.arange(start, start + length)
+                held[inside[bins[inside] >= self.deviation]] = True  # ends that hold nothing do not belong to it
+        return np.flatnonzero(held)
+
+    def _names(self, column: str, row: Floats, kind: float) -> bool:
+        """Whether a column is one of names: the classes of a target, or text more than numbers."""
+        if column == self.model.target and self.model.predicts == "classes":
+            return True
+        bins = row[2 : (len(EDGES) if kind == MAGNITUDES else BINS + 1) + 3]
+        least = self.clear(len(bins))
+        return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
+
+    def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ReleasedColumn, ...]:
+        """What the combined answers [C x WIDTH] of both rounds, and each owner's own of the second [N, C x WIDTH],
+        say."""
+        grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
+        answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
+        singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
+        return tuple(self._column(*known) for known in zip(self.columns, answers, grids, singles, strict=True))
+
+    def _column(self, column: str, answers: Floats, grids: Floats, own: Floats) -> ReleasedColumn:
+        (first, second), grid = answers, grids[1]
+        missing = float(min(max(answers[:, 0].mean(), 0.0), 1.0))
+        if self._names(column, first, grids[0][0]):
+            return ReleasedColumn(column, "names", missing, names=self._released(own) if grid[0] == NAMES else ())
+        bins, (low, high) = second[2 : BINS + 4], grid[1:]
+        if grid[0] != EQUAL or not bins.sum() > 3 * self.deviation * math.sqrt(len(bins)):
+            return ReleasedColumn(column, "unclear", missing)
+        edges = np.linspace(low, high, BINS + 1)
+        if column not in self.model.bounds:
+            low, high = self._ends(bins, edges, 1 - second[:2].sum())
+        edges, shares = self._readable(bins, edges)
+        if not shares.any():
+            return ReleasedColumn(column, "unclear", missing)
+        powers = self._powers(first[2 : len(EDGES) + 3]) if grids[0][0] == MAGNITUDES else ()
+        spread = tuple(edges.tolist()), tuple(shares.tolist()), powers
+        return ReleasedColumn(column, "numbers", missing, float(low), float(high), *spread)
+
+    def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
+        """Where values are by their magnitude: for columns of which a logarithm will be taken."""
+        middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > NOTHING, 0.75, 1.5)
+        middles[NOTHING] = 0.0
+        return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
+
+    def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
+        """Bins between `edges`, and one beyond each end, as fine as they may be for most of the rows to lie in some
+        that can be read."""
+        below, inner, above = bins[0], bins[1:-1], bins[-1]
+        for merged in MERGED:
+            sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
+            noise = self.deviation * np.array([1.0, *[math.sqrt(merged)] * (len(sums) - 2), 1.0])
+            shares = np.where(sums >= 2 * noise, sums, 0.0)
+            if shares.sum() >= MOST * bins.sum():
+                break
+        return edges[::merged], shares
+
+    def _ends(self, bins: Floats, edges: Floats, rows: float) -> tuple[float, float]:
+        """Bounds beyond which a hundredth of these rows lies, or as many as the noise hides, and a bin more; three
+        digits, outwards.
+
+        The noise may not hide more than a tenth of the rows: by what lies within the bounds, or by how few bins were
+        cut off. Where it would, few bins are cut off, and where rows may lie beyond all of them the bound is the next
+        power of two, or 0.
+        """
+        low, high = self._cut(bins, edges, BINS)
+        within = (edges[:-1] >= low) & (edges[1:] <= high)
+        if rows - bins[1:-1][within].sum() + 3 * self.deviation * math.sqrt(within.sum() + 2) > HIDDEN:
+            low, high = self._cut(bins, edges, min(int((HIDDEN / (3 * self.deviation)) ** 2), BINS))
+            if bins[0] + 3 * self.deviation > HIDDEN:
+                low = min(2 * edges[0], 0.0)
+            if bins[-1] + 3 * self.deviation > HIDDEN:
+                high = max(2 * edges[-1], 0.0)
+        return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
+
+    def _cut(self, bins: Floats, edges: Floats, most: int) -> tuple[float, float]:
+        """The ends of what lies within when at most so many bins are cut off on either side.
+
+        A bin that stands clear of the noise by itself lies within: many rows of one value (a 1 among zeros) are not a
+        tail.
+        """
+        width, total = edges[1] - edges[0], bins.sum()
+
+        def beyond(ordered: Floats) -> int:
+            """The first bin, from outside, up to which more lies than may."""
+            allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
+            return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
+
+        left, right = min(beyond(bins), most), min(beyond(bins[::-1]), most)
+        low = max(edges[0], edges[max(left - 1, 0)] - width)
+        high = min(edges[-1], edges[BINS - max(right - 1, 0)] + width)
+        seen = np.flatnonzero(bins[1:-1] >= self.clear(BINS))
+        if seen.size:
+            low, high = min(low, edges[seen[0]]), max(high, edges[seen[-1] + 1])
+        return low, high
+
+    def _released(self, own: Floats) -> tuple[tuple[str, float], ...]:
+        """Every name that an owner released, with its share of all rows as far as it was."""
+        found: dict[str, float] = {}
+        for weight, row in zip(self.weights, own, strict=True):
+            for place in row[2 : 2 + MAX_NAMES * NUMBERS_PER_NAME].reshape(-1, NUMBERS_PER_NAME):
+                name = decode(place[1:])
+                if name is not None:
+                    found[name] = found.get(name, 0.0) + weight * float(place[0])
+        return tuple(sorted(found.items()))
+
+
+def outward(value: float, side: int, digits: int = 3) -> float:
+    """A number of so many digits, not above (`side` -1) or not below (1) the value.
+
+    >>> outward(1234.5, 1), outward(-0.012345, -1), outward(0.0, 1)
+    (1240.0, -0.0124, 0.0)
+    """
+    if value == 0:
+        return 0.0
+    exponent = math.floor(math.log10(abs(value))) - digits + 1
+    unit = 10.0 ** abs(exponent)
+    scaled = value / unit if exponent > 0 else value * unit
+    whole = math.ceil(scaled) if side > 0 else math.floor(scaled)
+    return float(whole * unit if exponent > 0 else whole / unit)
+
+
+def centre_and_scale(
+    points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0
+) -> tuple[float, float]:
+    """Mean and standard deviation of points that so many rows hold, each spread evenly over a length of `within`; four
+    digits."""
+    x, weight = np.asarray(points, dtype=float), np.asarray(shares, dtype=float)
+    mean = float(weight @ x / weight.sum())
+    spread = math.sqrt(float(weight @ (x - mean) ** 2 / weight.sum()) + within**2 / 12)
+    return float(f"{mean:.4g}"), float(f"{spread:.4g}")
+
+
+LEFT_OUT = ". It was left out of the features: put it back with what you declare"
+NARROW = 64  # no scale is below this part of the bounds: noise may make a column look narrower than it is
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Terms with what was released, and a sentence for each column that could not be read.
+
+    Features that could not be read are left out, so that the terms can be learned by; what cannot be left out is in
+    `waits`.
+    """
+
+    terms: Terms
+    notes: tuple[str, ...]
+    waits: tuple[str, ...] = ()  # columns of which a person has to say something before anything is learned
+
+
+def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ReleasedColumn], named: bool = True) -> Ready:
+    """The terms to learn by after their column statistics came out as `columns`; `named`: whether owners could release
+    names."""
+    model = terms.model
+    made: dict[str, dict[str, Any]] = {
+        key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")
+    }
+    unread: dict[str, str] = {}
+    for found in columns:
+        if found.kind == "names" and found.column in model.bounds and model.coding == "one-hot":
+            unread[found.column] = (
+                f"{found.column}: most of its rows hold names, and model.bounds.{found.column} is of numbers"
+            )
+            del made["bounds"][found.column]
+        elif found.kind == "unclear" or (
+            found.kind == "names"
+            and (found.column in model.dates or len(found.names) < (2 if found.column == model.target else 1))
+        ):
+            unread[found.column] = _asks(found, named)
+        elif found.kind == "names":
+            _put_names(model, found, made)
+        else:
+            _put_numbers(model, found, made)
+    unknown = {column for column in unread if column not in made["bounds"]}
+    out = unknown & {*features}
+    waits = tuple(column for column in unknown if column == model.target)
+    if out == {*features}:  # nothing to learn from: the terms wait for a person
+        out, waits = set(), (*waits, *features)
+    notes = tuple(said + (LEFT_OUT if column in out else "") for column, said in unread.items())
+    kept = tuple(column for column in features if column not in out)
+    return Ready(ready_terms(terms, {**made, "features": kept, **_without(model, out)}), notes, waits)
+
+
+def _without(model: Model, out: Container[str]) -> dict[str, Any]:
+    """The keys about single features, without these columns."""
+    kept = {
+        key: {column: each for column, each in getattr(model, key).items() if column not in out}
+        for key in ("transforms", "dates")
+    }
+    missing = model.missing
+    if isinstance(missing, dict):
+        missing = {column: rule for column, rule in missing.items() if column not in out}
+    return {**kept, "missing": missing}
+
+
+def _put_names(model: Model, found: ReleasedColumn, made: dict[str, dict[str, Any]]) -> None:
+    made["categories"][found.column] = tuple(name for name, _ in found.names)
+    if found.column == model.target or model.coding == "one-hot":
+        return
+    shares = [max(share, 0.0) for _, share in found.names]
+    others = max(1 - found.missing - sum(shares), 0.0)
+    centre, scale = centre_and_scale(np.arange(len(shares) + 1.0), [*shares, others])
+    made["centres"][found.column], made["scales"][found.column] = centre, max(scale, 0.1)
+
+
+def _put_numbers(model: Model, found: ReleasedColumn, made: dict[str, dict[str, Any]]) -> None:
+    column, edges = found.column, np.array(found.edges)
+    low, high = made["bounds"].get(column, (found.low, found.high))
+    transform = model.transforms.get(column)
+    if transform is not None:
+        low = _defined(transform, low, high)
+    if column not in made["bounds"] or low != made["bounds"][column][0]:
+        made["bounds"][column] = (low, high)
+    if column == model.target and (model.classifies or not model.has_intercept):
+        return
+    points, shares = np.array([edges[0], *(edges[:-1] + edges[1:]) / 2, edges[-1]]), np.array(found.shares)
+    ends, within = np.array([low, high]), float(edges[1] - edges[0])
+    if transform is not None:
+        if found.powers:
+            points, shares = np.array(found.powers).T
+        points, ends, within = TRANSFORMS[transform](np.clip(points, low, high)), TRANSFORMS[transform](ends), 0.0
+    centre, scale = centre_and_scale(np.clip(points, *ends), shares, within)
+    made["centres"].setdefault(column, centre)
+    made["scales"].setdefault(column, max(scale, float(f"{(ends[1] - ends[0]) / NARROW:.4g}")))
+
+
+def _defined(transform: Transform, low: float, high: float) -> float:
+    """The least bound that the transform takes."""
+    if transform == "log":
+        return low if low > 0 else high / 1024 if high > 0 else math.nan
+    return max(low, {"log1p": -0.999, "sqrt": 0.0}.get(transform, -math.inf))
+
+
+def _asks(found: ReleasedColumn, named: bool) -> str:
+    """A sentence about what only a person can say of a column."""
+    if found.kind == "names":
+        why = (
+            "of which too few are held by enough rows to be released"
+            if named
+            else "which leave only with a delta and each owner's own noise"
+        )
+        return (
+            f"{found.column}: a column of names, {why}; list them in model.categories.{found.column} to learn from them"
+        )
+    return (
+        f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or "
+        f"model.categories.{found.column}, or ask again with a larger scale_epsilon"
+    )
