@@ -401,7 +401,7 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
         (
             ("--target", "outcome", "--kind", "logistic-regression", "--records-per-person", "3"),
             SettingError,
-            "--records-per-person: expected --person beside it",
+            "--records-per-person: needs --person",
         ),
         (("--target", "outcome", "--public", "south.csv"), DataError, "is the private table"),
     ],

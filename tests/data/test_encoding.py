@@ -312,16 +312,16 @@ def test_four_hospitals_with_their_missing_cells(missing):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"missing": {"paid": "fill"}}, "model.missing.paid: expected none for the target"),
+        ({"missing": {"paid": "fill"}}, "model.missing.paid: not allowed for the target"),
         ({"missing": "guess"}, "model.missing: expected 'refuse' or 'fill', or a table"),
         ({"transforms": {"paid": "sqrt"}}, "model.transforms.paid: expected a feature"),
         ({"transforms": {"home": "sqrt"}}, "model.transforms.home: expected a column of numbers"),
         ({"transforms": {"income": "log1p"}}, "model.bounds.income: expected a low end above -1"),
         ({"transforms": {"age": "log"}}, "model.bounds.age: expected a low end above 0"),
         ({"transforms": {"income": "sqrt"}}, "model.bounds.income: expected a low end of at least 0"),
-        ({"bounds": {"home": [0, 1]}}, "model.bounds.home: expected none beside coding = 'one-hot'"),
-        ({"positive": "yes", "kind": "linear-regression"}, "model.positive: expected only with a model of two classes"),
-        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names beside positive"),
+        ({"bounds": {"home": [0, 1]}}, "model.bounds.home: not allowed with coding = 'one-hot'"),
+        ({"positive": "yes", "kind": "linear-regression"}, "model.positive: allowed only with a model of two classes"),
+        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names with positive"),
     ],
 )  # fmt: skip
 def test_keys_that_contradict_each_other_are_refused(change, expected):

@@ -162,12 +162,12 @@ def test_an_estimator_takes_exposures():
         ({"model__bounds": {"y": [-1, 5], "years": [0.1, 1]}}, r"model.bounds.y: expected \[low, high\] from 0 on"),
         ({"model__bounds": {"y": [0, 5]}}, r"model.bounds.years: expected \[low, high\] above 0"),
         ({"model__bounds": {"y": [0, 5], "years": [0, 1]}}, r"model.bounds.years: expected \[low, high\] above 0"),
-        ({"model__scales": {"y": 2.0}}, r"model.scales.y: expected none for a count; centres.y is its usual rate"),
+        ({"model__scales": {"y": 2.0}}, r"model.scales.y: not allowed for a count; centres.y is its usual rate"),
         ({"model__centres": {"y": -2.0}}, r"model.centres.y: expected a rate above 0"),
-        ({"model__categories": {"y": ["0", "1"]}}, r"model.categories.y: expected none for a count"),
+        ({"model__categories": {"y": ["0", "1"]}}, r"model.categories.y: not allowed for a count"),
         ({"model__features": ["x0", "years"]}, r"model.features.years: expected a feature"),
-        ({"model__kind": "linear-regression"}, r"model.exposure: expected only with kind = 'poisson-regression'"),
-        ({"model__event": "x2"}, r"model.event: expected only with kind = 'survival'"),
+        ({"model__kind": "linear-regression"}, r"model.exposure: allowed only with kind = 'poisson-regression'"),
+        ({"model__event": "x2"}, r"model.event: allowed only with kind = 'survival'"),
         (
             {"learning__algorithm": "objective-perturbation", "learning__decay": None, "learning__step": None}
             | {"learning__horizon": 1},

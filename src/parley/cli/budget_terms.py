@@ -47,8 +47,8 @@ def caption(terms: Terms) -> str:
     shared = (
         ""
         if copies == 1
-        else f" {copies} owners may hold the same record: ε is the owner's own, and what follows is about a record "
-        "that it shares with the others whose answers tell most."
+        else f" {copies} owners may hold the same record: ε is the owner's own; the other columns are about a record "
+        f"shared with the owners whose answers reveal most."
     )
     return (
         f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "

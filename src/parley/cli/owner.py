@@ -41,8 +41,8 @@ PinnedNumbers = Annotated[
 owner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For an organisation that holds a private table: open its books, accept terms, serve, and look at what
-    was spent.
+    help="""For an organisation with a private table:
+create its ledger, accept terms, answer learners, and see what was spent.
 
     The table, the ledger and the noise stay with the owner's daemon. Learners bring it questions; it executes
     nothing it is sent.""",

@@ -26,8 +26,8 @@ PAUSE = 2.0  # seconds between two lines about progress
 peer_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the
-    graph.
+    help="""For an owner under gossip terms, which have
+no centre: ask its own daemon and mix with its neighbours.
 
     Every owner runs its daemon (parley owner serve) and one peer. Nobody talks to all owners. Killed, a peer goes
     on where it was.""",

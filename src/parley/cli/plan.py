@@ -34,8 +34,7 @@ def plan_command(
     seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked
-    at.
+    """Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. Reads no private record.
 
     The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and says
     what each choice would be worth. Who promises which epsilon stays as it is; so does where noise is drawn.
@@ -56,8 +55,7 @@ def pin_command(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their
-    machines are.
+    """Freeze the preprocessing constants next to the terms file, so that all parties use the same ones on any machine.
 
     Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
     public sample; but where a sample spreads equally in several directions, machines find different ones. The new terms

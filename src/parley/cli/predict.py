@@ -22,7 +22,7 @@ def predict_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
-    """Predict with a trained model: the rows of a table, and behind their columns what the model says of each.
+    """Predict with a trained model: writes the rows of a table with the predictions as further columns.
 
     Numbers come in the target's own units, classes by their names, with a column of probabilities for each class where
     the model has them; counts are rates times the exposures in the table; of times until something happens come the

@@ -22,7 +22,7 @@ def refine_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Make the joint model your own: correct it as far as your own rows bear it out that your people differ.
+    """Personalise the joint model with your own rows.
 
     A ridge towards the joint model, then boosted trees of own rows on top of it, then trees without it;
     cross-validation on the owner's training rows says how much of each is kept. Where it shows no gain beyond a

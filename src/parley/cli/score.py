@@ -26,7 +26,7 @@ def score_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.
+    """Is the joint model better for us? Compares it with the model the owner can train alone, on its own held-out rows.
 
     Beside them stands the owner's personal model, as `parley refine` makes it of the joint one; the model alone is what
     the same procedure makes without it. What `parley refine` saved can be scored as MODEL, too. Owners differ, so a

@@ -51,7 +51,7 @@ def train_command(
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Train one joint model by the terms, on this machine.
+    """Train one joint model under the terms, on this machine.
 
     Without --ledgers this is a simulation: it shows what training by these terms would give, with relative fitness (how
     far the model is from the one without privacy) and the task's own metrics on held-out rows.

@@ -47,7 +47,7 @@ def studio_command(
     host: Annotated[str, typer.Option(help="Where it listens; elsewhere than here it is not encrypted.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """A page on this machine: play with owners' records and budgets, train, look at books, audit. Asks nobody else.
+    """Open a page on this machine: try other owners, rows and budgets, train, read ledgers, audit. Asks nobody else.
 
     Every request needs the token of the address that is printed. Jobs run in processes of their own.
 

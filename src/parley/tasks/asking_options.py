@@ -78,9 +78,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def require_one_way(options: RunOptions) -> None:
     """Refuse a release, a simulation and owners elsewhere at once."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
-        raise SettingError(
-            "--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own"
-        )
+        raise SettingError("--owners: not allowed with --ledgers or --seed: owners elsewhere have ledgers of their own")
     if options.ledgers is not None and options.seed is not None:
         raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
 

@@ -140,9 +140,7 @@ class Terms(Section):
                 "nothing limits what one record can do"
             )
         if learning.start == "public" and self.model.public is None:
-            raise ValueError(
-                "learning.start|expected model.public beside it: the sample whose best fit training starts from"
-            )
+            raise ValueError("learning.start|needs model.public: the sample whose best fit training starts from")
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(

@@ -59,7 +59,7 @@ class FederatedRules(AlgorithmRules):
 
     def check_learning(self, learning: Learning) -> None:
         if "learning.proximal" in self.keys and learning.proximal is None:
-            raise ValueError(f"proximal|expected a number beside it: {self.keys['learning.proximal']}")
+            raise ValueError(f"proximal|needs a number: {self.keys['learning.proximal']}")
         if learning.horizon % self.rounds_a_step(learning):
             raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a local update")
 
@@ -136,12 +136,12 @@ class GossipRules(AlgorithmRules):
             raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
         if terms.noise.summed:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody "
+                "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, and of a sum nobody "
                 "sees them"
             )
         if len(names) > MOST_PEERS:
             raise ValueError(
-                f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's "
+                f"learning.algorithm|expected at most {MOST_PEERS} owners with gossip: everybody keeps everybody's "
                 f"point"
             )
         if isinstance(topology, str):
@@ -176,7 +176,7 @@ class FedInferRules(SufficientStatisticsRules):
         told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or told_apart):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside trust, strides, participation or skip: nobody can tell "
+                "privacy.noise|expected 'each-owner' with trust, strides, participation or skip: nobody can tell "
                 "whose answers a sum has"
             )
 
@@ -213,10 +213,10 @@ class PrivateSGDRules(AlgorithmRules):
     def check_learning(self, learning: Learning) -> None:
         """Refuse epochs that do not add up."""
         if learning.batches is None:
-            raise ValueError("batches|expected a whole number beside private-sgd: how many batches make an epoch")
+            raise ValueError("batches|expected a whole number with private-sgd: how many batches make an epoch")
         if learning.epochs is None:
             raise ValueError(
-                "epochs|expected a whole number beside private-sgd, or a horizon that is a multiple of batches"
+                "epochs|expected a whole number with private-sgd, or a horizon that is a multiple of batches"
             )
         if learning.horizon != learning.epochs * learning.batches:
             raise ValueError(
@@ -224,10 +224,10 @@ class PrivateSGDRules(AlgorithmRules):
             )
         if learning.optimiser == "adam" and learning.step == "auto":
             raise ValueError(
-                "step|expected a number beside optimiser = 'adam': its steps are lengths in the parameters' own units"
+                "step|expected a number with optimiser = 'adam': its steps are lengths in the parameters' own units"
             )
         if learning.poisson and learning.batch_seed is not None:
-            raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
+            raise ValueError("batch_seed|not allowed with sampling = 'poisson': owners draw in secret")
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return True
@@ -256,7 +256,7 @@ class ObjectivePerturbationRules(OneRelease):
             )
         if terms.privacy.mechanism != "laplace" or terms.noise.summed:
             raise ValueError(
-                "privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure"
+                "privacy.mechanism|expected 'laplace' and no shared noise with objective-perturbation: it is pure"
             )
 
 

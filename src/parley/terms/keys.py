@@ -187,11 +187,11 @@ class Basis(Section):
                 raise ValueError("degree|expected beside kind = 'polynomial', and no points, width or seed")
             return self
         if self.degree is not None:
-            raise ValueError("degree|expected only beside kind = 'polynomial'")
+            raise ValueError("degree|allowed only with kind = 'polynomial'")
         if self.points is None or self.width is None:
             raise ValueError(f"{'points' if self.points is None else 'width'}|expected one: points, and how wide")
         if self.kind is not None and isinstance(self.points, tuple):
-            raise ValueError(f"points|expected a number beside kind = {self.kind!r}: how many waves are drawn")
+            raise ValueError(f"points|expected a number with kind = {self.kind!r}: how many waves are drawn")
         if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
             raise ValueError("points|expected a number, or points with a number for each feature")
         return self

@@ -31,9 +31,9 @@ class CountModel(Model):
                 "over them"
             )
         if self.target in self.categories:
-            raise ValueError(f"categories.{self.target}|expected none for a count")
+            raise ValueError(f"categories.{self.target}|not allowed for a count")
         if self.target in self.scales:
-            raise ValueError(f"scales.{self.target}|expected none for a count; centres.{self.target} is its usual rate")
+            raise ValueError(f"scales.{self.target}|not allowed for a count; centres.{self.target} is its usual rate")
         if self.target in self.centres and not self.centres[self.target] > 0:
             raise ValueError(f"centres.{self.target}|expected a rate above 0: the usual count per unit of exposure")
 
@@ -57,7 +57,7 @@ class SurvivalModel(Model):
         if any(not before < after for before, after in pairwise(self.periods)):
             raise ValueError(f"periods|expected {self.expected['periods']}")
         if self.intercept:
-            raise ValueError("intercept|expected none with kind = 'survival': every period has a baseline of its own")
+            raise ValueError("intercept|not allowed with kind = 'survival': every period has a baseline of its own")
         for key in ("bounds", "categories", "centres", "scales"):
             for column in self.outcome_columns:
                 if column in getattr(self, key):

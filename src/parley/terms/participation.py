@@ -30,7 +30,7 @@ def check_stragglers(terms: CheckableTerms) -> None:
         )
     if learning.quorum is None:
         raise ValueError(
-            "learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least"
+            "learning.quorum|expected a number with straggler = 'skip': how many owners a round needs at least"
         )
 
 
@@ -58,7 +58,7 @@ def check_participation(terms: CheckableTerms) -> None:
             "learning.participation|expected a share, or a horizon, with which every owner is asked at least once"
         )
     if learning.quorum is not None and strides:
-        raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
+        raise ValueError("learning.quorum|not allowed with strides: rounds differ in how many owners they ask")
     if learning.quorum is not None and learning.quorum > terms.asked_a_round:
         raise ValueError(
             f"learning.quorum|expected at most the number of owners asked in a round, {terms.asked_a_round}"
@@ -79,7 +79,7 @@ def check_answers(terms: CheckableTerms) -> None:
     """Refuse (ValueError) numbers of answers where every round asks."""
     if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
         raise ValueError(
-            "owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say"
+            "owners.answers|allowed only with learning.staleness: elsewhere every round asks, as strides say"
         )
 
 
@@ -94,22 +94,19 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         )
     if learning.decay != 0:
         raise ValueError(
-            "learning.decay|expected 0.0 beside staleness: steps of one length, so that nobody counts by when it "
-            "answers"
+            "learning.decay|expected 0.0 with staleness: steps of one length, so that nobody counts by when it answers"
         )
     if learning.momentum is not None:
         raise ValueError(
-            "learning.momentum|expected none beside staleness: answers of different ages have no common direction to "
-            "keep"
+            "learning.momentum|not allowed with staleness: answers of different ages have no common direction to keep"
         )
     if terms.noise.summed:
         raise ValueError(
-            "privacy.noise|expected 'each-owner' beside staleness: one noise for all needs everybody's answer at once"
+            "privacy.noise|expected 'each-owner' with staleness: one noise for all needs everybody's answer at once"
         )
     if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
         raise ValueError(
-            "learning.staleness|expected neither participation nor strides beside it: owners.answers says how often "
-            "each answers"
+            "learning.staleness|needs neither participation nor strides: owners.answers says how often each answers"
         )
     if any(answers > learning.horizon for answers in given):
         raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
@@ -142,7 +139,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
     if section is None:
         return
     if (why := _no_single_answers(terms)) is not None:
-        raise ValueError(f"aggregation|expected none beside {why}")
+        raise ValueError(f"aggregation|not allowed with {why}")
     facts, liars, heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
     if heard < 2 * liars + facts.more:
         raise ValueError(

@@ -37,7 +37,7 @@ def check_scales(terms: CheckableTerms) -> None:
         return
     if terms.model.public is not None:
         raise ValueError(
-            "privacy.scale_epsilon|expected none beside model.public: a public sample has the scales, for nothing"
+            "privacy.scale_epsilon|not allowed with model.public: a public sample has the scales, for nothing"
         )
     for owner in terms.owners:
         if not terms.scale_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
@@ -51,7 +51,7 @@ def check_differences(terms: CheckableTerms) -> None:
     if terms.privacy.difference_epsilon is None:
         return
     if terms.model.public is None:
-        raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
+        raise ValueError("privacy.difference_epsilon|needs model.public: owners are asked at its best fit")
     told = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
     if not told or terms.privacy.clip_norm is not None:
         raise ValueError(
@@ -73,7 +73,7 @@ def check_score(terms: CheckableTerms) -> None:
     if epsilon is None:
         return
     if model.predicts == "survival":
-        raise ValueError("privacy.score_epsilon|expected none with kind = 'survival': it has no score that is released")
+        raise ValueError("privacy.score_epsilon|not allowed with kind = 'survival': it has no score that is released")
     for owner in terms.owners:
         if not epsilon < owner.epsilon:
             raise ValueError(
@@ -81,8 +81,7 @@ def check_score(terms: CheckableTerms) -> None:
             )
         if held_out_records(owner.records, model.holdout) < 1:
             raise ValueError(
-                f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a "
-                f"held-out record"
+                f"privacy.score_epsilon|needs model.holdout, a share that gives {owner.name!r} a held-out record"
             )
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
@@ -104,27 +103,27 @@ def check_owner_unit(terms: CheckableTerms) -> None:
         )
     if learning.algorithm == "fedinfer":
         raise ValueError(
-            "privacy.unit|expected 'record' beside fedinfer: its intervals are of moments that nobody scaled down; "
+            "privacy.unit|expected 'record' with fedinfer: its intervals are of moments that nobody scaled down; "
             "sufficient-statistics gives such a model without them"
         )
     if privacy.clip is None:
         raise ValueError(
-            "privacy.clip|expected a number beside unit = 'owner': an answer is scaled down to it as a whole"
+            "privacy.clip|expected a number with unit = 'owner': an answer is scaled down to it as a whole"
         )
     if privacy.person is not None:
         raise ValueError(
-            "privacy.person|expected none beside unit = 'owner': all rows count, whoever they are about, and a table "
+            "privacy.person|not allowed with unit = 'owner': all rows count, whoever they are about, and a table "
             "is replaced as a whole"
         )
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(
-            "privacy.unit|expected shared_records = 1 and records_per_person = 1 beside 'owner': a table is replaced "
+            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': a table is replaced "
             "as a whole, whoever is in it"
         )
     for key in ("score_epsilon", "scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|expected none beside unit = 'owner': its noise would hide one person, not a table"
+                f"privacy.{key}|not allowed with unit = 'owner': its noise would hide one person, not a table"
             )
 
 
@@ -138,7 +137,7 @@ def check_hosts(terms: CheckableTerms) -> None:
         raise ValueError("hosts|expected none: they draw the noise where privacy.noise = 'shared'")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
-            f"hosts|expected 3 different names beside privacy.noise = 'shared', or 2, found {len(names)}: three draw "
+            f"hosts|expected 3 different names with privacy.noise = 'shared', or 2, found {len(names)}: three draw "
             "one noise together that none of them knows, of two each adds a whole one; owners may be hosts, and the "
             "learner"
         )
@@ -154,7 +153,7 @@ def check_batches(terms: CheckableTerms) -> None:
     """Refuse (ValueError) batches without records, and draws whose amplification nobody proved."""
     learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
     if privacy.clip_norm is not None and privacy.clip is None:
-        raise ValueError("privacy.clip|expected a number beside clip_norm")
+        raise ValueError("privacy.clip|expected a number with clip_norm")
     for owner in terms.owners:
         if batches > training_records(owner.records, terms.model.holdout):
             raise ValueError(
@@ -163,15 +162,15 @@ def check_batches(terms: CheckableTerms) -> None:
     if not learning.poisson:
         return
     if batches < 2:
-        raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
+        raise ValueError("learning.batches|expected at least 2 with sampling = 'poisson': else every record is drawn")
     if privacy.records_per_person > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's "
+            "learning.sampling|expected 'partition' with records_per_person: secret draws of a person's "
             "several records hide less"
         )
     if terms.noise.summed and privacy.shared_records > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw "
+            "learning.sampling|expected 'partition' with shared_records and shared noise: several owners draw "
             "a record independently"
         )
 
@@ -180,7 +179,7 @@ def check_secret_draws(terms: CheckableTerms) -> None:
     """Refuse (ValueError) batches that anybody can work out, where every round's noise counts on a draw of its own."""
     if not terms.learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected 'poisson' beside {terms.learning.algorithm}: its noise is proved for secret "
+            f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}: its noise is proved for secret "
             "draws, not for fixed batches"
         )
     check_batches(terms)
@@ -191,24 +190,24 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
     learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
     if learning.sampling != "partition":
         raise ValueError(
-            f"learning.sampling|expected 'partition' beside {algorithm}: its noise is proved for fixed batches, not "
+            f"learning.sampling|expected 'partition' with {algorithm}: its noise is proved for fixed batches, not "
             "for secret draws"
         )
     if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
         raise ValueError(
-            f"learning.horizon|expected epochs x batches, the same rounds for all, beside {algorithm}: its noise is "
+            f"learning.horizon|expected epochs x batches, the same rounds for all, with {algorithm}: its noise is "
             "made for as many answers"
         )
     if terms.noise.summed:
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' beside {algorithm}: hosts draw a noise for one round, which no other "
+            f"privacy.noise|expected 'each-owner' with {algorithm}: hosts draw a noise for one round, which no other "
             "takes back"
         )
     if privacy.mechanism != "gaussian":
-        raise ValueError(f"privacy.mechanism|expected 'gaussian' beside {algorithm}: no other noise is proved")
+        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise is proved")
     if privacy.records_per_person > 1:
         raise ValueError(
-            f"privacy.records_per_person|expected 1 beside {algorithm}: an answer mixes several batches, and would be "
+            f"privacy.records_per_person|expected 1 with {algorithm}: an answer mixes several batches, and would be "
             "about several records of a person"
         )
     check_batches(terms)
@@ -230,18 +229,18 @@ def check_local_updates(terms: CheckableTerms) -> None:
         )
     if model.radius is None:
         raise ValueError(
-            f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded "
+            f"model.radius|expected a number with {algorithm}: the rounding of an owner's local path is bounded "
             f"within a box"
         )
     if terms.noise.summed and terms.learning.rules.asks == "corrected":
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
+            f"privacy.noise|expected 'each-owner' with {algorithm}: it asks each owner a question of its own, "
             "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
             "itself would carry one record from round to round"
         )
     if terms.noise.summed and terms.uneven:
         raise ValueError(
-            "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who "
+            "privacy.noise|expected 'each-owner' with owners.local_steps or owners.step: a sum does not say who "
             "walked how far"
         )
 
@@ -252,7 +251,7 @@ def check_moments(terms: CheckableTerms) -> None:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
         raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
     if terms.model.class_weight:
-        raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
+        raise ValueError("model.class_weight|not allowed with second moments: every record counts once in them")
 
 
 CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
@@ -275,13 +274,11 @@ def check_trees(terms: CheckableTerms) -> None:
         raise ValueError(f"model.trees|{why}")
     if terms.learning.rules.asks not in ("gradient", "minibatch"):
         raise ValueError(
-            "learning.algorithm|expected one that asks for gradients beside columns = 'trees', such as "
+            "learning.algorithm|expected one that asks for gradients with columns = 'trees', such as "
             "'gradient-descent': training begins at the public leaf values and moves them"
         )
     if terms.learning.start is not None:
-        raise ValueError(
-            "learning.start|expected none beside columns = 'trees': training begins at the public leaf values"
-        )
+        raise ValueError("learning.start|not allowed with columns = 'trees': training begins at the public leaf values")
 
 
 def check_held_out_people(terms: CheckableTerms) -> None:
@@ -289,10 +286,10 @@ def check_held_out_people(terms: CheckableTerms) -> None:
     if terms.model.holdout_by is None:
         return
     if terms.privacy.person is None:
-        raise ValueError("model.holdout_by|expected privacy.person beside it: the column that tells people apart")
+        raise ValueError("model.holdout_by|needs privacy.person: the column that tells people apart")
     if terms.learning.rules.asks not in SUMS:
         raise ValueError(
-            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far its answer moves when somebody "
+            f"model.holdout_by|not allowed with {terms.learning.algorithm}: how far its answer moves when somebody "
             "who is learned from is replaced by somebody held out is not proved; leave the key out to hold out rows, "
             "or take an algorithm such as 'gradient-descent'"
         )

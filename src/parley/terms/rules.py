@@ -108,7 +108,7 @@ class OneRelease(AlgorithmRules):
             raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
         if terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
-                "learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once"
+                "learning.algorithm|expected one with rounds with participation or strides: statistics are asked once"
             )
 
 

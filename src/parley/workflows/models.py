@@ -29,7 +29,7 @@ def score_model(
     terms = load_terms(terms_file)
     if (own := task_of(terms).command("score")) is not None:
         if report is not None:
-            raise SettingError(f"--report: expected none for {terms.task}, whose figures --json has")
+            raise SettingError(f"--report: not allowed for {terms.task}, whose figures --json has")
         wings: Report = own(terms, model_file, owner, data)
         return wings
     from parley.report.pages.run_page import owners_page, verdict_page  # a library that takes its time

@@ -138,7 +138,7 @@ def negotiate_terms(
         for file in drawn:
             picture.require_figure_name(file)
     if balanced and target is None:
-        raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
+        raise SettingError("--balanced: needs --target; without a target nobody is paid")
     known, differ = None if pilot is None else str(pilot), read_differences(differences)
     terms = _stating(terms, value, privacy_cost)
     told = bargain(terms, person, known, target, balanced, keep_own, differ)

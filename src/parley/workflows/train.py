@@ -103,9 +103,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
 def _require_options(terms: Terms, options: TrainOptions) -> None:
     """Refuse options that do nothing, and figures that could not be written."""
     if options.differences is not None and options.run.ledgers is None:
-        raise SettingError(
-            "--heterogeneity: expected --ledgers beside it: what joining is worth is asked before a release"
-        )
+        raise SettingError("--heterogeneity: needs --ledgers: what joining is worth is asked before a release")
     if options.plot is not None or options.shapes is not None:
         from parley.report.figures import picture  # a library that takes its time
 
@@ -122,9 +120,9 @@ def _require_plain(terms: Terms, options: TrainOptions) -> None:
     if options.plot is not None or options.report is not None:
         raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
     if options.track is not None:
-        raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
+        raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
     if options.cluster is not None:
-        raise SettingError(f"--cluster: expected none for {terms.task}, whose tables are held here")
+        raise SettingError(f"--cluster: not allowed for {terms.task}, whose tables are held here")
 
 
 def _worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:

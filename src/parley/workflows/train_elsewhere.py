@@ -34,7 +34,7 @@ def train_elsewhere(
     require_store(track)
     if (other := task_of(terms).command("learner run")) is not None:
         if track is not None:
-            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
+            raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
         wings: Report = other(terms, options)
         return wings
     return _learned(terms, options, person, differences, track)

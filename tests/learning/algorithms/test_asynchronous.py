@@ -305,7 +305,7 @@ def test_what_does_not_go_with_it_is_refused(keys, sentence):
 def test_numbers_of_answers_belong_to_asynchronous_terms():
     with pytest.raises(TermsError, match=r"owners.answers: expected at most learning.horizon"):
         async_terms(answers={"a": 11})
-    with pytest.raises(TermsError, match=r"owners.answers: expected only beside learning.staleness"):
+    with pytest.raises(TermsError, match=r"owners.answers: allowed only with learning.staleness"):
         make_terms(40, 40).changed(owners={"a": {"answers": 3}})
     terms = async_terms(answers={"a": 3})
     waits = terms.changed(learning={"algorithm": "averaged-subgradient", "decay": None})
@@ -313,7 +313,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
     assert terms.changed(learning={"staleness": None}).owner("a").answers is None
     assert "answers" not in make_terms(40, 40).canonical
     assert "staleness" not in make_terms(40, 40).canonical
-    with pytest.raises(SettingError, match=r"speeds: expected only with learning\.staleness"):
+    with pytest.raises(SettingError, match=r"speeds: allowed only with learning\.staleness"):
         parley.train(waits, [], speeds={"a": 1})
 
 

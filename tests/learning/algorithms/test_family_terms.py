@@ -20,12 +20,12 @@ TABLES = different_tables()
 @pytest.mark.parametrize(
     ("name", "changes", "match"),
     [
-        ("fedprox", {"learning__proximal": None}, r"learning\.proximal: expected a number beside it"),
-        ("fedsplit", {"learning__proximal": None}, r"learning\.proximal: expected a number beside it"),
+        ("fedprox", {"learning__proximal": None}, r"learning\.proximal: needs a number"),
+        ("fedsplit", {"learning__proximal": None}, r"learning\.proximal: needs a number"),
         (
             "fednova",
             {"learning__proximal": 1.0},
-            r"learning\.proximal: expected only with algorithm = 'fedprox' or 'fedsplit'",
+            r"learning\.proximal: allowed only with algorithm = 'fedprox' or 'fedsplit'",
         ),
         ("fedprox", {"learning__proximal": 0.0}, r"learning\.proximal = 0\.0: expected a number > 0"),
         ("fedprox", {"learning__proximal": float("nan")}, r"learning\.proximal = nan: expected"),
@@ -37,7 +37,7 @@ TABLES = different_tables()
         (
             "fedlin",
             {"learning__variates": "gradients"},
-            r"learning\.variates: expected only with algorithm = 'scaffold'",
+            r"learning\.variates: allowed only with algorithm = 'scaffold'",
         ),
         ("fedlin", {"learning__horizon": 5}, r"learning\.horizon: expected an even number"),
         ("scaffold, gradients", {"learning__horizon": 5}, r"learning\.horizon: expected an even number"),
@@ -46,7 +46,7 @@ TABLES = different_tables()
             {"model__kind": "linear-svm", "model__bounds": {}},
             "expected another than scaffold for linear-svm",
         ),
-        ("fedsplit", {"model__radius": None}, r"model\.radius: expected a number beside fedsplit"),
+        ("fedsplit", {"model__radius": None}, r"model\.radius: expected a number with fedsplit"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(name, changes, match):

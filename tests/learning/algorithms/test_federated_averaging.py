@@ -191,7 +191,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 
 def test_local_steps_belong_to_federated_averaging_and_default_to_five():
     with pytest.raises(
-        TermsError, match=r"learning\.local_steps: expected only with algorithm = 'federated-averaging'"
+        TermsError, match=r"learning\.local_steps: allowed only with algorithm = 'federated-averaging'"
     ):
         make_terms(100, learning__local_steps=3)
     assert averaging_terms(100, steps=None).learning.local_steps == 5

@@ -46,11 +46,11 @@ def test_horizon_epochs_and_batches_follow_from_each_other():
 
 
 REFUSED = [
-    ({"learning": {"batches": None}}, "learning.batches: expected a whole number beside private-sgd"),
+    ({"learning": {"batches": None}}, "learning.batches: expected a whole number with private-sgd"),
     ({"learning": {"epochs": None}}, "learning.epochs: expected"),
     ({"learning": {"horizon": 14}}, "learning.horizon: expected epochs x batches = 15"),
     ({"learning": {"batches": 51}}, "learning.batches: expected at most the training records of 'a'"),
-    ({"learning": {"optimiser": "adam", "step": "auto"}}, "learning.step: expected a number beside optimiser = 'adam'"),
+    ({"learning": {"optimiser": "adam", "step": "auto"}}, "learning.step: expected a number with optimiser = 'adam'"),
     ({"learning": {"sampling": "poisson", "batches": 1}}, "learning.batches: expected at least 2"),
     ({"learning": {"sampling": "poisson", "batch_seed": 3}}, "learning.batch_seed: expected none"),
     (
@@ -72,9 +72,9 @@ REFUSED = [
     *(({"learning": {"algorithm": odd}}, "learning.algorithm") for odd in (["private-sgd"], {}, 3)),
     (
         {"learning": {"algorithm": "averaged-subgradient"}},
-        "learning.batches: expected only with algorithm = 'private-sgd'",
+        "learning.batches: allowed only with algorithm = 'private-sgd'",
     ),
-    ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number beside clip_norm"),
+    ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number with clip_norm"),
 ]
 
 

@@ -152,12 +152,12 @@ def test_noise_is_that_of_a_whole_table_wherever_it_is_drawn():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"privacy__clip": None}, "privacy.clip: expected a number beside unit = 'owner'"),
+        ({"privacy__clip": None}, "privacy.clip: expected a number with unit = 'owner'"),
         ({"privacy__score_epsilon": 0.1, "model__holdout": 0.3}, "privacy.score_epsilon: expected none"),
         ({"privacy__scale_epsilon": 0.1, "privacy__delta": 1e-6}, "privacy.scale_epsilon: expected none"),
         ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: expected none"),
         ({"privacy__shared_records": 2}, "expected shared_records = 1"),
-        ({"privacy__person": "who"}, "privacy.person: expected none beside unit = 'owner'"),
+        ({"privacy__person": "who"}, "privacy.person: not allowed with unit = 'owner'"),
         ({"learning__algorithm": "fedinfer", "learning__horizon": 1}, "its intervals are of moments"),
         ({"learning__algorithm": "private-sgd", "learning__batches": 2, "learning__epochs": 1}, "expected 'record'"),
         ({"learning__algorithm": "scales", "learning__horizon": 2}, "privacy.unit: expected 'record'"),

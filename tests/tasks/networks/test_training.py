@@ -151,7 +151,7 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
     kept.write_bytes(kept.read_bytes()[:-1] + b"x")
     with pytest.raises(SettingError, match="changed since it was written"):
         train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
-    with pytest.raises(SettingError, match="expected a ledger beside it"):
+    with pytest.raises(SettingError, match="needs a ledger"):
         train_network(network(), X, y, SHORT, checkpoint=kept)
     with pytest.raises(SettingError, match="released noise has no seed"):
         train_network(network(), X, y, SHORT, ledger=books, seed=1)
@@ -164,7 +164,7 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
         ({"batches": 1}, "at least 2"),
         ({"clip": 0.0}, "clip = 0.0"),
         ({"delta": 0.0}, "beside Gaussian noise"),
-        ({"mechanism": "laplace"}, "expected 0 beside Laplace"),
+        ({"mechanism": "laplace"}, "expected 0 with Laplace"),
         ({"epsilon": float("nan")}, "epsilon"),
         ({"optimiser": "nesterov"}, "optimiser = 'nesterov': expected 'plain', 'momentum' or 'adam'"),
         ({"decay": "linear"}, "decay = 'linear': expected 'cosine' or 'none'"),

@@ -124,7 +124,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     if wishes.delta is not None and not 0 <= wishes.delta < 1:
         raise SettingError(f"--delta {wishes.delta:g}: expected a number from 0 up to, not including, 1, such as 1e-6")
     if wishes.person is None and wishes.records_per_person != 1:
-        raise SettingError("--records-per-person: expected --person beside it, the column that tells people apart")
+        raise SettingError("--records-per-person: needs --person, the column that tells people apart")
     if wishes.hosts and (len(wishes.hosts) not in (2, 3) or len({*wishes.hosts}) < len(wishes.hosts)):
         raise SettingError(
             f"--hosts {','.join(wishes.hosts)}: expected three different names, or two; owners may be among them, and "

@@ -169,7 +169,7 @@ def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
     """Refuse speeds for terms that wait for every owner, and speeds of unknown owners."""
     if speeds is not None and terms.learning.waits:
         raise SettingError(
-            "speeds: expected only with learning.staleness; under these terms every round waits for every owner"
+            "speeds: allowed only with learning.staleness; under these terms every round waits for every owner"
         )
     require_speeds([part.name for part in terms.owners], speeds or {})
 

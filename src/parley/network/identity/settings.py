@@ -195,7 +195,7 @@ def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
     if settings.metrics is not None and not settings.metrics_anywhere and not loopback(settings.metrics):
         raise SettingError(
             f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and "
-            "learners to anybody; expected 127.0.0.1, or `metrics_anywhere = true` beside it"
+            "learners to anybody; use 127.0.0.1, or set `metrics_anywhere = true`"
         )
 
 

@@ -26,12 +26,12 @@ class ScalesRules(AlgorithmRules):
         learning, privacy = terms.learning, terms.privacy
         if learning.horizon != ROUNDS or learning.step != "auto" or learning.straggler == "skip":
             raise ValueError(
-                f"learning.algorithm|expected horizon = {ROUNDS}, no step and nobody skipped beside 'scales'"
+                f"learning.algorithm|expected horizon = {ROUNDS}, no step and nobody skipped with 'scales'"
             )
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None or terms.model.holdout > 0:
-            raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
+            raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout with 'scales'")
         if ALL_MECHANISMS[privacy.mechanism].grid:
-            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
+            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' with 'scales'")
         if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
                 "learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides"

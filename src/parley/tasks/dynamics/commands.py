@@ -59,7 +59,7 @@ def identify_command(
     ] = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
+    """Estimate the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
 
     A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole
     number of periods; its standard error comes from the residuals. With terms (.toml) several owners identify one
@@ -89,7 +89,7 @@ def identify_command(
     if any(given is not None for given in (ledgers, owners, save, seed)):
         raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
     if inputs is None or states is None or period is None or max_delay is None:
-        raise SettingError("--inputs, --states, --period, --max-delay: expected all four beside a table")
+        raise SettingError("--inputs, --states, --period, --max-delay: expected all four with a table")
     if plot is not None:
         from parley.report.figures import picture
         from parley.tasks.dynamics import figures as plant_figures  # a library that takes its time
@@ -228,10 +228,10 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
     """What `parley train` and `parley learner run` do by terms of a plant."""
     if options.replicates != 1:
         raise SettingError(
-            "--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)"
+            "--replicates: not allowed for a plant; in Python, parley.train(terms, owners, replicates=...)"
         )
     if options.save_own is not None:
-        raise SettingError("--save-own: expected none for a plant: what is released is all that there is")
+        raise SettingError("--save-own: not allowed for a plant: what is released is all that there is")
     return _together(terms, options)
 
 

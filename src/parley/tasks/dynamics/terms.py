@@ -53,7 +53,7 @@ class PlantModel(Model):
         if not isinstance(content.get("trajectory"), str):
             return {"target": "trajectory", **content}  # the missing key is said, and no other
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
+            raise ValueError("target|not allowed for a plant, and no features: its columns are states and inputs")
         return {**content, "target": content["trajectory"]}
 
     def check(self) -> None:
@@ -76,10 +76,10 @@ class PlantModel(Model):
         """Refuse scores of a plant, and units within a record."""
         privacy = terms.privacy
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None:
-            raise ValueError("privacy.score_epsilon|expected none, and no scale_epsilon, beside identification")
+            raise ValueError("privacy.score_epsilon|expected none, and no scale_epsilon, with identification")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|expected none beside identification, and one record a person: a record is a whole "
+                "privacy.person|not allowed with identification, and one record a person: a record is a whole "
                 "trajectory"
             )
 

@@ -54,7 +54,7 @@ class NetworkModel(JointModel):
         path = Path(path)
         weights = path.with_suffix(".safetensors")
         if weights == path:
-            raise ModelError(f"{path}: expected another ending than .safetensors, which the weights beside it have")
+            raise ModelError(f"{path}: the weights go into a .safetensors file; give the model another ending")
         p, shapes = self.preparation_, architecture_of(self.preparation_).shapes
         pieces = np.split(float32_rows(self.theta_), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
         blob = save({n: piece.reshape(shape) for (n, shape), piece in zip(shapes.items(), pieces, strict=True)})

@@ -50,7 +50,7 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
     if options.save_own is not None:
         raise SettingError(
-            "--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere"
+            "--save-own: not allowed for ratings: users' factors are solved when somebody asks, and kept nowhere"
         )
     if not (options.resume or options.anyway):
         require_items_worth(terms)
@@ -144,7 +144,7 @@ def recommend_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """What would this user like? The best of what one of the owner's own users has not rated.
+    """Recommend items to one of the owner's own users: the best of those that the user has not rated.
 
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
     kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and

@@ -69,7 +69,7 @@ def learn_from_noisy(
         raise SettingError("privacy.mechanism: expected one that changes ratings themselves")
     if any(owner.releases for owner in owners):
         raise GuaranteeError(
-            "owners: expected none with a ledger; ratings that are changed themselves are for simulations"
+            "owners: not allowed with a ledger; ratings that are changed themselves are for simulations"
         )
     began, found = time.perf_counter(), list[tuple[Recommender, list[Floats]]]()
     preparation, several = (

@@ -74,9 +74,9 @@ class RatingsModel(Model):
     def check(self) -> None:
         """Refuse ratings without a range, items that no message holds, and what ratings have no use for."""
         if self.holdout_by is not None:
-            raise ValueError("holdout_by|expected none for ratings: some ratings of every user are held out")
+            raise ValueError("holdout_by|not allowed for ratings: some ratings of every user are held out")
         if self.holdout_seed is not None:
-            raise ValueError("holdout_seed|expected none for ratings: `seed` says which of them are kept")
+            raise ValueError("holdout_seed|not allowed for ratings: `seed` says which of them are kept")
         self.refuse(
             USELESS,
             "for ratings: their columns are user, item and target",
@@ -111,7 +111,7 @@ class RatingsModel(Model):
             )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none for ratings")
+                raise ValueError(f"privacy.{key}|not allowed for ratings")
         if privacy.person not in (None, self.user):
             raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or leave the key out")
         some = (
@@ -121,7 +121,7 @@ class RatingsModel(Model):
         )
         if terms.noise.summed and some:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose "
+                "privacy.noise|expected 'each-owner' with strides, participation or skip: nobody can tell whose "
                 "answers a sum has"
             )
         if not isinstance(privacy, RatingNoisePrivacy):
@@ -132,16 +132,16 @@ class RatingsModel(Model):
             return
         if privacy.clip is not None:
             what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
-            raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
+            raise ValueError(f"privacy.clip|not allowed with {what}: leave the key out, for nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed"
             )
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
-            raise ValueError("privacy.rating_scale|expected none beside 'hide': it has no noise, and no ε")
+            raise ValueError("privacy.rating_scale|not allowed with 'hide': it has no noise, and no ε")
         if privacy.person is not None and privacy.rating_scale == "published":
             raise ValueError(
-                "privacy.person|expected none beside rating_scale = 'published': what that gives is known of one rating"
+                "privacy.person|not allowed with rating_scale = 'published': what that gives is known of one rating"
             )
 
     @classmethod

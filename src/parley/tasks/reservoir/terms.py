@@ -85,10 +85,10 @@ class EchoStateModel(Model):
         privacy = terms.privacy
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none beside kind = 'echo-state'")
+                raise ValueError(f"privacy.{key}|not allowed with kind = 'echo-state'")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|expected none beside kind = 'echo-state', and one record a person: a record is a "
+                "privacy.person|not allowed with kind = 'echo-state', and one record a person: a record is a "
                 "whole recording"
             )
 

@@ -72,11 +72,9 @@ class TreesModel(Model):
             raise ValueError("learning.step|expected no step and no start for trees: leaf values follow from the noise")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none for boosted trees")
+                raise ValueError(f"privacy.{key}|not allowed for boosted trees")
         if self.classifies and privacy.clip is not None:
-            raise ValueError(
-                "privacy.clip|expected none for boosted-classification: no error counts more than 1 anyway"
-            )
+            raise ValueError("privacy.clip|not allowed for boosted-classification: no error counts more than 1 anyway")
         least = 1 + len(self.features or ())
         if learning.horizon < least:
             raise ValueError(
@@ -85,7 +83,7 @@ class TreesModel(Model):
         some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or learning.straggler == "skip"):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside strides, participation or skip: the noise of a sum of "
+                "privacy.noise|expected 'each-owner' with strides, participation or skip: the noise of a sum of "
                 "some owners is not known"
             )
         for owner in terms.owners:
