@@ -52,9 +52,9 @@ def caption(terms: Terms) -> str:
     )
     return (
         f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "
-        "much it becomes likelier (min-entropy), known without a delta only. But for: with a delta, single answers may "
-        "tell more than the column before it says, with this probability at most."
-        f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
+        "much it becomes likelier (min-entropy), known without a delta only. But for: with a delta, single answers "
+        f"may tell more than the column before it says, with this probability at most.{shared} Neighbours: "
+        f"{Adjacency.from_unit(terms.privacy.unit)}."
     )
 
 

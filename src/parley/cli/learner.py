@@ -25,11 +25,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners that they name: each daemon keeps them for its people to read, for as many days as
-    its owner says. Nothing is spent.
+    """Propose terms to the owners that they name. Each daemon keeps them for its people to read, for as many days as
+    its owner allows. Nothing is spent.
 
-    Paths and comments in the file stay here. The same terms again are the same proposal; where they lapsed or were
-    withdrawn, a new one.
+    Paths and comments in the file stay here. Proposing the same terms again repeats the proposal, or makes a new one if
+    it lapsed or was withdrawn.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
@@ -113,8 +113,8 @@ def run_command(
     A broken connection, a restarted owner or a killed command costs no budget: questions are asked again and get the
     stored answers. The terms say whether the learner waits for late owners, skips them or stops (quorum, straggler).
 
-    --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
-    owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
+    --force releases a model even if the forecast says that the zero model or the public sample's own is better, or that
+    no owner gains (for ratings: that owners do better alone). It also releases if some people may have another ledger.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """

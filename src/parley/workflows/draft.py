@@ -74,7 +74,7 @@ class DraftReport(Finished):
             yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
-        yield Line(f"\n{self.written}  the terms: read them before anybody agrees")
+        yield Line(f"\n{self.written}  the terms: read them before anyone agrees")
         if self.pinned is not None:
             yield Line(f"{self.pinned}  public numbers that the terms pin: it travels with them")
         for line in (lifetime_line(made), "Next:", *next_steps(made, self.written)):

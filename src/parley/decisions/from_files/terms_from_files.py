@@ -59,7 +59,7 @@ TREES_TAKEN = (
 LINES_TAKEN = "straight lines. --kind {} takes boosted trees, which cannot be forecast"
 RADIUS = 20.0  # of a box, where it takes one
 BOOSTED = {"linear-regression": "boosted-regression", "logistic-regression": "boosted-classification"}
-SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
+SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public shows how columns are spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(part["records"] for part in parties)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} "
+            f"--delta: expected a number above 0 (such as 1e-6): nothing public shows how {', '.join(missing[:3])} "
             "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
 
@@ -273,7 +273,9 @@ def _least(terms: Terms) -> float:
     try:
         known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
         if known.has_rows and known.setup.parameters > len(known.design):
-            raise TermsError("model.columns: more of them than public rows, which cannot tell what they are worth")
+            raise TermsError(
+                "model.columns: there are more columns than public rows, so their worth cannot be estimated"
+            )
         fit, best = known.own_fit, best_cost(known)
     except (DataError, SettingError):  # classes that separate: a plan puts a box around its parameters
         return -math.inf

@@ -81,7 +81,7 @@ class AsynchronousDescent(Algorithm):
         return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})
 
     def query(self, state: State, asker: Asker) -> Query:
-        raise NotImplementedError("every owner has a question of its own")
+        raise NotImplementedError("each owner is asked a question of its own")
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         """The open question of each owner with answers left: its own round, at its own point."""

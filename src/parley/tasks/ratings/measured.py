@@ -195,8 +195,8 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --force "
-            "(what becomes of it then: parley train without --ledgers). Nothing was spent"
+            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or release anyway "
+            f"with --force (parley train without --ledgers shows the result first). Nothing was spent"
         )
 
 
