@@ -80,7 +80,7 @@ def require_one_way(options: RunOptions) -> None:
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
         raise SettingError("--owners: not allowed with --ledgers or --seed: owners elsewhere have ledgers of their own")
     if options.ledgers is not None and options.seed is not None:
-        raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
+        raise SettingError("--seed belongs to simulations; remove it, or remove --ledgers")
 
 
 def only_agreement(asked: Terms, file: Path | None) -> bool:
@@ -119,7 +119,7 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
     from parley.report.terminal import watched
 
     if options.addresses is None:
-        raise SettingError("--owners: missing; it says where the owners are")
+        raise SettingError("--owners: missing; it names the file with the owners' addresses")
     run = prepare()
     begin = run.begin(options.resume)
     with extras():

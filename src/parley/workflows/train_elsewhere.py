@@ -50,7 +50,7 @@ def _learned(
     if not (options.resume or options.anyway):
         require_worth_spending(terms, differences, person)
     if options.addresses is None:
-        raise SettingError("--owners: missing; it says where the owners are")
+        raise SettingError("--owners: missing; it names the file with the owners' addresses")
     with extras():
         federation, own = open_federation(run, begin, options.addresses, options.deadline, person.warn)
     if options.save_own is not None and own is None:

@@ -330,7 +330,7 @@ class KnownColumns:
         found: dict[str, tuple[float, float]] = {}
         for column in (column for column in self.wishes.outcome if column not in declared):
             if self.public is None:
-                raise SettingError(f"--bounds {column}=LOW,HIGH: expected beside poisson-regression without --public")
+                raise SettingError(f"--bounds {column}=LOW,HIGH: required for poisson-regression without --public")
             known = numbers(self.public, column, "public sample")
             found[column] = (0.0 if column == self.wishes.target else float(known.min()), float(known.max()))
         return found

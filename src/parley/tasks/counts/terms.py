@@ -54,16 +54,16 @@ class CellsModel(Model):
             raise ValueError(f"holdout|not allowed with kind = {self.kind!r}: all rows count")
         for column in (*self.bounds, *self.categories):
             if column != self.target:
-                raise ValueError(f"bounds.{column}|expected the column that is counted, {self.target!r}, and no other")
+                raise ValueError(f"bounds.{column}|expected only the counted column, {self.target!r}, and no other")
         if (self.target in self.bounds) is (self.target in self.categories):
             raise ValueError(
-                f"categories.{self.target}|expected the names that are counted, or [low, high] in "
-                f"model.bounds.{self.target}, and not both: what is counted must not depend on private rows"
+                f"categories.{self.target}|list the names to count, or give [low, high] in "
+                f"model.bounds.{self.target}, not both: what is counted must not depend on private rows"
             )
         if self.bins is not None and (self.kind == "count" or self.target in self.categories):
             raise ValueError("bins|allowed only for a histogram of numbers within bounds")
         if self.target in self.bounds and len(set(ends := step_ends(self))) < len(ends):
-            raise ValueError("bins|expected fewer steps, or bounds further apart: no number lies between their ends")
+            raise ValueError("bins|use fewer steps or wider bounds: some steps contain no number")
         if len(self.categories.get(self.target, ())) > MOST_CELLS:
             raise ValueError(f"categories.{self.target}|expected at most {MOST_CELLS:,} names")
 

@@ -76,12 +76,12 @@ def identify_command(
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
             raise SettingError(
-                "--inputs, --states, --plot and the like belong to a table; terms say all that themselves"
+                "--inputs, --states, --plot and the like are for a table; terms state all that themselves"
             )
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(
-                f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these"
+                f"{source}: expected terms for a plant, kind = 'delayed-dynamics'; parley train runs those"
             )
         options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
         show(_together(terms, replace(options, checkpoint=kept, save=save)), as_json)
@@ -164,7 +164,7 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
         found = result.identified()
     except DataError as error:
         raise DataError(
-            f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
+            f"noise hides the plant ({error}); the release is kept; use more trajectories or a larger budget"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}"
     model, plant = PlantModel.expect(terms.model), found.plant
@@ -231,7 +231,7 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
             "--replicates: not allowed for a plant; in Python, parley.train(terms, owners, replicates=...)"
         )
     if options.save_own is not None:
-        raise SettingError("--save-own: not allowed for a plant: what is released is all that there is")
+        raise SettingError("--save-own: not allowed for a plant: the released plant is the whole result")
     return _together(terms, options)
 
 

@@ -28,13 +28,15 @@ class CorrelatedSGDRules(NetworkSGDRules):
         """Refuse rounds that are no epochs of batches, and rounds that somebody may miss."""
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
-            raise ValueError("batches|expected at least 2 with correlated-sgd: one batch follows no other")
+            raise ValueError(
+                "batches|expected at least 2 with correlated-sgd: with one batch there is nothing to correlate"
+            )
         if learning.horizon > MAX_STEPS:
             raise ValueError(f"horizon|expected at most {MAX_STEPS:,} beside correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
-                "straggler|expected 'wait' or 'stop' with correlated-sgd: who misses a round leaves noise that "
-                "nobody takes back"
+                "straggler|expected 'wait' or 'stop' with correlated-sgd: an owner that misses a round leaves noise "
+                "that later rounds cannot cancel"
             )
         if learning.participation is not None:
             raise ValueError("participation|not allowed with correlated-sgd: every round asks everybody")

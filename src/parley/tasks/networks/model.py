@@ -98,7 +98,7 @@ def stored_weights(content: Mapping[str, Any], preparation: Preparation, path: P
     except OSError as error:
         raise ModelError(f"{file}: the weights of {path.name} cannot be read: {error.strerror}") from None
     if hashlib.sha256(blob).hexdigest() != named["sha256"]:
-        raise ModelError(f"{file}: not the weights that {path.name} was saved with")
+        raise ModelError(f"{file}: not the weights with which {path.name} was saved with")
     found = load(blob)
     if {name: array.shape for name, array in found.items()} != shapes:
         raise ModelError(f"{file}: its tensors are not those of the network that {path.name} names")
@@ -138,7 +138,7 @@ def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Met
     agreement = owner.prepare(terms)
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: these terms hold no rows with a target out, so there is nothing to score on")
+        raise ModelError("model.holdout: no held-out row has a target, so there is nothing to score on")
     return int(np.count_nonzero(held_out.present)), held_out_metrics(
         agreement.setup.preparation, held_out, model.theta_
     )

@@ -62,7 +62,7 @@ class NetworkModel(Model):
         """Refuse keys that networks have no use for, and names of networks that are not listed."""
         self.refuse(USELESS, "for networks")
         if self.architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: no code travels")
+            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms carry no code")
         if self.intercept:
             raise ValueError("intercept|not allowed for networks: every layer has constants of its own")
         if self.layers is not None and self.architecture != "mlp":
@@ -74,13 +74,13 @@ class NetworkModel(Model):
                 f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
             )
         if not self.classifies and self.target not in self.bounds:
-            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target: what is beyond is cut")
+            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped")
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning, or no proof yet, beside networks."""
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
-            raise ValueError("learning.start|not allowed for networks: they begin at drawn weights, which are public")
+            raise ValueError("learning.start|not allowed for networks: they start from drawn public weights")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for networks")
@@ -107,7 +107,7 @@ class NetworkSGDRules(PrivateSGDRules):
         if learning.sampling != self.sampling:
             raise ValueError(f"sampling|expected {self.sampling!r} {self.why}")
         if learning.step == "auto":
-            raise ValueError("step|expected a number for networks: no bound says how long steps may be")
+            raise ValueError("step|expected a number for networks: no bound limits the length of steps")
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return False

@@ -105,7 +105,7 @@ def measured(
     """The result of a study with every replicate's error on all owners' held-out ratings, and what the first is worth
     to each owner."""
     if result.released:
-        raise GuaranteeError("a release is not measured on private ratings; parley score shows an owner its own")
+        raise GuaranteeError("a release is not measured on private ratings; each owner can run parley score")
     found, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))

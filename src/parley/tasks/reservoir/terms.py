@@ -48,7 +48,7 @@ class Reservoir(Section):
     @model_validator(mode="after")
     def _some_rows(self) -> Self:
         if not self.samples > self.washout:
-            raise ValueError("washout|expected fewer samples than a recording has: none would be left to learn from")
+            raise ValueError("washout|expected fewer samples than a recording has, so that some remain to learn from")
         return self
 
     @property
@@ -72,13 +72,13 @@ class EchoStateModel(Model):
         if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
         if self.reservoir.recording in (*self.features, self.target):
-            raise ValueError("reservoir.recording|expected another column than inputs and target")
+            raise ValueError("reservoir.recording|expected a column other than the inputs and the target")
         for column in (*self.features, self.target):
             if column not in self.bounds:
                 raise ValueError(f"bounds.{column}|expected [low, high] of every input and the target")
         for column in self.bounds:
             if column not in (*self.features, self.target):
-                raise ValueError(f"bounds.{column}|expected bounds of inputs and the target alone")
+                raise ValueError(f"bounds.{column}|expected bounds of the inputs and the target only")
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse units within a recording, and what has no proof beside one release."""
@@ -88,8 +88,8 @@ class EchoStateModel(Model):
                 raise ValueError(f"privacy.{key}|not allowed with kind = 'echo-state'")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|not allowed with kind = 'echo-state', and one record a person: a record is a "
-                "whole recording"
+                "privacy.person|not allowed with kind = 'echo-state', nor are several records per person: a record is "
+                "a whole recording"
             )
 
 
