@@ -321,7 +321,7 @@ def test_four_hospitals_with_their_missing_cells(missing):
         ({"transforms": {"income": "sqrt"}}, "model.bounds.income: expected a low end of at least 0"),
         ({"bounds": {"home": [0, 1]}}, "model.bounds.home: not allowed with coding = 'one-hot'"),
         ({"positive": "yes", "kind": "linear-regression"}, "model.positive: allowed only with a model of two classes"),
-        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names with positive"),
+        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names that include positive"),
     ],
 )  # fmt: skip
 def test_keys_that_contradict_each_other_are_refused(change, expected):
@@ -335,7 +335,7 @@ def test_public_knowledge_that_does_not_suffice_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"model\.transforms\.age: needs model\.bounds\.age or a public sample"):
         fit_preparation(make(model={"bounds": {}, "missing": "refuse", "transforms": {"age": "log"}}))
     table().assign(age=-1.0).to_csv(tmp_path / "public.csv", index=False)
-    with pytest.raises(DataError, match="'log': takes numbers above 0, and the public sample has others"):
+    with pytest.raises(DataError, match="'log': takes only numbers above 0, and the public sample has others"):
         fit_preparation(
             make(model={"bounds": {}, "transforms": {"age": "log"}, "public": str(tmp_path / "public.csv")})
         )

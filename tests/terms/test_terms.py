@@ -140,7 +140,7 @@ def test_hash_depends_on_everything_agreed(old, new):
             'features = ["int_rate"]',
             "model.features: expected columns other than",
         ),
-        ('public = "public_loans.csv"', "", "model.components: expected a `public` sample"),
+        ('public = "public_loans.csv"', "", "model.components: needs a `public` sample"),
         (
             "shared_records = 1",
             "shared_records = 2",
@@ -152,9 +152,9 @@ def test_hash_depends_on_everything_agreed(old, new):
             "learning.quorum: expected a number with straggler = 'skip'",
         ),
         ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
-        ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: expected `person`"),
+        ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: needs `person`"),
         ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),
-        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise needs none"),
+        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise does not need it"),
         ('title = "Interest rates of three banks"', "title = ", "not valid TOML"),
     ],
 )

@@ -208,7 +208,7 @@ class Numbers(Encoding):
             )
         if not is_defined(self.transform, float(present.min())):
             raise DataError(
-                f"model.transforms.{self.column} = {self.transform!r}: is defined for numbers "
+                f"model.transforms.{self.column} = {self.transform!r}: takes only numbers "
                 f"{domain(self.transform)}, and the public sample has others; declare model.bounds.{self.column}, or "
                 "use 'signed-log1p'"
             )

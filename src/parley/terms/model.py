@@ -130,7 +130,7 @@ class Model(Section):
         """Refuse keys that this kind has no use for, unless they say nothing."""
         for key in keys:
             if getattr(self, key) not in unsaid:
-                raise ValueError(f"{key}|expected none {why}")
+                raise ValueError(f"{key}|not allowed {why}")
 
     @property
     def predicts(self) -> Predicts:
@@ -178,7 +178,7 @@ class Model(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not isinstance(self, section_of(self.kind)):
-            raise ValueError(f"kind|expected to be read as a {section_of(self.kind).__name__} (read_model)")
+            raise ValueError(f"kind|read it as a {section_of(self.kind).__name__} (read_model)")
         self.check()
         self._apart_from_target()
         if self.holdout_seed is not None and not self.holdout:
@@ -187,7 +187,7 @@ class Model(Section):
             raise ValueError("holdout_by|allowed only with holdout, the share of people that is held out")
         if self.features is not None:
             if not self.features:
-                raise ValueError("features|expected at least one column; leave the key out for every numeric column")
+                raise ValueError("features|expected at least one column; remove the key to use every numeric column")
             if len(set(self.features)) < len(self.features):
                 raise ValueError("features|expected each column once")
             if self.target in self.features:
@@ -211,15 +211,15 @@ class Model(Section):
             raise ValueError("components|needs a `public` sample: PCA never touches private data")
         if self.preparation is not None and self.public is None and self.basis is None:
             raise ValueError(
-                "preparation|needs a `public` sample or a `basis`: without either nothing is found that could be pinned"
+                "preparation|needs a `public` sample or a `basis`: without either there are no numbers to pin"
             )
         self._can_read()
         self._can_scale()
         self._can_bend()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
-                "basis.kind|expected columns of numbers with 'polynomial', without fills or coding = 'one-hot': a "
-                "column of 0 and 1 has no powers"
+                "basis.kind|expected columns of numbers with 'polynomial', without fills or coding = 'one-hot': "
+                "columns of 0 and 1 have no powers"
             )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
@@ -227,7 +227,8 @@ class Model(Section):
             )
         if self.whitening == "public-curvature" and not self.smooth:
             raise ValueError(
-                f"whitening|expected 'public' with kind = {self.kind!r}: a loss with corners has no curvature"
+                f"whitening|expected 'public' with kind = {self.kind!r}: this loss has corners, where it has no "
+                f"curvature"
             )
         return self
 
@@ -235,7 +236,7 @@ class Model(Section):
         """Refuse columns that belong to the target and are something else, too."""
         columns = self.outcome_columns
         if len({*columns}) < len(columns):
-            raise ValueError(f"{self.own_keys()[0]}|expected another column than the target {self.target!r}")
+            raise ValueError(f"{self.own_keys()[0]}|expected a column other than the target {self.target!r}")
         for column in columns[1:]:
             for key in ("features", "categories", "centres", "scales", "transforms", "dates", "missing"):
                 about = getattr(self, key)
@@ -256,7 +257,7 @@ class Model(Section):
             )
         if self.trees is not None and self.trees.refitted is not None and self.radius is not None:
             raise ValueError(
-                "radius|not allowed with trees.refitted: a box would hold the weight of the public margin, too"
+                "radius|not allowed with trees.refitted: a box would also limit the weight of the public margin"
             )
         self._can_cross()
         if self.columns is None:
@@ -265,13 +266,13 @@ class Model(Section):
             raise ValueError(f"columns|not allowed with kind = {self.kind!r}")
         if self.components is not None or self.whitening is not None or self.basis is not None:
             raise ValueError(
-                f"columns|expected neither components, whitening nor a basis with {self.columns!r}: a row's 0s and "
-                "1s say where it lies, and their size is known"
+                f"columns|expected neither components, whitening nor a basis with {self.columns!r}: the columns are 0 "
+                f"and 1, and their size is known"
             )
         if self.columns == "trees" and self.public is None:
             raise ValueError(
-                "columns|expected a `public` sample with 'trees', on which they are grown: nobody's private rows "
-                "decide where a tree splits; 'bins' take declared bounds"
+                "columns|expected a `public` sample with 'trees', because private rows must not decide where a tree "
+                "splits; 'bins' also work with declared bounds"
             )
         if self.columns == "trees" and self.kind not in GROWN:
             raise ValueError(
@@ -307,10 +308,12 @@ class Model(Section):
     def _can_read(self) -> None:
         """Refuse columns that cannot be read as the terms say."""
         if isinstance(self.missing, dict) and self.target in self.missing:
-            raise ValueError(f"missing.{self.target}|not allowed for the target: a record without one teaches nothing")
+            raise ValueError(
+                f"missing.{self.target}|not allowed for the target: a record without a target contributes nothing"
+            )
         for column in self.merged:
             if column in (*self.outcome_columns, *self.bounds, *self.dates):
-                raise ValueError(f"merged|expected features that hold names; found {column!r}")
+                raise ValueError(f"merged|expected features with names; found {column!r}")
         for column in self.dates:
             if column in (*self.outcome_columns, *self.categories):
                 raise ValueError(f"dates.{column}|expected a feature without listed names: a date is a number of days")
@@ -334,9 +337,7 @@ class Model(Section):
             raise ValueError("positive|allowed only with a model of two classes: it names the class that counts as 1")
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):
-            raise ValueError(
-                f"categories.{self.target}|expected two names with positive, of which it is one, or leave the key out"
-            )
+            raise ValueError(f"categories.{self.target}|expected two names that include positive, or no key")
 
 
 def section_of(kind: Any) -> type[Model]:

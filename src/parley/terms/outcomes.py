@@ -21,14 +21,11 @@ class CountModel(Model):
 
     def check(self) -> None:
         if not self.bounds.get(self.target, (-1.0, 0.0))[0] >= 0:
-            raise ValueError(
-                f"bounds.{self.target}|expected [low, high] from 0 on: counts are cut to it, so that no record counts "
-                "for more"
-            )
+            raise ValueError(f"bounds.{self.target}|expected [low, high] with low >= 0; counts are clipped to it")
         if self.exposure is not None and not self.bounds.get(self.exposure, (0.0, 0.0))[0] > 0:
             raise ValueError(
-                f"bounds.{self.exposure}|expected [low, high] above 0: exposures are cut to it, and rates are counts "
-                "over them"
+                f"bounds.{self.exposure}|expected [low, high] above 0; exposures are clipped to it, and rates are "
+                f"counts per exposure"
             )
         if self.target in self.categories:
             raise ValueError(f"categories.{self.target}|not allowed for a count")
@@ -62,5 +59,5 @@ class SurvivalModel(Model):
             for column in self.outcome_columns:
                 if column in getattr(self, key):
                     raise ValueError(
-                        f"{key}.{column}|expected none: the periods say all about times, an event is 1 or 0"
+                        f"{key}.{column}|not allowed: the periods define the times, and an event is 1 or 0"
                     )

@@ -143,7 +143,9 @@ class Privacy(Section):
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
             )
         if approximate and not self.delta > 0:
-            raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
+            raise ValueError(
+                f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without it"
+            )
         if self.records_per_person > 1 and self.person is None:
             raise ValueError("records_per_person|needs `person`: the column that tells people apart")
         return self
@@ -298,8 +300,8 @@ def check_study_noise(terms: CheckableTerms) -> None:
         return
     if terms.task != PREDICTION:
         raise ValueError(
-            f"privacy.mechanism|expected {listed(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}: by terms "
-            "stable noise is studied where models predict a column from others"
+            f"privacy.mechanism|expected {listed(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}: stable "
+            f"noise is available only for models that predict a column from others"
         )
     if terms.noise.summed:
         raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no such noise")

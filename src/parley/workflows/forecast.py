@@ -119,7 +119,7 @@ def forecast_terms(
 
         picture.require_figure_name(plot)
     if (delta is not None or write is not None) and not planned:
-        raise SettingError("--delta, --write: expected --plan with them")
+        raise SettingError("--delta, --write: need --plan")
     if planned:
         require_rounds(terms)
     source, differ = known.read()

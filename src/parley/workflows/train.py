@@ -71,7 +71,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
     asks = before is not None and not before and not run.anyway  # a run that began goes on: its answers are stored
     outlook = None
     with joined(options.cluster) as begin:
-        with person.progress("what is foreseen of it"):
+        with person.progress("forecasting it"):
             if asks:
                 expected = require_worth_spending(terms, options.differences, person, speeds)
                 outlook = None if expected is None else expected.outlook
@@ -103,7 +103,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
 def _require_options(terms: Terms, options: TrainOptions) -> None:
     """Refuse options that do nothing, and figures that could not be written."""
     if options.differences is not None and options.run.ledgers is None:
-        raise SettingError("--heterogeneity: needs --ledgers: what joining is worth is asked before a release")
+        raise SettingError("--heterogeneity: needs --ledgers: it improves the forecast before a release")
     if options.plot is not None or options.shapes is not None:
         from parley.report.figures import picture  # a library that takes its time
 
@@ -111,14 +111,15 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
             picture.require_figure_name(file)
     if options.shapes is not None and terms.model.bins is None:
         raise SettingError(
-            "--shapes: expected model.columns = 'bins' or 'hinges', or boosted trees: other columns do not add up"
+            "--shapes: available only for model.columns = 'bins' or 'hinges' and for boosted trees: other columns do "
+            "not add up"
         )
 
 
 def _require_plain(terms: Terms, options: TrainOptions) -> None:
     """Refuse what a wing that trains its own way does not do."""
     if options.plot is not None or options.report is not None:
-        raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
+        raise SettingError(f"--plot, --report: not allowed for {terms.task}, whose figures --json has")
     if options.track is not None:
         raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
     if options.cluster is not None:

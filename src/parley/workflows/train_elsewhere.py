@@ -55,7 +55,9 @@ def _learned(
         federation, own = open_federation(run, begin, options.addresses, options.deadline, person.warn)
     if options.save_own is not None and own is None:
         federation.close()
-        raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {options.addresses}")
+        raise SettingError(
+            f"--save-own: available only if the learner is an owner with its own table in {options.addresses}"
+        )
     try:
         if not run.finished(begin):  # a finished run needs nobody
             federation.fetch_statements()

@@ -283,15 +283,15 @@ REFUSED = [
     ({"learning__algorithm": "averaged-subgradient", "learning__decay": None}, "'gradient-descent' alone"),
     ({"learning__decay": 0.5}, "learning.decay: expected 0.0"),
     ({"learning__decay": None}, "learning.decay: expected 0.0"),
-    ({"learning__momentum": 0.5}, "learning.momentum: expected none"),
+    ({"learning__momentum": 0.5}, "learning.momentum: not allowed"),
     ({"learning__participation": 0.5}, "neither participation nor strides"),
     ({"learning__staleness": -1}, "expected a number >= 0"),
     ({"learning__staleness": 1.5}, "a whole number"),
-    ({"learning__staleness": 1}, "expected at least 2, one less than there are owners"),
+    ({"learning__staleness": 1}, "expected at least 2, the number of owners less one"),
     ({"learning__horizon": 10**6}, "answers of all owners together"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},
-        "one noise for all needs everybody",
+        "one noise for all needs all answers",
     ),
 ]
 

@@ -243,7 +243,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
         ({"learning__topology": [*PATH, ["a", "a"]]}, r"learning\.topology: expected .*pairs of different owners"),
         (
             {"learning__topology": [*PATH, ["a", "x"]]},
-            r"learning\.topology: expected pairs of owners, found a name that is none of theirs",
+            r"learning\.topology: expected pairs of owners, found a name that is not an owner's",
         ),
         (
             {"learning__topology": PATH[:-1]},
@@ -263,7 +263,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 def test_hosts_see_sums_so_there_is_nothing_to_mix():
     shared = {"privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["a", "b", "c"]}
     with pytest.raises(
-        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* of a sum nobody sees them"
+        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* which a sum does not show"
     ):
         gossip_terms("ring").changed(**shared)
 
@@ -283,7 +283,7 @@ def test_a_file_of_edges_lies_beside_the_terms(tmp_path):
     parley.terms.write_terms(base.changed(learning={"topology": "ring"}), tmp_path / "terms.toml")
     text = (tmp_path / "terms.toml").read_text().replace('topology = "ring"', 'topology = "edges.csv"')
     (tmp_path / "terms.toml").write_text(text)
-    with pytest.raises(TermsError, match=r"learning\.topology: expected .* no such file with the terms"):
+    with pytest.raises(TermsError, match=r"learning\.topology: expected .* no such file beside the terms"):
         load_terms(tmp_path / "terms.toml")
     lines = ["# neighbours", "a,b", "c , b  # both ways", "", "c d", "d, e", "e,f"]
     (tmp_path / "edges.csv").write_text("\n".join(lines))

@@ -41,7 +41,7 @@ def test_a_file_of_items_is_part_of_what_is_agreed(tmp_path):
     (tmp_path / "books.txt").write_text("Emma\nMoby Dick\nOdyssey\n")
     assert load_terms(tmp_path / "terms.toml").hash != terms.hash
     (tmp_path / "books.txt").unlink()
-    with pytest.raises(TermsError, match=r"model.items: .*books.txt: no such file"):
+    with pytest.raises(TermsError, match=r"model.items: .*books.txt: no such text file"):
         load_terms(tmp_path / "terms.toml")
 
 
@@ -81,15 +81,15 @@ MISTAKES = [
     ({"model": {"regularisation": 0.0}}, "model.regularisation: expected a number above 0"),
     ({"model": {"missing": "fill"}}, "model.missing: not allowed for ratings"),
     ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'item-factors'"),
-    ({"learning": {"step": 0.1}}, "learning.step: expected no step"),
+    ({"learning": {"step": 0.1}}, "learning.step: not allowed for"),
     ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
     ({"privacy": {"person": "film"}}, "privacy.person: expected 'who'"),
-    ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: expected none"),
+    ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: not allowed"),
     ({"privacy": {"rating_scale": "sound"}}, "privacy.rating_scale: allowed only with"),
     ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: not allowed with mechanism = 'hide'"),
     (
         {"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}},
-        "it has no noise, and no ε",
+        "it has neither noise nor ε",
     ),
     ({"privacy": {"mechanism": "bounded-ratings", "clip": None}}, "privacy.delta: expected 0"),
     (
@@ -106,7 +106,7 @@ MISTAKES = [
                 "person": "who",
             }
         },
-        "known of one rating",
+        "known only for single ratings",
     ),
 ]
 

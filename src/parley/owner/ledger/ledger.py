@@ -364,10 +364,7 @@ class Ledger:
         if rule not in (None, kept):
             raise LedgerError(f"{self.path}: its lifetime budget uses the rule {kept!r}, which never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
-            raise LedgerError(
-                f"{self.path}: its lifetime budget is {transactions.written(known)}, and a lifetime budget never "
-                f"changes"
-            )
+            raise LedgerError(f"{self.path}: its lifetime budget is {transactions.written(known)}, which never changes")
 
     def _recall_end(self) -> Memory | None:
         """The memory, from which every row that is written from now on goes on."""

@@ -48,8 +48,8 @@ class CellsModel(Model):
 
     def check(self) -> None:
         """Refuse a column whose places the terms do not list, and what counting has no use for."""
-        self.refuse(USELESS, f"beside kind = {self.kind!r}: rows are counted, nothing is learned")
-        self.refuse(["coding", "missing"], f"beside kind = {self.kind!r}: all rows count")
+        self.refuse(USELESS, f"with kind = {self.kind!r}: rows are counted, nothing is learned")
+        self.refuse(["coding", "missing"], f"with kind = {self.kind!r}: all rows count")
         if self.holdout > 0:
             raise ValueError(f"holdout|not allowed with kind = {self.kind!r}: all rows count")
         for column in (*self.bounds, *self.categories):

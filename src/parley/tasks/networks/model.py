@@ -98,7 +98,7 @@ def stored_weights(content: Mapping[str, Any], preparation: Preparation, path: P
     except OSError as error:
         raise ModelError(f"{file}: the weights of {path.name} cannot be read: {error.strerror}") from None
     if hashlib.sha256(blob).hexdigest() != named["sha256"]:
-        raise ModelError(f"{file}: not the weights with which {path.name} was saved with")
+        raise ModelError(f"{file}: not the weights that {path.name} was saved with")
     found = load(blob)
     if {name: array.shape for name, array in found.items()} != shapes:
         raise ModelError(f"{file}: its tensors are not those of the network that {path.name} names")

@@ -68,7 +68,7 @@ class EchoStateModel(Model):
 
     def check(self) -> None:
         """Refuse a reservoir without columns or bounds, and what it has no use for."""
-        self.refuse(USELESS, "beside kind = 'echo-state': inputs and target have bounds alone")
+        self.refuse(USELESS, "with kind = 'echo-state': inputs and target have only bounds")
         if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
         if self.reservoir.recording in (*self.features, self.target):

@@ -46,7 +46,7 @@ class TreesModel(Model):
 
     def check(self) -> None:
         """Refuse columns without declared places to split at, and what trees have no use for."""
-        self.refuse(USELESS, "for boosted trees: leaves are counted, whatever units columns have")
+        self.refuse(USELESS, "for boosted trees: leaves do not depend on the units of columns")
         self.refuse(["coding"], "for boosted trees: every listed name has a leaf anyway")
         for column in self.features or ():
             if (column in self.bounds) is (column in self.categories):
