@@ -291,7 +291,7 @@ def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_
         ({"privacy": {"delta": 0.0, "mechanism": "laplace"}}, "privacy.delta: expected a number above 0"),
         ({"hosts": ["a"]}, "hosts: expected 3 different names"),
         ({"hosts": ["a", "b", "b"]}, "hosts: expected 3 different names"),
-        ({"privacy": {"noise": "each-owner"}}, "hosts: expected none"),
+        ({"privacy": {"noise": "each-owner"}}, "hosts: not allowed"),
     ],
 )
 def test_terms_say_who_draws(change: dict[str, object], sentence: str) -> None:

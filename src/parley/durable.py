@@ -273,7 +273,9 @@ def require_store(folder: Path | None) -> None:
         return
     above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise SettingError(f"--track {folder}: is a file, or lies where this account may not write; expected a folder")
+        raise SettingError(
+            f"--track {folder}: is a file, or is in a place where this account may not write; expected a folder"
+        )
 
 
 def require_folder(file: Path | None) -> None:

@@ -87,12 +87,12 @@ def test_an_owner_audits_a_model_with_its_own_rows(model):
 
 def test_what_belongs_to_a_model_is_asked_of_one(model):
     for words, said in (
-        (("model.json",), "--population with rows that it was not: expected one of the two"),
-        (("own.toml", "--data", "a.csv"), "expected a model to audit"),
-        (("own.toml", "--models", "9"), "expected a model to audit"),
-        (("own.toml", "--largest", "500"), "expected a model to audit"),
+        (("model.json",), "--population with other rows"),
+        (("own.toml", "--data", "a.csv"), "allowed only when auditing a model"),
+        (("own.toml", "--models", "9"), "allowed only when auditing a model"),
+        (("own.toml", "--largest", "500"), "allowed only when auditing a model"),
         (("nothing.json", "--terms", "own.toml"), "no such file"),
-        (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
+        (("model.json", "--terms", "terms.toml"), "required for terms with several owners"),
         (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained under other terms"),
     ):
         run = typed("audit", *words)
@@ -137,5 +137,5 @@ def test_what_liars_can_do_is_printed(folder):
 def test_options_that_would_do_nothing_beside_lies_are_refused(folder, option):
     run = typed("audit", "terms.toml", "--poison", *option)
     assert run.code == 2
-    assert "--poison: expected beside terms, without --served and --plot" in run.said
+    assert "--poison: allowed only with terms, without --served and --plot" in run.said
     assert not (folder / option[1]).exists()

@@ -128,10 +128,10 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["compose", "stable:multiplier=1,alpha=3", "-d", "1e-5"], "alpha = 3"),
         (["compose", "stable:multiplier=1,alpha=2", "-d", "1e-5"], "use gaussian"),
         (["compose", "laplace:epsilon=1,epsilon=2"], "given twice"),
-        (["compose", "laplace:epsilon=1,alpha=1.5"], "only stable noise"),
+        (["compose", "laplace:epsilon=1,alpha=1.5"], "allowed only with stable noise"),
         (["compose", "gaussian:multiplier=1e-200", "-d", "1e-5"], "multiplier"),
         (["explain", "-e", "1", "--people", "-4"], "people = -4"),
-        (["curve"], "where should the curves go"),
+        (["curve"], "give one of them for the curves"),
         (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
         (
             ["compose", "gaussian:multiplier=0.03,count=29,sampling=0.002", "-d", "5e-10", "--method", "pld", "--json"],

@@ -386,10 +386,10 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
         (
             ("--target", "age", "--kind", "boosted-regression"),
             SettingError,
-            "expected for income, job, smoker, outcome, age: boosted trees split within what somebody said",
+            "expected for income, job, smoker, outcome, age: boosted trees split only within declared ranges",
         ),
         (("--target", "outcom"), DataError, "column 'outcom' is missing; did you mean 'outcome'"),
-        (("--target", "outcome"), SettingError, "--kind: without a public sample nobody looks what 'outcome' is"),
+        (("--target", "outcome"), SettingError, "--kind: without a public sample nothing shows what 'outcome' is"),
         (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),
         (("--target", "outcome", "--missing", "drop"), SettingError, "--missing: expected fill or refuse"),
         (("--target", "outcome", "--bounds", "age=1"), SettingError, "expected COLUMN=LOW,HIGH"),
@@ -401,7 +401,7 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
         (
             ("--target", "outcome", "--kind", "logistic-regression", "--records-per-person", "3"),
             SettingError,
-            "--records-per-person: expected --person beside it",
+            "--records-per-person: needs --person",
         ),
         (("--target", "outcome", "--public", "south.csv"), DataError, "is the private table"),
     ],

@@ -129,7 +129,7 @@ def test_mistakes_are_sentences(folder):
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml"), *options])
     assert run.exit_code == 0
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--balanced"])
-    assert "--target beside it" in str(run.exception)
+    assert "needs --target" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1e-9"])
     assert "at best" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--write", str(folder / "none" / "x.toml")])

@@ -92,7 +92,7 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     done = typed("column-stats", "mill.toml", *books)
     assert done.code == 2
     assert "column 'people', row 42" in done.said
-    assert "nobody was asked" in done.said
+    assert "no owner was asked" in done.said
     assert on_disk(tmp_path) == before
     owner = parley.Owner("mill", table)
     agreement = owner.prepare(column_statistics_agreement(parley.load_terms("mill.toml")))
@@ -174,7 +174,7 @@ def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
     faint = (*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml")
     told = typed(*faint)
     assert told.code == 2
-    assert "Nobody has said what these hold: address, people, heating, solar, remarks, used." in told.said
+    assert "Nobody has stated what these columns hold: address, people, heating, solar, remarks, used." in told.said
     assert not (here / "faint.toml").exists()
     assert typed(*faint, "--force").code == 0
     refused = typed("column-stats", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")

@@ -132,8 +132,8 @@ def test_a_pinned_file_has_them_and_a_tampered_one_is_refused(tmp_path):
         ({"crossed": [["x", "nobody"]]}, "expected pairs of features"),
         ({"crossed": []}, "crossed"),
         ({"crossed": [["x", "z", "name"]]}, "crossed"),
-        ({"columns": None, "bins": None}, "expected only beside columns"),
-        ({"columns": "trees", "bins": None}, "expected only beside columns"),
+        ({"columns": None, "bins": None}, "allowed only with columns"),
+        ({"columns": "trees", "bins": None}, "allowed only with columns"),
     ],
 )
 def test_other_pairs_are_refused_in_the_terms(tmp_path, changed, why):

@@ -312,16 +312,16 @@ def test_four_hospitals_with_their_missing_cells(missing):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"missing": {"paid": "fill"}}, "model.missing.paid: expected none for the target"),
+        ({"missing": {"paid": "fill"}}, "model.missing.paid: not allowed for the target"),
         ({"missing": "guess"}, "model.missing: expected 'refuse' or 'fill', or a table"),
         ({"transforms": {"paid": "sqrt"}}, "model.transforms.paid: expected a feature"),
         ({"transforms": {"home": "sqrt"}}, "model.transforms.home: expected a column of numbers"),
         ({"transforms": {"income": "log1p"}}, "model.bounds.income: expected a low end above -1"),
         ({"transforms": {"age": "log"}}, "model.bounds.age: expected a low end above 0"),
         ({"transforms": {"income": "sqrt"}}, "model.bounds.income: expected a low end of at least 0"),
-        ({"bounds": {"home": [0, 1]}}, "model.bounds.home: expected none beside coding = 'one-hot'"),
-        ({"positive": "yes", "kind": "linear-regression"}, "model.positive: expected only with a model of two classes"),
-        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names beside positive"),
+        ({"bounds": {"home": [0, 1]}}, "model.bounds.home: not allowed with coding = 'one-hot'"),
+        ({"positive": "yes", "kind": "linear-regression"}, "model.positive: allowed only with a model of two classes"),
+        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names that include positive"),
     ],
 )  # fmt: skip
 def test_keys_that_contradict_each_other_are_refused(change, expected):
@@ -335,7 +335,7 @@ def test_public_knowledge_that_does_not_suffice_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"model\.transforms\.age: needs model\.bounds\.age or a public sample"):
         fit_preparation(make(model={"bounds": {}, "missing": "refuse", "transforms": {"age": "log"}}))
     table().assign(age=-1.0).to_csv(tmp_path / "public.csv", index=False)
-    with pytest.raises(DataError, match="'log': takes numbers above 0, and the public sample has others"):
+    with pytest.raises(DataError, match="'log': takes only numbers above 0, and the public sample has others"):
         fit_preparation(
             make(model={"bounds": {}, "transforms": {"age": "log"}, "public": str(tmp_path / "public.csv")})
         )

@@ -132,13 +132,13 @@ def test_terms_without_the_key_are_as_they_were_and_those_with_it_say_what_they_
     assert plain.hash == "bd12661dc262cf77178622df5d214061aae05ff84ed8dbf646788b504b1444b1"
     assert by_person.hash != plain.hash
     assert by_person.train_rows("a") == plain.train_rows("a") == plain.train_places("a") == 80
-    with pytest.raises(TermsError, match=r"model.holdout_by: expected privacy.person beside it"):
+    with pytest.raises(TermsError, match=r"model.holdout_by: needs privacy.person"):
         make_terms(100, model__holdout=0.2, model__holdout_by="person")
-    with pytest.raises(TermsError, match=r"model.holdout_by: expected only beside holdout"):
+    with pytest.raises(TermsError, match=r"model.holdout_by: allowed only with holdout"):
         make_terms(100, model__holdout_by="person", privacy__person="who")
-    with pytest.raises(TermsError, match=r"holdout_by: expected none beside objective-perturbation.*leave the key out"):
+    with pytest.raises(TermsError, match=r"holdout_by: not allowed with objective-perturbation.*leave the key out"):
         with_held_out_people(EVERY_KIND["minimum"])
-    with pytest.raises(TermsError, match=r"holdout_by: expected none for ratings"):
+    with pytest.raises(TermsError, match=r"holdout_by: not allowed for ratings"):
         EVERY_KIND["item-factors"].changed(model={"holdout": 0.2, "holdout_by": "person"})
 
 

@@ -90,5 +90,5 @@ def test_terms_name_the_rule():
     tables = [parley.Owner("a", regression_table(1000)).prepare(each).tables for each in (terms, seeded)]
     assert [len(table.train) for table in tables] == [800, 800]
     assert not np.array_equal(tables[0].train.X, tables[1].train.X)
-    with pytest.raises(TermsError, match=r"holdout_seed.*expected only beside holdout"):
+    with pytest.raises(TermsError, match=r"holdout_seed.*allowed only with holdout"):
         make_terms(1000, model__holdout_seed=1)

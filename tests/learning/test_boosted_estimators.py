@@ -129,7 +129,7 @@ def test_shapes_clones_and_scikit_learns_tools():
         ({"epsilon": -1}, TermsError, r"owners.owner.epsilon"),
         ({"public": 3}, SettingError, r"public: expected a pair"),
         ({"public": (np.zeros((4, 2)), np.zeros(4))}, SettingError, r"public: expected rows of 3 columns"),
-        ({"public": rows(50, 1), "delta": 0.0}, SettingError, r"delta: expected above 0"),
+        ({"public": rows(50, 1), "delta": 0.0}, SettingError, r"delta: expected a number above 0"),
         ({"public": rows(50, 1), "n_estimators": 2000}, TermsError, r"model.trees.count"),
     ],
 )

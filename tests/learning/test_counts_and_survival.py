@@ -158,20 +158,20 @@ def test_an_estimator_takes_exposures():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model__bounds": {"years": [0.1, 1]}}, r"model.bounds.y: expected \[low, high\] from 0 on"),
-        ({"model__bounds": {"y": [-1, 5], "years": [0.1, 1]}}, r"model.bounds.y: expected \[low, high\] from 0 on"),
+        ({"model__bounds": {"years": [0.1, 1]}}, r"model.bounds.y: expected \[low, high\] with low >= 0"),
+        ({"model__bounds": {"y": [-1, 5], "years": [0.1, 1]}}, r"model.bounds.y: expected \[low, high\] with low >= 0"),
         ({"model__bounds": {"y": [0, 5]}}, r"model.bounds.years: expected \[low, high\] above 0"),
         ({"model__bounds": {"y": [0, 5], "years": [0, 1]}}, r"model.bounds.years: expected \[low, high\] above 0"),
-        ({"model__scales": {"y": 2.0}}, r"model.scales.y: expected none for a count; centres.y is its usual rate"),
+        ({"model__scales": {"y": 2.0}}, r"model.scales.y: not allowed for a count; centres.y is its usual rate"),
         ({"model__centres": {"y": -2.0}}, r"model.centres.y: expected a rate above 0"),
-        ({"model__categories": {"y": ["0", "1"]}}, r"model.categories.y: expected none for a count"),
+        ({"model__categories": {"y": ["0", "1"]}}, r"model.categories.y: not allowed for a count"),
         ({"model__features": ["x0", "years"]}, r"model.features.years: expected a feature"),
-        ({"model__kind": "linear-regression"}, r"model.exposure: expected only with kind = 'poisson-regression'"),
-        ({"model__event": "x2"}, r"model.event: expected only with kind = 'survival'"),
+        ({"model__kind": "linear-regression"}, r"model.exposure: allowed only with kind = 'poisson-regression'"),
+        ({"model__event": "x2"}, r"model.event: allowed only with kind = 'survival'"),
         (
             {"learning__algorithm": "objective-perturbation", "learning__decay": None, "learning__step": None}
             | {"learning__horizon": 1},
-            "expected another than objective-perturbation for poisson-regression",
+            "objective-perturbation is not available for poisson-regression",
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_commands_write_terms_and_draw_curves(tmp_path):
     known = table(400, 2)
     assert counted.bounds["y"] == (0.0, float(known["y"].max()))
     assert counted.bounds["years"] == pytest.approx((known["years"].min(), known["years"].max()))
-    with pytest.raises(SettingError, match="--bounds y=LOW,HIGH: expected beside poisson-regression"):
+    with pytest.raises(SettingError, match="--bounds y=LOW,HIGH: required for poisson-regression"):
         draft(files, Wishes("y", kind="poisson-regression", features=("x0",)))
     lived = draft(files, Wishes("days", kind="survival", event="event", periods=(1.0, 2.0, 4.0), **few)).terms
     assert (lived.model.event, lived.model.periods) == ("event", (1.0, 2.0, 4.0))

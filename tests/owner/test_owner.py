@@ -317,7 +317,7 @@ def test_an_owner_that_releases_takes_only_safe_noise(tmp_path):
     with pytest.raises(GuaranteeError, match="noise must be safe"):
         parley.Owner("a", regression_table(10), ledger=ledger, noise=FastNoise(1))
     assert isinstance(parley.Owner("a", regression_table(10), ledger=ledger).noise, SafeNoise)
-    with pytest.raises(GuaranteeError, match="does not take part in studies"):
+    with pytest.raises(GuaranteeError, match="does not take part in simulations"):
         parley.Owner("a", regression_table(10), ledger=ledger).simulate(1, 1)
 
 

@@ -110,14 +110,14 @@ def test_everybody_is_asked_where_the_share_is_whole():
 @pytest.mark.parametrize(
     ("strides", "learning", "match"),
     [
-        ([2, 2], {}, "every round must ask at least one owner"),
+        ([2, 2], {}, "every round must ask an owner"),
         ([1, 11], {}, r"owners\.stride: expected at most learning\.horizon"),
         ([1, 0], {}, r"stride = 0: expected a number >= 1"),
         ([1, 2], {"participation": 0.5}, "either this share or strides"),
         ([1, 2], {"quorum": 1, "straggler": "skip"}, r"learning\.straggler: expected 'wait' or 'stop'"),
         ([], {"participation": 0.0}, r"learning\.participation = 0\.0: expected a number > 0"),
         ([], {"participation": 1.5}, r"learning\.participation = 1\.5: expected a number <= 1"),
-        ([], {"participation_seed": 3}, "only beside participation"),
+        ([], {"participation_seed": 3}, "allowed only with participation"),
         ([], {"participation": 0.5, "participation_seed": -3}, "participation_seed = -3"),
         ([], {"participation": 0.5, "horizon": 1}, "every owner is asked at least once"),
         (

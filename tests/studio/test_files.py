@@ -117,11 +117,11 @@ def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kin
     assert re.findall("<option[^>]*>([^<]+)", sample) == ["none", "link.csv", "public.csv", "typed.parquet"]
     for alias in ("north.csv", "./north.csv", "link.csv"):
         assert "as the public sample has it" not in asked(client, *TABLES, ("public", alias))
-    with pytest.raises(SettingError, match="without a public sample the kind is not read"):
+    with pytest.raises(SettingError, match="without a public sample the kind is not taken"):
         options(folder, *(each for each in FORM if each[0] != "kind"))
     page = asked(client, *TABLES, ("public", "public.csv"))
     assert "as the public sample has it" in page
-    assert "The public sample says it" in page
+    assert "The public sample fills every field" in page
     assert "type not declared" not in page
     form = [(key, "" if key == "kind" else value) for key, value in FORM]
     given = options(folder, *form, ("public", "public.csv"))
@@ -159,7 +159,7 @@ def test_a_name_with_a_comma_stays_one_name(client, folder):
     [
         (said(("job", "", "", '"clerk,nurse')), "job.*expected names between commas"),
         (said(("age", "18", "", "")), "age, high: expected a number"),
-        (said(("age", "100", "18", "")), "expected a low end below"),
+        (said(("age", "100", "18", "")), "the low end must be below"),
         (said(("age", "1", "2", "a,b")), "a range or names, not both"),
         (
             [*said(features=("age",)), ("target", "ill"), ("kind", "logistic-regression")],
@@ -218,9 +218,9 @@ def test_a_first_line_that_may_be_a_record_is_neither_shown_nor_learned_from(cli
         (folder / f"{name}.csv").write_text(f"{line}\n" * 3)
     tables = [("table", "first.csv"), ("table", "second.csv")]
     page = asked(client, *tables)
-    assert "first.csv: its first line holds numbers" in page
+    assert "first.csv: its first line has numbers" in page
     assert not [cell for cell in line.split(",") if f'value="{cell}"' in page]
-    with pytest.raises(SettingError, match="its first line holds numbers"):
+    with pytest.raises(SettingError, match="its first line has numbers"):
         options(folder, *tables, *FORM[2:], ("column.0", "age"), ("feature.0", "on"))
     for name in ("first", "second"):
         (folder / f"{name}.csv").unlink()

@@ -137,4 +137,4 @@ def test_the_folder_is_not_left(client):
         answer = client.post("/play/load", data={"file": name}, headers=PROOF)
         assert "expected a file in the studio" in answer.text
     assert client.get("/jobs/..%2F..%2Fetc").status_code in (404, 200)
-    assert "there is none of this name" in client.get("/jobs/.hidden").text
+    assert "no job has this name" in client.get("/jobs/.hidden").text

@@ -208,7 +208,7 @@ def test_a_job_that_somebody_else_killed_is_told_from_one_that_was_stopped(clien
     process.kill()
     process.wait(10)
     assert job.state == "lost"
-    assert "ended without a word" in client.get(f"/jobs/{job.id}").text
+    assert "ended without a message" in client.get(f"/jobs/{job.id}").text
     job.stop()
     assert job.state == "lost"  # nothing was there to stop
     process.stdout.close()
@@ -359,6 +359,6 @@ def test_nothing_but_http_is_answered(folder):
 def test_a_number_beyond_all_bounds_is_refused(client):
     for given in ("1e400", "nan", "inf", "-1", "1e-400"):
         answer = client.post("/play/change", data={"epsilon.0": given}, headers=PROOF)
-        assert "refused" in answer.text or "did not work" in answer.text, given
+        assert "refused" in answer.text or "failed" in answer.text, given
     with pytest.raises(SettingError):
         Playground().require()

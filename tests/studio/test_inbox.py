@@ -78,9 +78,9 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
             assert raw not in page
     assert "all of it is shown" in shown
     shown = sent(client, "look", proposed(hostile).terms_hash).text
-    assert "these are no terms that could be accepted" in shown
+    assert "these terms cannot be accepted" in shown
     assert "Accept</button>" not in shown
-    assert "look at what accepting means first" in sent(client, "accept", proposed(hostile).terms_hash, digits="0").text
+    assert "read what accepting means first" in sent(client, "accept", proposed(hostile).terms_hash, digits="0").text
 
 
 def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder, inbox, terms):
@@ -88,7 +88,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert f"/inbox/{terms.hash}" in client.get("/inbox").text
     assert "Accept</button>" not in client.get(address).text
     early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
-    assert "look at what accepting means first" in early.text
+    assert "read what accepting means first" in early.text
     page = sent(client, "look", terms.hash).text
     assert "What it costs: ε = 1. Of the lifetime budget ε = 2, ε = 0 is already reserved." in page
     assert "Other owners in these terms: b (40 records, ε = 1)." in page

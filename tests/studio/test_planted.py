@@ -97,7 +97,7 @@ def test_a_planted_link_empties_no_ledger_and_a_planted_result_is_no_release(fol
     with studio_process(folder, state=tmp_path / "state") as studio:
         studio.enter()
         assert "Planted" not in studio.get("/train")
-        assert "there is none of this name" in studio.get(f"/train/{NAME}")
+        assert "no job has this name" in studio.get(f"/train/{NAME}")
         headers, text = studio.post("/train/start", file="terms.toml", replicates="10000")
         assert "hx-redirect" in headers, text
         studio.post(f"/jobs/{headers['hx-redirect'].rpartition('/')[2]}/stop")
@@ -129,7 +129,7 @@ def test_jobs_that_others_could_have_written_are_not_listed(folder, doubtful, na
     assert [job.id for job in jobs.listed()] == [jobs.find(NAME).id] == [NAME]
     doubtful(jobs.folder / name)
     assert NAME not in [job.id for job in jobs.listed()]
-    with pytest.raises(SettingError, match="none of this name"):
+    with pytest.raises(SettingError, match="no job has this name"):
         jobs.find(kept.name)
 
 
@@ -188,7 +188,7 @@ def test_two_studios_start_the_same_release_once(folder, tmp_path, monkeypatch):
         answers = [each.result() for each in asked]
         assert sorted("hx-redirect" in headers for headers, _ in answers) == [False, True], answers
         assert re.search(
-            "a job that runs writes model.json|model.json exists|used before", "".join(text for _, text in answers)
+            "a running job writes model.json|model.json exists|used before", "".join(text for _, text in answers)
         )
         until = time.monotonic() + 300
         while not (folder / "model.json").exists() and time.monotonic() < until:

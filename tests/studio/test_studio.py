@@ -183,7 +183,7 @@ def test_where_nobody_is_expected_to_gain_the_page_says_so_first_and_no_more_of_
 def test_a_wrong_number_is_one_sentence(client, fields):
     answer = changed(client, **fields)
     assert answer.status_code == 200
-    assert "refused" in answer.text or "did not work" in answer.text
+    assert "refused" in answer.text or "failed" in answer.text
     assert "Traceback" not in answer.text
 
 
@@ -290,10 +290,10 @@ def test_a_name_that_a_job_writes_is_taken_from_its_start_on(client, folder):
     jobs, file = JobFolder(folder / ".jobs", folder), folder / "wanted.toml"
     with claimed([file]):
         for option in ("--write", "--save", "--out"):
-            with pytest.raises(SettingError, match="a job that runs writes wanted"):
+            with pytest.raises(SettingError, match="a running job writes wanted"):
                 jobs.start(["train", option, str(file)], "Release")
         taken = client.post("/play/save", data={"save_as": "wanted"}, headers=PROOF).text
-        assert "a job that runs writes wanted.toml" in taken
+        assert "a running job writes wanted.toml" in taken
         assert not [job for job in jobs.listed("train") if str(file) in job.command]
     assert not is_claimed(file)  # the job was killed, wrote nothing, and left its lock behind
     assert lock_of(file).exists()

@@ -44,10 +44,10 @@ def test_every_key_of_some_has_a_reader(section):
 
 def test_a_key_that_the_algorithm_does_not_read_is_refused_with_those_that_do():
     with pytest.raises(
-        TermsError, match=r"learning\.decay: expected only with algorithm = 'gradient-descent': steps shrink"
+        TermsError, match=r"learning\.decay: allowed only with algorithm = 'gradient-descent': steps shrink"
     ):
         make_terms(100, learning__decay=0.5)
-    with pytest.raises(TermsError, match=r"owners\.trust: expected none but with algorithm = 'fedinfer'"):
+    with pytest.raises(TermsError, match=r"owners\.trust: allowed only with algorithm = 'fedinfer'"):
         make_terms(100).changed(everyone={"trust": 0.5})
 
 
@@ -56,11 +56,11 @@ class RulesOfOne(AlgorithmRules):
 
     def check_learning(self, learning):
         if learning.momentum is None:
-            raise ValueError("momentum|expected a number beside one-of-mine")
+            raise ValueError("momentum|expected a number with one-of-mine")
 
     def check(self, terms):
         if len(terms.owners) > 2:
-            raise ValueError("owners|expected two at most beside one-of-mine")
+            raise ValueError("owners|expected two at most with one-of-mine")
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def registered(monkeypatch):
 def test_an_algorithm_of_a_programs_own_brings_its_rules():
     mine = {"learning__algorithm": "one-of-mine", "learning__momentum": 0.5}
     assert make_terms(100, 100, **mine).learning.momentum == 0.5
-    with pytest.raises(TermsError, match=r"learning\.momentum: expected a number beside one-of-mine"):
+    with pytest.raises(TermsError, match=r"learning\.momentum: expected a number with one-of-mine"):
         make_terms(100, learning__algorithm="one-of-mine")
-    with pytest.raises(TermsError, match="owners: expected two at most beside one-of-mine"):
+    with pytest.raises(TermsError, match="owners: expected two at most with one-of-mine"):
         make_terms(100, 100, 100, **mine)
-    with pytest.raises(TermsError, match="expected only with algorithm = 'gradient-descent' or 'one-of-mine'"):
+    with pytest.raises(TermsError, match="allowed only with algorithm = 'gradient-descent' or 'one-of-mine'"):
         make_terms(100, learning__momentum=0.5)
 
 

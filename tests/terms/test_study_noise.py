@@ -11,15 +11,15 @@ STABLE = {"privacy__mechanism": "stable", "privacy__alpha": 1.9, "privacy__delta
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"privacy__alpha": None}, "privacy.alpha: expected a number from 1 (Cauchy) to 1.9999 beside mechanism"),
+        ({"privacy__alpha": None}, "privacy.alpha: expected a number from 1 (Cauchy) to 1.9999 with mechanism"),
         ({"privacy__alpha": 2.0}, "privacy.alpha = 2.0: expected"),
         ({"privacy__alpha": 0.9}, "privacy.alpha = 0.9: expected"),
         ({"privacy__delta": 0.0}, "privacy.delta: expected a number above 0"),
-        ({"privacy__mechanism": "gaussian"}, "privacy.alpha: expected only with mechanism = 'stable'"),
+        ({"privacy__mechanism": "gaussian"}, "privacy.alpha: allowed only with mechanism = 'stable'"),
         ({"privacy__mechanism": "Stable"}, "stable noise is for studies alone"),
-        ({"privacy__noise": "shared"}, "privacy.noise: expected 'each-owner' beside mechanism = 'stable'"),
-        ({"privacy__scale_epsilon": 0.1}, "privacy.scale_epsilon: expected none beside mechanism = 'stable'"),
-        ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: expected none beside mechanism"),
+        ({"privacy__noise": "shared"}, "privacy.noise: expected 'each-owner' with mechanism = 'stable'"),
+        ({"privacy__scale_epsilon": 0.1}, "privacy.scale_epsilon: not allowed with mechanism = 'stable'"),
+        ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: not allowed with mechanism"),
         (
             {"model__kind": "boosted-regression", "model__bounds": BOUNDS, "model__radius": None}
             | {"learning__step": None},

@@ -140,7 +140,7 @@ def test_hash_depends_on_everything_agreed(old, new):
             'features = ["int_rate"]',
             "model.features: expected columns other than",
         ),
-        ('public = "public_loans.csv"', "", "model.components: expected a `public` sample"),
+        ('public = "public_loans.csv"', "", "model.components: needs a `public` sample"),
         (
             "shared_records = 1",
             "shared_records = 2",
@@ -149,12 +149,12 @@ def test_hash_depends_on_everything_agreed(old, new):
         (
             'quorum = 1\nstraggler = "wait"',
             'straggler = "skip"',
-            "learning.quorum: expected a number beside straggler = 'skip'",
+            "learning.quorum: expected a number with straggler = 'skip'",
         ),
         ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
-        ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: expected `person`"),
+        ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: needs `person`"),
         ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),
-        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise needs none"),
+        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise does not need it"),
         ('title = "Interest rates of three banks"', "title = ", "not valid TOML"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
         ({"privacy__score_epsilon": 1.0}, "privacy.score_epsilon: expected less than the epsilon of 'a'"),
         (
             {"privacy__score_epsilon": 0.1, "model__holdout": 0.0},
-            "privacy.score_epsilon: expected model.holdout beside it",
+            "privacy.score_epsilon: needs model.holdout",
         ),
         ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' a held-out record"),
         (

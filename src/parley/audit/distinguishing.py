@@ -277,7 +277,9 @@ def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedN
         return _choices(mechanism, safe)
     if isinstance(mechanism, SharedNoise):
         if safe:
-            raise GuaranteeError("safe: one noise for all is drawn by three hosts; here it is drawn as in studies")
+            raise GuaranteeError(
+                "safe: not available for one noise for all, which hosts draw; this function draws it as studies do"
+            )
         return _sums(mechanism)
     kind = mechanism
 

@@ -10,14 +10,14 @@ from parley.durable import exposed
 from parley.report.terminal import console, errors_console, print_json, warn
 from parley.terms.file import TermsWarning
 
-TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")]
+TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The agreed terms file.")]
 Certificate = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals."),
 ]
 Peer = Annotated[bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; a person has already read and agreed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; the text to read goes to stderr.")]
 
 
 class Acceptable(Protocol):

@@ -88,32 +88,30 @@ PARTS = {
     "demo": Part(
         "cli.demo",
         "demo",
-        "Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and "
-        "a report.",
+        "Forty credit unions decide whether to train together: who gains, who must be paid, the result, and a report.",
     ),
     "init": Part(
         "cli.init",
         "init_command",
-        "From files as they are to planned terms: reads names, kinds and row counts of private tables.",
+        "Write planned terms from files as they are; reads names, kinds and row counts of private tables.",
     ),
     "plan": Part(
         "cli.plan",
         "plan_command",
-        "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is "
-        "looked at.",
+        "Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. Reads no private record.",
         reads_terms=True,
     ),
     "pin": Part(
         "cli.plan",
         "pin_command",
-        "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their "
-        "machines are.",
+        "Freeze the preprocessing constants next to the terms file, so that all parties use the same ones on any "
+        "machine.",
         reads_terms=True,
     ),
     "forecast": Part(
         "cli.forecast",
         "forecast_command",
-        "Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.",
+        "Forecast the joint model from public knowledge: the terms and a pilot sample. Reads no private record.",
         reads_terms=True,
     ),
     "negotiate": Part(
@@ -125,96 +123,102 @@ PARTS = {
     "column-stats": Part(
         "tasks.statistics.column_statistics.commands",
         "column_statistics_command",
-        "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
+        "Ask the owners how their columns are distributed, for terms without a public sample. Answers are noisy and "
+        "debited.",
         reads_terms=True,
     ),
     "heterogeneity": Part(
         "tasks.statistics.heterogeneity.commands",
         "heterogeneity_command",
-        "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
+        "Ask the owners how much they differ, for a better forecast. Answers are noisy and debited.",
         reads_terms=True,
     ),
     "count": Part(
         "tasks.statistics.counts.commands",
         "count_command",
-        "Ask the owners how many records they have of some kind, with noise on whole numbers, debited.",
+        "Ask the owners how many records of each kind they have. Answers are noisy whole numbers and debited.",
         reads_terms=True,
     ),
     "answers": Part(
         "tasks.statistics.counts.answer_commands",
         "answers_app",
-        "Randomised answers where nobody is trusted: drawn on people's own devices, counted by whoever collects them.",
+        "Randomised answers for people who trust nobody: drawn on their own devices, counted by the collector.",
     ),
     "train": Part(
-        "cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True
+        "cli.train", "train_command", "Train one joint model under the terms, on this machine.", reads_terms=True
     ),
     "predict": Part(
         "cli.predict",
         "predict_command",
-        "Predict with a trained model: the rows of a table, and behind their columns what the model says of each.",
+        "Predict with a trained model: writes the rows of a table with the predictions as further columns.",
     ),
     "recommend": Part(
         "tasks.ratings.commands",
         "recommend_command",
-        "What would this user like? The best of what one of the owner's own users has not rated.",
+        "Recommend items to one of the owner's own users: the best of those that the user has not rated.",
         reads_terms=True,
     ),
     "score": Part(
         "cli.score",
         "score_command",
-        "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train "
-        "alone.",
+        "Is the joint model better for us? Compares it with the model the owner can train alone, on its own held-out "
+        "rows.",
         reads_terms=True,
     ),
     "refine": Part(
         "cli.refine",
         "refine_command",
-        "Make the joint model your own: correct it as far as your own rows bear it out that your people differ.",
+        "Personalise the joint model with your own rows.",
         reads_terms=True,
     ),
     "identify": Part(
         "tasks.dynamics.commands",
         "identify_command",
-        "Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.",
+        "Estimate the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.",
     ),
     "budget": Part(
-        "cli.budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."
+        "cli.budget",
+        "budget_app",
+        "Explain an epsilon, add up what releases cost, and find the noise that a budget needs.",
     ),
     "audit": Part(
         "cli.audit",
         "audit_command",
-        "Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.",
+        "Attack what the terms promise: how much an attacker learns, and which faults the attack would notice.",
         reads_terms=True,
     ),
     "reproduce": Part(
-        "cli.laboratory", "reproduce_app", "A source document's numbers again: published beside recomputed."
+        "cli.laboratory",
+        "reproduce_app",
+        "Recompute the figures and tables of a source document and compare them with the published ones.",
     ),
     "owner": Part(
         "cli.owner",
         "owner_app",
-        "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was "
+        "For an organisation with a private table: create its ledger, accept terms, answer learners, and see what was "
         "spent.",
     ),
     "host": Part(
         "cli.host",
         "host_app",
-        "For one of three parties, or two, that draw one noise for everybody: keep a journal, accept terms, serve, "
-        "look at what was opened.",
+        "For one of the three (or two) parties that draw one noise for all owners: keep a journal, accept terms, "
+        "serve.",
     ),
     "learner": Part(
-        "cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."
+        "cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners on other machines."
     ),
     "peer": Part(
         "cli.peer",
         "peer_app",
-        "For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.",
+        "For an owner under gossip terms, which have no centre: ask its own daemon and mix with its neighbours.",
     ),
     "studio": Part(
         "studio.command",
         "studio_command",
-        "A page on this machine: play with owners' records and budgets, train, look at books, audit. Asks nobody else.",
+        "Open a page on this machine: try other owners, rows and budgets, train, read ledgers, audit. Asks nobody "
+        "else.",
     ),
-    "certs": Part("cli.certs", "certs_app", "Certificates: who is who between organisations."),
+    "certs": Part("cli.certs", "certs_app", "Certificates, by which organisations know each other."),
     "man": Part(
         "cli.man",
         "man_command",

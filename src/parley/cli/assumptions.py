@@ -15,7 +15,7 @@ Differences = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", "--anyway", help="Release even what is forecast to be worth no budget.")
+    bool, typer.Option("--force", "--anyway", help="Release even if the forecast says it is not worth it.")
 ]
 Speeds = Annotated[
     str | None,

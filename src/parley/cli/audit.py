@@ -14,14 +14,14 @@ MODELS = 128
 def audit_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS|MODEL", help="Terms (TOML), or a saved model (JSON).")],
     runs: Annotated[
-        int | None, typer.Option(help="Runs for each of two tables. Default: about a minute's worth.")
+        int | None, typer.Option(help="Runs with each of the two tables. Default: about a minute's worth.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
-        Path | None, typer.Option("--terms", metavar="TERMS", help="With a model: the terms it was trained by.")
+        Path | None, typer.Option("--terms", metavar="TERMS", help="Model: the terms it was trained under.")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Model: whose rows audit it. --served: whose daemon.")
+        str | None, typer.Option(metavar="NAME", help="Model: the owner whose rows audit it. --served: whose daemon.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="Model: its training table. Default: `data` in the terms.")
@@ -29,9 +29,12 @@ def audit_command(
     population: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="Model: rows it was not trained on. Default: those held out.")
     ] = None,
-    models: Annotated[int, typer.Option(help="Model: number of shadow models, and of attacked ones.", min=8)] = MODELS,
+    models: Annotated[
+        int, typer.Option(help="Model: number of shadow models, and of attacked models.", min=8)
+    ] = MODELS,
     largest: Annotated[
-        int | None, typer.Option(metavar="ROWS", help="Model: most rows of a shadow model. Default: 50,000.", min=40)
+        int | None,
+        typer.Option(metavar="ROWS", help="Model: largest number of rows in a shadow model. Default: 50,000.", min=40),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
@@ -40,31 +43,31 @@ def audit_command(
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
     ] = None,
     poison: Annotated[
-        bool, typer.Option("--poison", help="Instead: what owners that lie can do, under each rule of aggregation.")
+        bool, typer.Option("--poison", help="Instead: what lying owners can do under each aggregation rule.")
     ] = False,
-    tries: Annotated[
-        int, typer.Option(min=0, help="Pairs of tables and questions that a search tries; 0: none.")
-    ] = 200,
+    tries: Annotated[int, typer.Option(min=0, help="Pairs of tables and questions to search; 0: no search.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR is new.")
+        Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR must not exist.")
     ] = None,
-    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more prove more. [2]")] = None,
+    tables: Annotated[
+        int | None, typer.Option(help="--served: number of audit tables; more tables prove more. [2]")
+    ] = None,
     program: Annotated[
         str | None,
         typer.Option(metavar="COMMAND", help="--served: the parley that serves production. Default: this one."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="--served: where somebody else starts the daemon.")
+        str | None, typer.Option(metavar="HOST:PORT", help="--served: address of a daemon that someone else starts.")
     ] = None,
 ) -> None:
-    """Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.
+    """Attack what the terms promise: how much an attacker learns, and which faults the attack would notice.
 
-    Tables are made up that differ in one person; nobody's data are read. Exit code 1 if an owner's answers are shown to
-    tell more than is claimed.
+    The tables are made up and differ in one person; no data are read. The exit code is 1 if an owner's answers reveal
+    more than is claimed.
 
-    Of a model an owner asks who can be told to have been in its table: its own rows are read, on its own machine, and
-    what is printed is for its own eyes.
+    With a model, an owner finds out whether an attacker can tell who was in its table. This reads its own rows, on its
+    own machine, and the output must stay inside.
 
     Example:  parley audit parley-demo/terms.toml --report audit.html
 

@@ -23,8 +23,8 @@ KINDS: dict[str, type[Event]] = {
 }
 LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED = (
-    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value "
-    "midway, at most half the sensitivity away (as in sums of clipped records, where that half is the clip)."
+    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, "
+    "at most half the sensitivity away (in sums of clipped records that half is the clip)."
 )
 
 
@@ -37,7 +37,8 @@ def curve_command(
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Privacy curves of stable noise: solid for a difference in one coordinate, dashed for one spread over many.
+    """Privacy curves of stable noise: solid for a difference in one coordinate, dashed for a difference spread over
+    many.
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
@@ -66,13 +67,13 @@ def curve_command(
     elif plot is not None:
         console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({Adjacency.REPLACE_ONE})")
     else:
-        raise SettingError("expected --plot FILE or --json: where should the curves go?")
+        raise SettingError("expected --plot FILE or --json: give one of them for the curves")
 
 
 budget_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="What an epsilon means, what releases cost together, how much noise a budget needs.",
+    help="Explain an epsilon, add up what releases cost, and find the noise that a budget needs.",
 )
 budget_app.command("curve")(curve_command)
 
@@ -87,14 +88,10 @@ def explain(
     delta: Delta = 0.0,
     terms: Annotated[
         Path | None,
-        typer.Option("--terms", metavar="TERMS", help="In its place: what these terms promise of each owner's people."),
+        typer.Option("--terms", metavar="TERMS", help="Instead: what these terms promise each owner's people."),
     ] = None,
-    prior: Annotated[
-        float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")
-    ] = None,
-    people: Annotated[
-        int | None, typer.Option(help="The number of people among whom one is sought. Default: 100.")
-    ] = None,
+    prior: Annotated[float | None, typer.Option(help="What an adversary believes beforehand. Default: 0.5.")] = None,
+    people: Annotated[int | None, typer.Option(help="Number of people among whom one is sought. Default: 100.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
     ] = None,
@@ -112,11 +109,11 @@ def explain(
 
     if terms is not None:
         if epsilon is not None or delta or any(given is not None for given in (prior, people, plot)):
-            raise SettingError("--terms: expected none of --epsilon, --delta, --prior, --people and --plot beside it")
+            raise SettingError("--terms: not allowed with --epsilon, --delta, --prior, --people or --plot")
         explain_terms(terms, as_json)
         return
     if epsilon is None:
-        raise SettingError("--epsilon: missing; give it, or --terms with the terms that have one")
+        raise SettingError("--epsilon: missing; give it, or give --terms")
     among = 100 if people is None else people
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among)
     if plot is not None:
@@ -136,10 +133,10 @@ def explain(
 def compose_command(
     releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases as MECHANISM:KEY=VALUE,...")],
     delta: Delta = 0.0,
-    method: Annotated[str, typer.Option(help="Name of a rule. Default: all, and the best one.")] = "best",
+    method: Annotated[str, typer.Option(help="Composition rule. Default: all rules, and the best of them.")] = "best",
     as_json: Json = False,
 ) -> None:
-    """What several releases cost together: an upper bound on epsilon.
+    """Add up what several releases cost: an upper bound on epsilon.
 
     A RELEASE is MECHANISM:KEY=VALUE,... with multiplier (noise scale divided by how far replacing one record moves the
     value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the owner in secret),
@@ -192,7 +189,7 @@ def calibrate(
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate, drawn by the owner in secret.")] = 1.0,
     alpha: Annotated[float | None, typer.Option(help="Stability index of stable noise, 1 to 2.")] = None,
     multiplier: Annotated[
-        float | None, typer.Option(help="The other way round: how many rounds fit, with this noise scale/sensitivity?")
+        float | None, typer.Option(help="Instead: how many rounds fit with this noise scale/sensitivity?")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -237,13 +234,13 @@ def compare(
     delta: Delta = 1e-5,
     dimension: Annotated[int, typer.Option(help="Numbers in one release.")] = 1,
     sensitivity: Annotated[
-        float, typer.Option(help="L2 sensitivity; the L1 sensitivity is taken to be sqrt(dimension) times that.")
+        float, typer.Option(help="L2 sensitivity; the L1 sensitivity is assumed to be sqrt(dimension) times it.")
     ] = 1.0,
     rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Mechanisms at equal privacy: how much noise each needs, and what stable noise costs by how a difference is
-    spread.
+    """Mechanisms at equal privacy: how much noise each needs, and what stable noise costs by how the difference is
+    spread over coordinates.
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
@@ -274,10 +271,14 @@ def compare(
         table.append([f"α = {s['alpha']}", *bounds])
     console.print(
         terminal_table(
-            table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({content['adjacency']})"
+            table,
+            f"ε at δ = {number(delta)} of one release, by how the difference is spread over coordinates "
+            f"({content['adjacency']})",
         )
     )
-    console.print("The one-coordinate column is the dissertation's; a guarantee is the last column.", style="dim")
+    console.print(
+        "Only the last column is a guarantee; the one-coordinate column repeats the dissertation.", style="dim"
+    )
 
 
 def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, count: int) -> Callable[[float], Event]:
@@ -290,7 +291,7 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
         raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(KINDS)}")
     if kind is not StableEvent:
         if alpha is not None:
-            raise SettingError(f"alpha: only stable noise has one, not {name}")
+            raise SettingError(f"alpha: allowed only with stable noise, not {name}")
         return partial(kind, sampling=sampling, count=count)
     if alpha is None:
         raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")

@@ -19,7 +19,7 @@ def explain_terms(file: Path, as_json: bool) -> None:
     if as_json:
         print_json({"owners": found, "adjacency": adjacency, "terms_hash": terms.hash}, inside=False)
         return
-    rows = [["owner", "ε", "δ", "50% becomes at most", "except with chance", "bits known", "factor of a guess"]]
+    rows = [["owner", "ε", "δ", "50% becomes at most", "chance of more", "bits known", "factor of a guess"]]
     rows += [
         [
             printable(each["owner"]),
@@ -48,13 +48,13 @@ def caption(terms: Terms) -> str:
     shared = (
         ""
         if copies == 1
-        else f" {copies} owners may hold the same record: ε is the owner's own, and what follows is about a record "
-        "that it shares with the others whose answers tell most."
+        else f" {copies} owners may hold the same record: ε is the owner's own; the other columns are about a record "
+        f"shared with the owners whose answers reveal most."
     )
     return (
         f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "
-        "much it becomes likelier (min-entropy), known without a delta only. Except with chance: with a delta, single answers may "
-        "tell more than the column before it says, with at most this probability."
+        "much it becomes likelier (min-entropy), known without a delta only. Chance of more: with a delta, single "
+        "answers may tell more than the column before it says, with at most this probability."
         f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
     )
 

@@ -14,20 +14,21 @@ from parley.validate import whole
 certs_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""Certificates: who is who between organisations.
+    help="""Certificates, by which organisations know
+each other.
 
     One member keeps the authority (init, issue, renew, revoke). Every member makes its own key, which never leaves it,
     and sends a request. Both sides read the fingerprint to each other over the phone before they trust it.""",
 )
 
-Days = Annotated[int, typer.Option(help="How long the certificate is good for.")]
+Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.")]
 Authority = Annotated[Path, typer.Option(metavar="DIR", help="The authority's folder, which holds ca.crt and ca.key.")]
 
 
 @certs_app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the authority will live.")],
-    title: Annotated[str, typer.Option(help="What the consortium is called.")] = "Parley consortium",
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the authority.")],
+    title: Annotated[str, typer.Option(help="Name of the consortium.")] = "Parley consortium",
     days: Days = 3650,
 ) -> None:
     """Make a new authority. Give ca.crt and ca.crl to every member; keep ca.key offline.
@@ -39,7 +40,7 @@ def init_command(
     make_folder(folder)
     made = certificate_authority.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
-    console.print(f"{folder / 'ca.crl'}  what was taken back: nothing so far", soft_wrap=True)
+    console.print(f"{folder / 'ca.crl'}  the revocation list, still empty", soft_wrap=True)
     console.print(
         "Give ca.crt and ca.crl to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True
     )
@@ -89,7 +90,7 @@ def renew_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Give a certificate a later end. Name, key and fingerprint stay as they are.
+    """Extend a certificate. Name, key and fingerprint stay as they are.
 
     Example:  parley certs renew authority/bank-a.crt --authority authority
     """
@@ -102,12 +103,12 @@ def renew_command(
 def revoke_command(
     authority: Authority,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Whose certificates; left out: only date the list anew.")
+        str | None, typer.Argument(metavar="NAME", help="Whose certificates. Default: nobody's; only renew the list.")
     ] = None,
-    days: Annotated[int, typer.Option(help="When members want a later list.")] = 365,
+    days: Annotated[int, typer.Option(help="Days until members need a newer list.")] = 365,
 ) -> None:
-    """Take back all certificates of a member whose key was lost or that left, on a list (ca.crl) that the members hold
-    beside ca.crt.
+    """Revoke all certificates of a member that lost its key or left. The list, ca.crl, belongs next to each member's
+    ca.crt.
 
     Example:  parley certs revoke bank-a --authority authority
     """
@@ -116,12 +117,12 @@ def revoke_command(
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
     until = (
-        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke --authority "
+        f"good until   {listed.next_update_utc:%Y-%m-%d}; renew it before then: parley certs revoke --authority "
         f"{authority}"
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(
-        'Give ca.crl to every member, in the place of the one before (settings, [identity]: revoked = "ca.crl").',
+        'Give ca.crl to every member, to replace the previous one (settings, [identity]: revoked = "ca.crl").',
         markup=False,
         soft_wrap=True,
     )
@@ -131,7 +132,7 @@ def revoke_command(
 def show_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")],
 ) -> None:
-    """Whose certificate or request is it, what is its fingerprint, when does it end?"""
+    """Show whose certificate or request it is, its fingerprint, and when it ends."""
     with extras():
         from parley.network.identity import certificate_authority, certificates
     if b"CERTIFICATE REQUEST" not in file.read_bytes():

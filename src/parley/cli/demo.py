@@ -13,11 +13,12 @@ SEED = 7
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where tables, terms, models and report go.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for tables, terms, models and report.")
     ] = Path("parley-demo"),
     seed: Annotated[int, typer.Option(help="Seed of the tables and the training's noise.")] = SEED,
     unions: Annotated[
-        int | None, typer.Option("--unions", min=4, help="Credit unions beside the large bank. Default: 39.")
+        int | None,
+        typer.Option("--unions", min=4, help="Number of credit unions, besides the large bank. Default: 39."),
     ] = None,
 ) -> None:
     """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a

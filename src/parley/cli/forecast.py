@@ -13,7 +13,7 @@ from parley.report.terminal import Terminal, show
 def forecast_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file. Its owners need no `data`.")],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
+        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
     ] = None,
     moments: Annotated[
         Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
@@ -21,7 +21,7 @@ def forecast_command(
     assume: Annotated[
         Path | None, typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions.")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Also print `parley plan`, below the forecast.")] = False,
     delta: Annotated[
         float | None,
         typer.Option("--delta", metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too."),
@@ -32,32 +32,30 @@ def forecast_command(
     ] = None,
     inside: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="For an owner's own eyes: its table. Needs --owner; nothing leaves."),
+        typer.Option(metavar="TABLE", help="Inside view of this private table; nothing leaves. Needs --owner."),
     ] = None,
-    owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: the table's owner.")] = None,
     differences: Differences = None,
     worth: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="With --inside: least saving that is worth it. Default: 0.005."),
+        typer.Option(metavar="SHARE", help="With --inside: smallest saving that is worth it. Default: 0.005."),
     ] = None,
     speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Print everything else that the forecast rests on.")
-    ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print what the forecast rests on.")] = False,
     track: Track = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the forecast (.html), with its figures.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.
+    """Forecast the joint model from public knowledge: the terms and a pilot sample. Reads no private record.
 
-    The verdict comes first: join where it is worth it in 90 % of what may come out, stay where it is in 10 %, else
-    unsure, with what would settle it.
+    The verdict comes first: join if joining is worth it in at least 90% of draws, stay if in at most 10%, else unsure,
+    with what would settle it.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
@@ -69,7 +67,7 @@ def forecast_command(
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
     if inside is None or owner is None:
         if worth is not None:
-            raise SettingError("--worth: expected --inside beside it")
+            raise SettingError("--worth: needs --inside")
         found = forecast_terms(
             terms_file,
             Terminal(),
@@ -89,6 +87,6 @@ def forecast_command(
     kept = {"--track": track, "--report": report, "--plot": plot}
     for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items():
         if given:
-            why = "what an owner sees of its rows is not kept" if option in kept else "it is of the view from outside"
-            raise SettingError(f"{option}: expected no --inside beside it: {why}")
+            why = "the inside view is not kept" if option in kept else "it belongs to the view from outside"
+            raise SettingError(f"{option}: not allowed with --inside: {why}")
     show(look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth), as_json)

@@ -17,19 +17,21 @@ from parley.terms import load_terms
 host_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For one of three parties, or two, that draw one noise for everybody: keep a journal, accept terms, serve,
-    look at what was opened.
+    help="""For one of the three (or two) parties that
+draw one noise for all owners: keep a journal, accept terms, serve.
 
-    A host sees two of the three shares of every answer (one of two), and so nothing; two hosts together see
-    everything.""",
+    A host sees two of the three shares of every answer (or one of two) and learns nothing from them; two hosts together
+    see everything.""",
 )
 
 
 @host_app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the host's things will lie.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the host.")],
     name: Annotated[str, typer.Option(help="The host's name, as in the terms.")],
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the others reach it.")] = "0.0.0.0:7444",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Address at which the others reach it.")
+    ] = "0.0.0.0:7444",
 ) -> None:
     """Write the settings and an empty journal.
 
@@ -39,7 +41,7 @@ def init_command(
         from parley.network.hosting.offer import open_host
     settings = open_host(folder, name, listen)
     acceptance.warn_if_exposed(folder)
-    console.print(f"{folder / 'host.toml'}  settings: fill in where the other hosts are", soft_wrap=True)
+    console.print(f"{folder / 'host.toml'}  settings: fill in the other hosts' addresses", soft_wrap=True)
     console.print(f"{settings.journal}  the journal", soft_wrap=True)
     acceptance.show_certificates_next(folder, name)
 
@@ -88,8 +90,7 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Which rounds were opened, which are aborted, which wait. Checks the journal's chain; works beside a running
-    daemon.
+    """Show which rounds were opened, were aborted, or wait. Checks the journal's chain; works while the daemon runs.
 
     Example:  parley host journal host-a/host.toml
     """

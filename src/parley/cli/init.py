@@ -11,8 +11,8 @@ from parley.report.terminal import Terminal, show
 
 
 def init_command(
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="What shall be predicted.")],
-    write: Annotated[Path, typer.Option(metavar="TERMS", help="Where the terms go.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    write: Annotated[Path, typer.Option(metavar="TERMS", help="File for the terms.")],
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILES...", help="One private table per owner (.csv, .parquet, folder, s3://...)."),
@@ -23,27 +23,27 @@ def init_command(
     ] = None,
     public: Annotated[Path | None, typer.Option(metavar="FILE", help="Public sample of the same kind of rows.")] = None,
     epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="What every owner promises; asked for if left out (1).")
+        float | None, typer.Option(metavar="EPS", help="What every owner promises. Default: asks for it (1).")
     ] = None,
     delta: Annotated[
         float | None,
         typer.Option("--delta", metavar="DELTA", help="Also consider Gaussian noise at this delta; 0: pure epsilon."),
     ] = None,
     hosts: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Three or two parties that draw one noise for all.")
+        str | None, typer.Option(metavar="A,B,C", help="Three (or two) parties that draw one noise for all.")
     ] = None,
     person: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that tells people apart, where one has several rows.")
     ] = None,
     records_per_person: Annotated[
-        int, typer.Option(metavar="K", help="With --person: so many rows of everybody count.")
+        int, typer.Option(metavar="K", help="With --person: at most this many rows per person count.")
     ] = 1,
     kind: Annotated[
         str | None,
         typer.Option("--kind", metavar="KIND", help="Kind of model. Default: by the target in the public sample."),
     ] = None,
     exposure: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: what counts were counted in.")
+        str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: the exposure column.")
     ] = None,
     event: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --kind survival: 1 where it happened, 0 where not yet.")
@@ -65,7 +65,7 @@ def init_command(
     categories: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone: those of the public sample. Repeatable."
+            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone: the public sample's names. Repeatable."
         ),
     ] = None,
     merge: Annotated[
@@ -73,10 +73,11 @@ def init_command(
         typer.Option(metavar="COLUMN", help="Column whose names differ only by capitals or spaces: merge them."),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Columns to learn from; left out: all that can be used.")
+        str | None, typer.Option(metavar="A,B,C", help="Columns to learn from. Default: all usable ones.")
     ] = None,
     columns: Annotated[
-        str, typer.Option(metavar="WAY", help="What columns become: lines, bins, hinges, trees, margin or best.")
+        str,
+        typer.Option(metavar="WAY", help="How columns enter the model: lines, bins, hinges, trees, margin or best."),
     ] = "best",
     missing: Annotated[
         str | None, typer.Option(metavar="WAY", help="Cells without a value: fill (default) or refuse.")
@@ -86,32 +87,32 @@ def init_command(
         float | None,
         typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model."),
     ] = None,
-    title: Annotated[str, typer.Option(help="What this is about.")] = "",
+    title: Annotated[str, typer.Option(help="Title of the terms.")] = "",
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
-    query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: one row for one record.")] = None,
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: the query; one row per record.")] = None,
     query_file: QueryFile = None,
     order_by: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="With --uri: the column that gives every row its place.")
+        list[str] | None, typer.Option(metavar="KEY", help="With --uri: the column that orders the rows.")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="With --uri: where that table goes, as its owner's name.")
+        Path | None, typer.Option(metavar="FOLDER", help="With --uri: new folder for the table, named after its owner.")
     ] = None,
     ask_password: AskPassword = False,
     anyway: Annotated[
-        bool, typer.Option("--force", "--anyway", help="Write terms even where column statistics would tell little.")
+        bool, typer.Option("--force", "--anyway", help="Write terms even if column statistics would show little.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take the usual answers.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
-    """From files as they are to planned terms: reads names, kinds and row counts of private tables.
+    """Write planned terms from files as they are; reads names, kinds and row counts of private tables.
 
-    Whether a column holds numbers or names is read off its cells where neither you nor --public nor the file says it,
-    and of a --person column which rows belong together. Ranges and names of categories come from --public or from what
-    you declare, never from private rows; where nobody says them, the terms set a part of epsilon aside to ask the
-    owners with noise. What only people know is asked, and without --public also the kind of model, ranges and names;
-    --yes takes the usual answers. Then the planner chooses how the budgets are spent best, and the terms are written
-    with comments.
+    If neither you, --public nor the file says whether a column holds numbers or names, its cells decide. A --person
+    column is read to see which rows belong together. Ranges and names of categories come from --public or from what you
+    declare, never from private rows. If nobody states them, the terms set part of epsilon aside to ask the owners with
+    noise. The command asks for what only people know; without --public that includes the kind of model, ranges and
+    names. --yes takes the usual answers. Then the planner chooses how best to spend the budgets, and the terms are
+    written with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """

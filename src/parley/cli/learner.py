@@ -18,18 +18,18 @@ from parley.terms import Terms, load_terms
 if TYPE_CHECKING:
     from parley.network.exchange.remote import Proposed
 
-TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, with the learner's name in them.")]
-Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="Where the owners are, addresses.toml.")]
-To = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this owner; may be said several times.")]
+TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, which name the learner.")]
+Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="The owners' addresses, addresses.toml.")]
+To = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this owner; may be given several times.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners that they name: each daemon keeps them for its people to read, for as many days as
-    its owner says. Nothing is spent.
+    """Propose terms to the owners that they name. Each daemon keeps them for its people to read, for as many days as
+    its owner allows. Nothing is spent.
 
-    Paths and comments in the file stay here. The same terms again are the same proposal; where they lapsed or were
-    withdrawn, a new one.
+    Paths and comments in the file stay here. Proposing the same terms again repeats the proposal, or makes a new one if
+    it lapsed or was withdrawn.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
@@ -40,7 +40,7 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_jso
 
 
 def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
-    """What became of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and why.
+    """Show the state of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and why.
 
     Example:  parley learner proposal terms.toml --owners addresses.toml
     """
@@ -51,7 +51,7 @@ def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
 
 
 def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
-    """Withdraw proposed terms at each owner where they are open. What was accepted stays accepted.
+    """Withdraw proposed terms at every owner where they are still open. Accepted terms stay accepted.
 
     Example:  parley learner withdraw terms.toml --owners addresses.toml
     """
@@ -81,22 +81,25 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
 learner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="For the analyst who trains: run the rounds with owners that are elsewhere.",
+    help="For the analyst who trains: run the rounds with owners on other machines.",
 )
 
 
 @learner_app.command("run")
 def run_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms that every owner accepted.")],
-    owners: Annotated[Path, typer.Option(metavar="ADDRESSES", help="Where the owners are, addresses.toml.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="When an owner counts as late in a round.")] = 60.0,
+    owners: Annotated[Path, typer.Option(metavar="ADDRESSES", help="The owners' addresses, addresses.toml.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time after which an owner counts as late.")
+    ] = 60.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it.")
+        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: next to TERMS.")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An owner that learns: its own model, which must stay inside.")
+        Path | None,
+        typer.Option(metavar="FILE", help="If the learner is an owner: its personal model, which must stay inside."),
     ] = None,
     track: Track = None,
     differences: Differences = None,
@@ -104,14 +107,14 @@ def run_command(
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
+    """Train one joint model under the terms, with the same rounds as `parley train` and each owner behind its own
+    daemon.
 
-    A connection that breaks, an owner that restarts or this command being killed costs no budget: questions are asked
-    again and get the stored answers. Late owners are waited for, skipped or end the run as the terms say (quorum,
-    straggler).
+    A broken connection, a restarted owner or a killed command costs no budget: questions are asked again and get the
+    stored answers. The terms say whether the learner waits for late owners, skips them or stops (quorum, straggler).
 
-    --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
-    owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
+    --force releases a model even if the forecast says that the zero model or the public sample's own is better, or that
+    no owner gains (for ratings: that owners do better alone). It also releases if some people may have another ledger.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
@@ -131,12 +134,11 @@ learner_app.command("withdraw")(withdraw_command)
 
 
 @learner_app.command("flower")
-def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the app is written.")]) -> None:
-    """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs
+def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the app.")]) -> None:
+    """Write a Flower app that runs the same terms over a federation: `flwr run DIR`. Every party needs
     parley-dp[flower].
 
-    The owners' nodes are started with the path of their daemon's socket: --node-config
-    'socket="/run/parley/bank-a.sock"'.
+    Start each owner's node with the path of its daemon's socket: --node-config 'socket="/run/parley/bank-a.sock"'.
 
     Example:  parley learner flower relay && flwr run relay here --run-config 'terms="terms.toml" save="model.json"'
     """

@@ -15,10 +15,11 @@ from parley.report.terminal import console
 from parley.version import __version__
 
 EXIT_CODES = {
-    0: "Done. A daemon: it was told to stop, and finished the calls under way.",
+    0: "Done. For a daemon: it was told to stop and finished the calls under way.",
     1: "Not done, or not as promised. A person answered no, an audit found more leakage than the terms promise, or "
-    "nobody reads the output any more. With a traceback: a fault of Parley's own.",
-    2: "A mistake or a refusal, explained in one sentence: nothing was half-done, and the same again gives the same.",
+    "the reader of the output closed it. With a traceback: a fault in Parley.",
+    2: "A mistake or a refusal, explained in one sentence. Nothing was half done; repeating the command gives the "
+    "same result.",
     130: "Interrupted from the keyboard.",
 }
 EXAMPLE = "Example:"
@@ -26,7 +27,7 @@ EXAMPLE = "Example:"
 
 def man_command(
     to: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the pages go; those of an earlier version are replaced.")
+        Path, typer.Option(metavar="DIR", help="Folder for the pages; replaces those of an earlier version.")
     ],
 ) -> None:
     """Write the manual pages of all commands, for `man parley`, `man parley-train` and so on.

@@ -14,20 +14,20 @@ def negotiate_command(
         Path, typer.Argument(metavar="TERMS", help="The terms file; its owners need `value` and `privacy_cost`.")
     ],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
+        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
     ] = None,
     target: Annotated[
         float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
     ] = None,
     value: Annotated[
-        float | None, typer.Option(metavar="MONEY", help="Worth of one unit of test cost, where terms state none.")
+        float | None, typer.Option(metavar="MONEY", help="Worth of one unit of test cost, for owners that state none.")
     ] = None,
     privacy_cost: Annotated[
         float | None,
         typer.Option(metavar="MONEY", help="Cost of one unit of epsilon, for owners that state none."),
     ] = None,
     balanced: Annotated[
-        bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")
+        bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
     ] = False,
     keep_own: Annotated[bool, typer.Option(help="Members may keep their own model where it is better.")] = True,
     differences: Differences = None,
@@ -38,7 +38,7 @@ def negotiate_command(
         Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")
     ] = None,
     plot_owners: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw what joining pays as owners become more.")
+        Path | None, typer.Option(metavar="FILE", help="Draw what joining pays by the number of owners.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the negotiation (.html), with its figures.")
@@ -47,12 +47,12 @@ def negotiate_command(
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
-    Without `value` and `privacy_cost` it says what joining saves each owner at the terms' budgets, and from which
-    value on that pays. An owner that joins gets value × (test cost alone − together) − its privacy cost, and keeps
-    its own model where that is better (--no-keep-own: it must use the joint one); one that stays out trains alone
-    and gets 0. An equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise =
-    "shared" all have one budget. The budgets in the file are not used, except as the place where a pilot run
-    measures the price of noise.
+    Without `value` and `privacy_cost` it prints what joining saves each owner at the terms' budgets, and from which
+    value on joining pays. An owner that joins gets value × (test cost alone − together) − its privacy cost. It may keep
+    its own model if that is better, unless --no-keep-own is given. An owner that stays out trains alone and gets 0. An
+    equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all
+    owners have the same budget. The budgets in the file are used only by a pilot run, which measures the price of noise
+    at them.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """

@@ -27,25 +27,23 @@ from parley.report.words.ledgers import inbox_rows, proposal_line
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
-Named = Annotated[
-    str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or how it begins, as a handle.")
-]
+Named = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or its first digits.")]
 PublicSample = Annotated[
     Path | None, typer.Option("--public", metavar="FILE", help="Your own copy of the public sample of proposed terms.")
 ]
 PinnedNumbers = Annotated[
-    Path | None, typer.Option("--preparation", metavar="FILE", help="Your own copy of the numbers that they pin.")
+    Path | None, typer.Option("--preparation", metavar="FILE", help="Your own copy of the pinned public numbers.")
 ]
 
 
 owner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For an organisation that holds a private table: open its books, accept terms, serve, and look at what
-    was spent.
+    help="""For an organisation with a private table:
+create its ledger, accept terms, answer learners, and see what was spent.
 
-    The table, the ledger and the noise stay with the owner's daemon. Learners bring it questions; it executes
-    nothing it is sent.""",
+    The table, the ledger and the noise stay with the owner's daemon. Learners send it questions; it executes nothing it
+    is sent.""",
 )
 
 
@@ -61,24 +59,26 @@ SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's
 
 @owner_app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the owner's things will lie.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for settings and ledger.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
     table: Annotated[
         Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, .arrow, folder, s3://...).")
     ],
     lifetime: Annotated[
-        float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")
+        float, typer.Option(metavar="EPS", help="Largest epsilon that all agreements together may ever cost. For ever.")
     ],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
     rule: Annotated[
         LifetimeRule, typer.Option(help="How agreements add up, for ever: simple (ε and δ) or zcdp.")
     ] = LifetimeRule.simple,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Address at which learners reach it.")
+    ] = "0.0.0.0:7443",
 ) -> None:
-    """Open the books of one table: settings and a ledger with its lifetime budget.
+    """Create the settings and the ledger of one table, with its lifetime budget.
 
-    By the rule 'simple' the ε and δ of agreements add up. By 'zcdp' their ρ does, so more agreements with Gaussian
-    noise or many rounds fit; it needs a DELTA above 0 and cannot hold terms with noise = "shared".
+    Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' their ρ adds up, so more agreements with
+    Gaussian noise or many rounds fit; it needs a DELTA above 0 and cannot hold terms with noise = "shared".
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
@@ -86,18 +86,17 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if alike is not None:
         warn(
-            f"{alike} has the books of a table with the same keys and columns. If that is of the same people, these "
-            f"here are a second budget for them, which nobody promised: move {folder} away now, while it is unused, "
-            "and go on with those."
+            f"{alike} has the ledger of a table with the same keys and columns. If both tables are about the same "
+            f"people, this new ledger is a second budget, which nobody promised them: move {folder} away now, while it "
+            "is unused, and use the existing one."
         )
     if not lifetime_delta > 0:
         warn(
-            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or "
-            f"one noise for all, will be refused. If it should hold them: move {folder} out of its parent folder "
-            "now, while it is unused, and run init again."
+            "Without --lifetime-delta this ledger can never accept terms with gaussian noise or one noise for all. If "
+            "it should: move {folder} out of its parent folder now, while it is unused, and run init again."
         )
     acceptance.warn_if_exposed(folder)
-    console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
+    console.print(f"{folder / 'owner.toml'}  settings: read them before the first start", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
         f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, δ = "
@@ -110,7 +109,7 @@ def init_command(
 @owner_app.command("accept")
 def accept_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or the start of a proposal's hash.")
+        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or a proposal's first digits.")
     ],
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
@@ -121,16 +120,16 @@ def accept_command(
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
     other_books: Annotated[
-        str | None, typer.Option(metavar="REASON", help="Why the table may have another ledger; kept in it.")
+        str | None, typer.Option(metavar="REASON", help="Why the table may have another ledger; the ledger keeps it.")
     ] = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their
+    """Read what the terms promise and cost, and accept them. From then on the daemon answers under them, up to their
     budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or how it begins: then only the key that proposed may ask, or
-    that of --certificate or --peer, and with --relay relays too.
+    TERMS may also be the hash of a proposal in the inbox, or its first digits. Then only the key that proposed may ask,
+    or that of --certificate or --peer, and with --relay also relays.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
@@ -171,7 +170,8 @@ def serve_command(settings_file: SettingsFile) -> None:
 def inbox_command(
     settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
     named: Annotated[
-        str | None, typer.Argument(metavar="[TERMS]", help="Start of the proposed terms' hash. Default: all of them.")
+        str | None,
+        typer.Argument(metavar="[TERMS]", help="First digits of the proposed terms' hash. Default: all proposals."),
     ] = None,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
@@ -179,10 +179,10 @@ def inbox_command(
     peer: acceptance.Peer = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """Terms that certified learners proposed: by whom, when, and what became of them. The ledger knows nothing of them.
+    """List the terms that certified learners proposed: by whom, when, and their state. They are not in the ledger.
 
-    With TERMS, what accepting those would mean: what `parley owner accept` says, who else is in, and what would be left
-    of the lifetime budget. Nothing is accepted.
+    With TERMS, show what accepting them would mean: what `parley owner accept` prints, the other owners, and what would
+    be left of the lifetime budget. Nothing is accepted.
 
     Example:  parley owner inbox bank-a/owner.toml
 
@@ -230,7 +230,7 @@ def refuse_command(
     named: Named,
     settings_file: SettingsOption,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why, without figures of the table; the learner reads it.")
+        str, typer.Option(metavar="TEXT", help="The reason, without figures of the table; the learner reads it.")
     ],
 ) -> None:
     """Refuse proposed terms, with a reason that is kept. Accepting them later is still possible.
@@ -252,7 +252,7 @@ def offered_terms(
         terms = load_terms(named)
         if public is not None or preparation is not None:
             raise SettingError(
-                "--public, --preparation: expected with the hash of a proposal; a file says where they lie"
+                "--public, --preparation: expected with the hash of a proposal; a terms file names these files itself"
             )
         return terms, None
     proposal = open_inbox(load_owner(settings_file)).find(str(named))

@@ -30,12 +30,10 @@ class Lost(StrEnum):
 def ledger_command(
     settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Recompute the chain from its first row on.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify the whole chain, from its first row.")] = False,
 ) -> None:
-    """What was spent, by whom, for what. Works beside a running daemon, which does not wait for it.
-
-    Checks the ledger's chain from where it was checked last (a ledger of up to 10,000 rows: from its first row),
-    --verify all of it.
+    """Show what was spent, by whom and for what. Works while the daemon runs and does not delay it. Checks the rows of
+    the ledger's chain that are new since the last check (all rows up to 10,000, or with --verify).
 
     Example:  parley owner ledger bank-a/owner.toml
     """
@@ -52,10 +50,10 @@ def ledger_command(
 
 
 def backup_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; must not exist yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File for the copy; must not exist.")],
     settings_file: SettingsOption,
 ) -> None:
-    """Copy the ledger, whole and verified, beside a running daemon. A plain copy of the file may lack its latest rows.
+    """Copy the whole ledger and verify it, while the daemon runs. A plain copy of the file may lack its latest rows.
 
     Example:  parley owner backup /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml
     """
@@ -73,11 +71,11 @@ def restore_command(
     assume_spent: Annotated[Lost, typer.Option(help="What lost answers may have spent: all (safe), or agreements.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Put a backup in the ledger's place. Whatever may have been answered since counts as spent: no agreement goes on.
-
-    The daemon must be stopped. The ledger that was in place is kept beside the new one. With --assume-spent all the
-    whole lifetime budget is gone: the only safe answer if anybody may have accepted terms since that the folder of
-    acceptances does not show. With agreements, what those in the backup and in that folder reserve is gone.
+    """Replace the ledger by a backup. Whatever may have been answered since counts as spent, and every agreement ends.
+    Stop the daemon first. The replaced ledger is kept next to the new one. With --assume-spent all the whole lifetime
+    budget is spent. This is the only safe choice if someone may have accepted terms since that the folder of
+    acceptances does not show. With --assume-spent agreements, what the agreements in the backup and in that folder
+    reserve is spent.
 
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """
@@ -90,7 +88,7 @@ def restore_command(
         else f"all that is reserved, also by the {counted(len(lost), 'acceptance')} in {settings.accepted},"
     )
     if not yes and not typer.confirm(
-        f"No agreement so far will be answered any more, and {what} counts as spent. Restore?", err=True
+        f"No agreement so far will be answered again, and {what} counts as spent. Restore?", err=True
     ):
         errors_console.print("Nothing was restored.")
         raise typer.Exit(1)
@@ -104,7 +102,7 @@ def restore_command(
         soft_wrap=True,
     )
     if aside is not None:
-        console.print(f"{aside}  the ledger that was in place", soft_wrap=True)
+        console.print(f"{aside}  the replaced ledger", soft_wrap=True)
 
 
 def _accepted(settings: OwnerSettings) -> list[Any]:
@@ -123,11 +121,11 @@ def _accepted(settings: OwnerSettings) -> list[Any]:
 
 
 def close_command(
-    terms: Annotated[str, typer.Argument(metavar="TERMS", help="The hash of accepted terms, or how it begins.")],
+    terms: Annotated[str, typer.Argument(metavar="TERMS", help="The hash of accepted terms, or its first digits.")],
     settings_file: SettingsOption,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """End an agreement: nothing more is answered by it, at once. What it reserved stays reserved, and counts as spent.
+    """End an agreement: from now on nothing is answered under it. What it reserved stays reserved, and counts as spent.
 
     Example:  parley owner close 3f0c91d2 --owner bank-a/owner.toml
     """

@@ -16,28 +16,27 @@ if TYPE_CHECKING:
 
 URI = "Database: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE; without password."
 QueryFile = Annotated[
-    Path | None, typer.Option("--query-file", metavar="FILE", help="The query in a file, instead of --query.")
+    Path | None, typer.Option("--query-file", metavar="FILE", help="A file with the query, instead of --query.")
 ]
-AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the database's password, unseen.")]
+AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the database's password, without echo.")]
 
 
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
     order_by: Annotated[
-        list[str], typer.Option(metavar="KEY", help="Column that gives every row its place; public. Repeatable.")
+        list[str], typer.Option(metavar="KEY", help="Column that orders the rows; it counts as public. Repeatable.")
     ],
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the table goes; must not exist yet.")],
-    query: Annotated[str | None, typer.Option(metavar="SQL", help="What to take: one row for one record.")] = None,
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the table; must not exist.")],
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="The query; one row per record.")] = None,
     query_file: QueryFile = None,
     ask_password: AskPassword = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the manifest, less its digest, as one JSON object.")
+        bool, typer.Option("--json", help="Print the manifest without its digest as one JSON object.")
     ] = False,
 ) -> None:
-    """Take the rows of a query out of a database, as of one moment, into a folder of Parquet files: a table that stays
-    as it is.
+    """Copy the rows of a query, as of one moment, from a database into a folder of Parquet files that never changes.
 
-    Types are those that the database declares or the query casts to. Rows lie in the order of KEY, of which no two may
+    Types are those that the database declares or the query casts to. Rows are in the order of KEY, and no two keys may
     be equal. If the command ends early, nothing is left; it is never resumed.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
@@ -58,8 +57,8 @@ def snapshot_command(
     )
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
-        f"Next: a table that has books goes on with them, table = {str(to.resolve())!r} in its owner.toml, and new "
-        "terms; only one that has none gets some: parley owner init",
+        f"Next: if the table already has a ledger, keep it: set table = {str(to.resolve())!r} in its owner.toml and "
+        "agree on new terms. Only a table without a ledger gets one: parley owner init",
         style="dim",
         markup=False,
         soft_wrap=True,

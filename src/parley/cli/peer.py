@@ -26,11 +26,11 @@ PAUSE = 2.0  # seconds between two lines about progress
 peer_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the
-    graph.
+    help="""For an owner under gossip terms, which have
+no centre: ask its own daemon and mix with its neighbours.
 
-    Every owner runs its daemon (parley owner serve) and one peer. Nobody talks to all owners. Killed, a peer goes
-    on where it was.""",
+    Every owner runs its daemon (parley owner serve) and one peer. No process talks to all owners. A killed peer
+    continues where it stopped.""",
 )
 
 
@@ -50,29 +50,26 @@ def run_command(
             "--owner", metavar="OWNER", help="The owner's settings, owner.toml, with its peer and the neighbours."
         ),
     ],
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     deadline: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time until a word about who is late; and at the end.")
+        float,
+        typer.Option(metavar="SECONDS", help="Time after which late neighbours are named, and waited for at the end."),
     ] = 60.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the run is kept. Default: beside TERMS.")
+        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: beside TERMS.")
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")
-    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the common model as JSON.")] = None,
     differences: Differences = None,
     anyway: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one owner's part of a model without a centre: a noisy gradient a round from its own daemon, mixed with its
-    neighbours' words.
+    """Run one owner's part of training without a centre: one noisy gradient per round from its own daemon, mixed with
+    what its neighbours send.
 
     Each owner first accepts the terms with `parley owner accept --peer` and serves (parley owner serve). Neighbours may
-    start in any order and are waited for. Killed, at any moment, the same command with --resume goes on: the same
-    questions, the same answers, the same words. It ends with the mean of all owners' points, the same everywhere. Logs
-    are JSON lines on stderr.
+    start in any order and are waited for. If it is killed at any moment, the same command with --resume continues with
+    the same questions, answers and messages. It ends with the mean of all owners' points, the same everywhere. Logs are
+    JSON lines on stderr.
 
     Example:  parley peer run terms.toml --owner bank-a/owner.toml --resume --save model.json
     """
@@ -130,7 +127,7 @@ def run_peer(
                 run, federation, neighbourhood, service.told, begin, report, progress_of(run, log)
             ):
                 warn(
-                    f"{name}: was not heard to have finished; if it still needs something, the same command with "
+                    f"{name}: did not report that it finished; if it still needs something, the same command with "
                     f"--resume serves it again"
                 )
     finally:

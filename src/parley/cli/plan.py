@@ -12,7 +12,7 @@ from parley.report.terminal import Terminal, show
 def plan_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file. Its owners need no `data`.")],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
+        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
     ] = None,
     moments: Annotated[
         Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
@@ -34,11 +34,10 @@ def plan_command(
     seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked
-    at.
+    """Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. Reads no private record.
 
-    The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and says
-    what each choice would be worth. Who promises which epsilon stays as it is; so does where noise is drawn.
+    The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and prints
+    what each choice would be worth. It changes neither anyone's epsilon nor where noise is drawn.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -50,18 +49,17 @@ def plan_command(
 
 
 def pin_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, not yet accepted by anybody.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, which nobody has accepted yet.")],
     write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="Terms that pin the numbers; their file lies beside it.")
+        Path, typer.Option(metavar="TERMS2", help="New terms that pin the numbers, kept in a file next to them.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their
-    machines are.
+    """Freeze the preprocessing constants next to the terms file, so that all parties use the same ones on any machine.
 
     Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
-    public sample; but where a sample spreads equally in several directions, machines find different ones. The new terms
-    have another hash: everybody accepts them anew. Nothing is asked and nothing is spent.
+    public sample; but if a sample spreads equally in several directions, machines may find different ones. The new
+    terms have another hash, so every owner accepts them anew. Nothing is asked or spent.
 
     Example:  parley pin terms.toml --write pinned.toml
     """

@@ -14,7 +14,7 @@ def predict_command(
         Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns the model learned from.")
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")
+        Path, typer.Option(metavar="FILE", help="File for the rows and their predictions (.csv or .parquet).")
     ],
     plot: Annotated[
         Path | None,
@@ -22,12 +22,12 @@ def predict_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
-    """Predict with a trained model: the rows of a table, and behind their columns what the model says of each.
+    """Predict with a trained model: writes the rows of a table with the predictions as further columns.
 
-    Numbers come in the target's own units, classes by their names, with a column of probabilities for each class where
-    the model has them; counts are rates times the exposures in the table; of times until something happens come the
-    expected one, hazards and survival by period, and --plot draws the curves. Nothing leaves this machine: FILE holds
-    the rows as they are.
+    Numbers are in the target's own units. Classes have their names and, if the model gives them, a column of
+    probabilities each. Counts are rates times the exposures in the table. For survival models the file holds the
+    expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves this machine; FILE also
+    holds the private rows.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

@@ -12,22 +12,20 @@ def refine_command(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained under.")],
     owner: Annotated[str, typer.Option(help="Whose own rows.")],
     save: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where the personal model goes. It must stay with the owner.")
+        Path, typer.Option(metavar="FILE", help="File for the personal model, which must stay with the owner.")
     ],
-    data: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table. Default: `data` in the terms.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Make the joint model your own: correct it as far as your own rows bear it out that your people differ.
+    """Personalise the joint model with your own rows.
 
-    A ridge towards the joint model, then boosted trees of own rows on top of it, then trees without it;
-    cross-validation on the owner's training rows says how much of each is kept. Where it shows no gain beyond a
-    standard error, the joint model stays as it is. Held-out rows are not touched, so `parley score` can judge the
-    outcome. Nothing is spent and nothing leaves; the personal model has no guarantee and must stay inside.
+    It fits a ridge towards the joint model, then boosted trees on top of it, then trees without it. Cross-validation on
+    the owner's training rows decides how much of each is kept. If it shows no gain beyond a standard error, the joint
+    model stays as it is. Held-out rows are not touched, so `parley score` can judge the outcome. Nothing is spent and
+    nothing leaves; the personal model has no guarantee and must stay inside.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

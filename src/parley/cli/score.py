@@ -13,25 +13,20 @@ def score_command(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained under.")],
     owner: Annotated[str | None, typer.Option(help="Which owner judges.")] = None,
-    everyone: Annotated[
-        bool, typer.Option("--all", help="All owners, each by its own `data` on this machine.")
-    ] = False,
-    data: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")
-    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Score all owners whose `data` are on this machine.")] = False,
+    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table. Default: `data` in the terms.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about it (.html), for the owner's own eyes.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.
+    """Is the joint model better for us? Compares it with the model the owner can train alone, on its own held-out rows.
 
-    Beside them stands the owner's personal model, as `parley refine` makes it of the joint one; the model alone is what
-    the same procedure makes without it. What `parley refine` saved can be scored as MODEL, too. Owners differ, so a
-    forecast for all is not a verdict for each.
-    What this prints is computed from private rows: keep it inside.
+    The table also shows the owner's personal model, which `parley refine` makes from the joint one; the model alone
+    comes from the same procedure without it. MODEL may also be a file that `parley refine` saved. Owners differ, so a
+    forecast for all is not a verdict for each. The output is computed from private rows: keep it inside.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """

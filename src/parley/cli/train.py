@@ -25,15 +25,15 @@ def train_command(
     ] = None,
     lifetime: Annotated[
         float | None,
-        typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of ledgers that are made, for ever."),
+        typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of new ledgers; it never changes."),
     ] = None,
     lifetime_delta: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
+        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget. Default: 0.")
     ] = None,
     differences: Differences = None,
     speeds: Speeds = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Add up rows on your own Dask cluster (tls://HOST:PORT).")
+        str | None, typer.Option(metavar="ADDRESS", help="Sum rows on your own Dask cluster (tls://HOST:PORT).")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
@@ -51,17 +51,16 @@ def train_command(
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Train one joint model by the terms, on this machine.
+    """Train one joint model under the terms, on this machine.
 
-    Without --ledgers this is a simulation: it shows what training by these terms would give, with relative fitness (how
-    far the model is from the one without privacy) and the task's own metrics on held-out rows.
+    Without --ledgers this is a simulation: it shows what training under these terms would give, with relative fitness
+    (how far the model is from the one without privacy) and the task's own metrics on held-out rows. With --ledgers it
+    is a release: safe noise, debited for ever. After a crash the same command continues where it stopped; a finished
+    run repeats its stored answers for free. --lifetime creates missing ledgers. A table has one ledger; a second one
+    spends outside the books.
 
-    With --ledgers it is a release: safe noise, debited for ever. Run again after a crash it goes on where it stopped; a
-    finished run repeats its stored answers for free. --lifetime makes the ledgers that are missing: a table has one,
-    and making a second one spends outside the books.
-
-    --force releases even what is forecast to be worse than the zero model or the public sample's own, or of use to no
-    owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger.
+    --force releases a model even if the forecast says that the zero model or the public sample's own is better, or that
+    no owner gains (for ratings: that owners do better alone). It also releases if some people may have another ledger.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """

@@ -361,7 +361,7 @@ def require_readable(kind: Any, column: str, name: str) -> None:
         arrow is not kind and selectable_type(arrow) != arrow
     ):  # a data frame of it: pandas selects no rows of such columns
         raise DataError(
-            f"{name}: column {column!r} has the type {arrow}, which pandas cannot select rows of; convert it to "
+            f"{name}: column {column!r} has the type {arrow}, whose rows pandas cannot select; convert it to "
             f"{selectable_type(arrow)}"
         )
 

@@ -220,7 +220,7 @@ class Cluster:
                 with self._dealing:
                     self._dealt.pop(table, None)  # what was dealt may be what fails
                 raise
-        raise Unavailable(f"cluster: its workers were lost {MAX_ATTEMPTS} times; try again when they run steadily")
+        raise Unavailable(f"cluster: its workers were lost {MAX_ATTEMPTS} times; check them and try again")
 
     def close(self) -> None:
         """Leave the cluster, which frees what its workers hold."""

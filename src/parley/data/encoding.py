@@ -119,8 +119,8 @@ class Encoding(ABC):
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(
-                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill it in, or let "
-                "model.missing do so"
+                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill it in, or set "
+                f"model.missing"
             )
         return values
 
@@ -208,8 +208,9 @@ class Numbers(Encoding):
             )
         if not is_defined(self.transform, float(present.min())):
             raise DataError(
-                f"model.transforms.{self.column} = {self.transform!r}: takes numbers {domain(self.transform)}, and the "
-                f"public sample has others; declare model.bounds.{self.column}, or use 'signed-log1p'"
+                f"model.transforms.{self.column} = {self.transform!r}: takes only numbers "
+                f"{domain(self.transform)}, and the public sample has others; declare model.bounds.{self.column}, or "
+                "use 'signed-log1p'"
             )
 
     def filled(self, known: Floats | None, declared: Ends | None) -> float | None:

@@ -220,7 +220,7 @@ class Forest:
 def bounded_numbers(array: Floats, axes: int) -> Floats:
     """Return the numbers of a file, if they are small enough to compute with."""
     if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
-        raise ValueError("another shape, or numbers beyond what arithmetic bears")
+        raise ValueError("wrong shape, or numbers too large to compute with")
     return array
 
 

@@ -163,7 +163,8 @@ def read_pins(model: Model) -> Pins | None:
         return None
     if model.preparation is None:
         raise DataError(
-            "model.preparation: missing; these terms pin public numbers in a file: name the file that came with them"
+            "model.preparation: missing; these terms pin public numbers in a file: name the file that came with the "
+            "terms"
         )
     path = Path(model.preparation)
     try:
@@ -272,7 +273,7 @@ def _arrays(content: Any) -> Pins:
     arrays = {str(name): np.array(values, dtype=np.float64) for name, values in content["arrays"].items()}
     for array in arrays.values():
         if not (np.abs(array) <= LARGEST).all():
-            raise ValueError("numbers beyond what arithmetic bears")
+            raise ValueError("numbers too large to compute with")
     return arrays
 
 

@@ -115,7 +115,7 @@ def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) 
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(
             f"{name}: column {column!r}, row {bad[0] + 1}{more}: missing, or not a date in the format {written} "
-            "of model.dates; fix it, or let model.missing fill it in"
+            "of model.dates; fix it, or set model.missing"
         )
     return values
 

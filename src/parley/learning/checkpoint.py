@@ -89,7 +89,7 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
         )
     if found is None:
         raise SettingError(
-            f"{path}: this checkpoint belongs to other terms; expected terms with the hash {expected[:16]}…"
+            f"{path}: this checkpoint belongs to other terms; give the terms with the hash {expected[:16]}…"
         )
     return found
 

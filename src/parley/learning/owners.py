@@ -94,7 +94,8 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):
         raise LedgerError(
-            f"--lifetime {lifetime:g}: expected a number above 0, the most that all agreements together may ever cost"
+            f"--lifetime {lifetime:g}: expected a number above 0, the largest epsilon that all agreements together "
+            f"may ever cost"
         )
     if lifetime_delta is not None and not 0 <= lifetime_delta < 1:
         raise LedgerError(f"--lifetime-delta {lifetime_delta:g}: expected a number from 0 up to, not including, 1")
@@ -201,7 +202,7 @@ def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
     if twice is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
             f"owners {twice[0]} and {twice[1]} have the same table: each would spend its epsilon on the same people, "
-            "who were promised one. Give each its own table, or set privacy.shared_records to how many "
+            f"who were promised a single one. Give each its own table, or set privacy.shared_records to how many "
             "owners may hold a person's record"
         )
 
@@ -271,9 +272,9 @@ def gather(
         setup = parties[0].resolve(terms)
         return parties, [party.accept(setup) for party in parties], (replicates,)
     if seed is not None:
-        raise SettingError("seed: a release has fresh noise; seeds are for studies")
+        raise SettingError("seed: a release draws fresh noise; seeds are for simulations")
     if replicates > 1:
-        raise SettingError("replicates: owners with durable ledgers release once; replicates are for studies")
+        raise SettingError("replicates: owners with durable ledgers release once; replicates are for simulations")
     if not all(owner.releases for owner in owners):
         raise SettingError("owners: expected all of them with durable ledgers, or none")
     return owners, [owner.agreement(terms.hash) for owner in owners], ()

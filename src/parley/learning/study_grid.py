@@ -140,7 +140,7 @@ def study(
     if not largest:
         raise SettingError("cells: expected at least one")
     if largest > len(market):
-        raise SettingError(f"cells: they ask for {largest} rows, the table has {len(market)}")
+        raise SettingError(f"cells: they need {largest} rows, the table has {len(market)}")
     total = sum(len(group) for group in groups.values())
     tasks = (
         joblib.delayed(_run)(group, market.iloc[: sum(sizes)], replicates, seed) for sizes, group in groups.items()

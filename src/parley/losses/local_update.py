@@ -217,7 +217,10 @@ def local_update(
     curvature = _mean_curvature(objective, preparation, terms)
     bound = objective.record_bound(preparation, limits, "l2")
     if not isinstance(objective, LocallyUpdated):
-        raise TermsError(f"learning.algorithm: how far one record moves local steps of {terms.model.kind} is not known")
+        raise TermsError(
+            f"learning.algorithm: no bound is known on how far one record moves local steps of {terms.model.kind} is "
+            f"not known"
+        )
     if limits.radius is None or not steps or curvature is None or bound is None:
         raise TermsError(f"learning.algorithm: expected {algorithm}, with model.radius and bounds of every feature")
     return LocalUpdate(
@@ -277,12 +280,12 @@ def local_step(
     algorithm, proximal = terms.learning.algorithm, terms.learning.proximal or 0.0
     if not objective.loss.smooth:
         raise TermsError(
-            f"model.kind: expected a smooth loss beside {algorithm}: steps on the hinge may drive tables apart"
+            f"model.kind: expected a smooth loss with {algorithm}: steps on the hinge may drive tables apart"
         )
     data = _mean_curvature(objective, preparation, terms)
     if data is None or not 0 < data < math.inf:
         raise TermsError(
-            f"model.bounds: expected bounds of every feature (declared, or from a public sample) beside {algorithm}: "
+            f"model.bounds: expected bounds of every feature (declared, or from a public sample) with {algorithm}: "
             "without them no local step is short enough for every table"
         )
     largest = data + proximal

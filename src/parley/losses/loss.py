@@ -89,7 +89,7 @@ class RecordBound:
     def noise_norm(self) -> Norm:
         """The norm, where it is one that noise is calibrated in."""
         if self.norm == "linf":
-            raise GuaranteeError("no noise is calibrated in LINF: take the bound in the mechanism's norm (`within`)")
+            raise GuaranteeError("noise cannot be calibrated in LINF: use the bound in the mechanism's norm (`within`)")
         return self.norm
 
 

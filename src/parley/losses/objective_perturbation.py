@@ -192,9 +192,7 @@ class PerturbedCost:
     ) -> Self:
         """The cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
         if not isinstance(objective, Perturbable):
-            raise TermsError(
-                "learning.algorithm: objective-perturbation: what a random linear term hides of this model is not known"
-            )
+            raise TermsError("learning.algorithm: objective-perturbation is not proved for this model")
         law, basis = objective.perturbation(preparation)
         numbers = basis.shape[1] * preparation.width
         if numbers > LARGEST_HESSIAN:
@@ -273,7 +271,9 @@ class PerturbedCost:
             length = _norm(phi)
             times = max(1.0, (length - away) / self.radius)
             if not away / times + 8 * UNIT_ROUNDOFF * self.radius <= self.distance:
-                raise GuaranteeError("the minimum was not reached as nearly as the noise covers; nothing was released")
+                raise GuaranteeError(
+                    "the computed minimum is not as accurate as the noise assumes; nothing was released"
+                )
             found[place] = phi * min(1.0, self.radius / max(length, SMALLEST))
             start, before = phi, linear
         return found

@@ -171,7 +171,7 @@ def _written(note: Note) -> bytes:
     """A note as the bytes of an .npz file."""
     sketch = note.sketch
     if sketch is None:
-        raise LedgerError("a note without a sketch belongs beside its table")
+        raise LedgerError("a note without a sketch must be next to its table")
     keys = [sketch.whole, *sketch.without, *sketch.single]
     about = {"format": FORMAT, "digest": note.digest, **_facts(note)}
     about |= {"rows": sketch.rows, "width": sketch.width, "columns": sketch.columns, "alike": sketch.alike}

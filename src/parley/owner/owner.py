@@ -96,7 +96,7 @@ class Owner:
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(
-                f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out"
+                f"{name}: an owner with a durable ledger releases, so its noise must be safe; remove `noise`"
             )
         self._replicates: tuple[int, ...] = ()
         self._prepared: dict[str, Agreement] = {}
@@ -187,9 +187,7 @@ class Owner:
         stage = agreement.part.check(query, self._replicates)
         mechanism = stage.series.mechanism
         if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
-            raise GuaranteeError(
-                f"{self.name}: by these terms answers are shared, not released; `contribute` shares them"
-            )
+            raise GuaranteeError(f"{self.name}: under these terms answers are shared, not released; use `contribute`")
 
         def release() -> Callable[[], Floats]:
             bounded = stage.question.bounded(query, agreement.tables, self._replicates, self._seed(stage))
@@ -213,7 +211,8 @@ class Owner:
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(
-                f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none"
+                f"{self.name}: under these terms each owner draws its own noise, and a sum of exact answers would "
+                f"have none"
             )
         key, hosts, made = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
 
@@ -268,7 +267,7 @@ class Owner:
         """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared
         once."""
         if self.releases:
-            raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
+            raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in simulations")
         own = self._holding if self.table.streams else self
         copy = Owner(self.name, own.table, noise=self.noise if self.noise.safe else FastNoise(seed))
         copy._replicates = (replicates,)

@@ -99,16 +99,16 @@ def record_sentences(agreement: Agreement) -> list[str]:
     if found["public_sha256"] is not None:
         name = printable(Path(str(terms.model.public)).name)
         lines.append(
-            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales, and must hold "
-            "nobody's private rows."
+            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales, and must not hold "
+            f"private rows."
         )
         dropped = dropped_rows(terms.model)
         lines += [] if dropped is None else [dropped]
     if found["preparation_sha256"] is not None:
-        trees = " Trees are used as they are in the file." if terms.model.trees is not None else ""
+        trees = " Trees are used as the file has them." if terms.model.trees is not None else ""
         lines.append(
-            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They equal what the public "
-            f"sample gives here, up to rounding, and everybody uses the same.{trees}"
+            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. Up to rounding they equal what the public "
+            f"sample gives here, and all parties use the same ones.{trees}"
         )
     if (alike := grown_here(agreement.setup.preparation)) is not None:
         lines.append(
@@ -119,7 +119,7 @@ def record_sentences(agreement: Agreement) -> list[str]:
             "They may make the model worse, or wrong about some rows. A record still lies in one leaf of each tree."
         )
     if (worse := worse_trees(agreement.setup)) is not None:
-        lines.append(f"{worse[0].upper()}{worse[1:]}. No learner here would train by them.")
+        lines.append(f"{worse[0].upper()}{worse[1:]}. Parley's learner refuses to train under them.")
     return lines
 
 
@@ -206,9 +206,7 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
             f"from your table's: {percent(seen.outside)} of your rows lie outside it, and your table spans "
             f"{_times(own, agreed)} as much. "
         )
-        return TermsWarning(
-            about, start + rest + "A range that fits nobody makes people look alike, or singles some out."
-        )
+        return TermsWarning(about, start + rest + "Such a range makes people look alike, or singles some out.")
     if agreed > MAX_RANGE_OVER_TABLE * own > 0:
         wide = _times(agreed, own)
         rest = f"wider than your table's: {wide} as wide. The noise covers the whole range. Check the units."

@@ -170,11 +170,11 @@ def require_ready(terms: Terms) -> None:
         raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
-            "privacy.scale_epsilon: these terms ask for scales before they learn; parley column-stats TERMS "
-            "--write READY writes those to learn by"
+            "privacy.scale_epsilon: these terms ask for scales before training; parley column-stats TERMS --write "
+            "READY writes the terms to train under"
         )
     if terms.privacy.difference_epsilon is not None:
         raise TermsError(
-            "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley "
-            "heterogeneity TERMS --write READY writes those to learn by"
+            "privacy.difference_epsilon: these terms ask how much owners differ before training; parley heterogeneity "
+            "TERMS --write READY writes the terms to train under"
         )

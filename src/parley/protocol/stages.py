@@ -256,7 +256,7 @@ class Part:
             if number in stage.rounds:
                 return stage
         raise OutOfOrder(
-            f"round {number} was asked: expected one in which {self.name} has its turn, up to round {self.rounds}"
+            f"round {number} was asked: expected a round in which {self.name} is asked, up to round {self.rounds}"
         )
 
     def require_sound_arithmetic(self) -> None:

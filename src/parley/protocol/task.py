@@ -140,7 +140,7 @@ class Task(ABC):
 
     def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
         """The parameter [P] of a model file at this path that holds none itself."""
-        raise ModelError(f"{path}: expected the parameters of the model in it")
+        raise ModelError(f"{path}: the file has no parameters of a model")
 
     @abstractmethod
     def algorithm(self, setup: "Setup") -> "Algorithm":

@@ -76,7 +76,7 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
     if isinstance(thing, Forecast):
         return _gains(thing, None if beside is None else list(beside))
     if isinstance(thing, Negotiation):
-        return Drawing(deal_figure(thing), f"What each budget is worth to its owner. {deal_headline(thing)}")
+        return Drawing(deal_figure(thing), f"Worth of each budget to its owner. {deal_headline(thing)}")
     if isinstance(thing, Sequence) and thing and all(isinstance(each, Verdict) for each in thing):
         return _gains(None, list(thing))
     terms = getattr(thing, "terms", None)
@@ -93,8 +93,8 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
 def _path(result: Result, expected: Forecast | None) -> Drawing:
     """Relative fitness by round, beside the forecast of the same terms."""
     if result.path is None:
-        why = result.relative_fitness_undefined or "a release is measured by nobody"
-        raise SettingError(f"there is no way to draw: {why}")
+        why = result.relative_fitness_undefined or "a release is not measured"
+        raise SettingError(f"nothing can be drawn: {why}")
     path = np.asarray(result.path)
     drawn = curves.fitness_path(path, forecast=None if expected is None else expected.path)
     words = f"Relative fitness over {len(path)} round(s): {np.median(path[-1]):.3g} at the end (median)"
@@ -118,8 +118,8 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     says = [judged[name].measured if judged else foreseen[name].verdict for name in names]
     gains = [OwnerGain.of(*each) for each in zip(names, ends, says, behind, strict=True)]
     about = "lines: 90 % intervals on own held-out rows" if judged else "lines: 90 % intervals of the forecast"
-    drawn = owner_gains(gains, title, "error that joining saves, of the error alone", about, shares=True)
-    return Drawing(drawn, f"{title}. Saved of the error alone: {said}{more}.")
+    drawn = owner_gains(gains, title, "error saved by joining, in % of the error alone", about, shares=True)
+    return Drawing(drawn, f"{title}. Error saved, in % of the error alone: {said}{more}.")
 
 
 def _hoped(expected: Forecast) -> set[str]:

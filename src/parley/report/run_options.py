@@ -78,11 +78,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def require_one_way(options: RunOptions) -> None:
     """Refuse a release, a simulation and owners elsewhere at once."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
-        raise SettingError(
-            "--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own"
-        )
+        raise SettingError("--owners: not allowed with --ledgers or --seed: owners elsewhere have ledgers of their own")
     if options.ledgers is not None and options.seed is not None:
-        raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
+        raise SettingError("--seed belongs to simulations; remove it, or remove --ledgers")
 
 
 def only_agreement(asked: Terms, file: Path | None) -> bool:
@@ -121,7 +119,7 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
     from parley.report.terminal import watched
 
     if options.addresses is None:
-        raise SettingError("--owners: missing; it says where the owners are")
+        raise SettingError("--owners: missing; it names the file with the owners' addresses")
     run = prepare()
     begin = run.begin(options.resume)
     with extras():

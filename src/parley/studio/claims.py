@@ -84,7 +84,7 @@ def _claim(file: Path) -> int:
                     return descriptor
         except BlockingIOError:
             os.close(descriptor)
-            raise SettingError(f"a job that runs writes {file.name}; choose another name") from None
+            raise SettingError(f"a running job writes {file.name}; choose another name") from None
         except BaseException:
             os.close(descriptor)
             raise
@@ -106,6 +106,6 @@ def _opened(file: Path, path: Path) -> int:
     except OSError:
         pass
     raise SettingError(
-        f"{path.name} is in the way and is no lock of this account's studio, so {file.name} may be written by somebody "
-        "else; remove it if nobody does, or choose another name"
+        f"{path.name} exists but is not a lock of this account's studio, so {file.name} may be in use by another "
+        f"program; remove it if it is not, or choose another name"
     )

@@ -35,21 +35,23 @@ SERVER: dict[str, Any] = {
     "timeout_graceful_shutdown": 1,  # pages that follow a job would keep it for ever
 }
 LEADS = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Parley studio</title>
-<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">To the studio</a>
+<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">Open the studio</a>
 """
 
 
 def studio_command(
     about: Annotated[
-        Path, typer.Argument(metavar="FOLDER|TERMS", help="The folder with tables and terms, or terms in it.")
+        Path, typer.Argument(metavar="FOLDER|TERMS", help="The folder with tables and terms, or a terms file in it.")
     ] = Path(),
-    port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 8711,
-    host: Annotated[str, typer.Option(help="Where it listens; elsewhere than here it is not encrypted.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8711,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond this machine nothing is encrypted.")
+    ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """A page on this machine: play with owners' records and budgets, train, look at books, audit. Asks nobody else.
+    """Open a page on this machine: try other owners, rows and budgets, train, read ledgers, audit. Asks nobody else.
 
-    Every request needs the token of the address that is printed. Jobs run in processes of their own.
+    Every request needs the token in the printed address. Jobs run in processes of their own.
 
     Example:  parley studio parley-demo/terms.toml
     """
@@ -64,14 +66,14 @@ def studio_command(
 
     folder = about if about.is_dir() else about.parent
     if not about.exists():
-        raise SettingError(f"{about}: expected a folder, or terms that exist")
+        raise SettingError(f"{about}: expected an existing folder or terms file")
     play = Playground()
     if about.is_file():
         play.load(about)
     if host not in LOOPBACK:
         warn(
-            f"Listening on {host}: whoever reads the network sees the token and all pages; use it behind a tunnel or "
-            "a proxy that encrypts."
+            f"Listening on {host}: anyone who reads the network traffic sees the token and all pages; use an "
+            f"encrypting tunnel or proxy."
         )
     jobs = JobFolder(studio_state(folder) / "jobs", folder)
     listener = _listen(host, port)
@@ -81,7 +83,7 @@ def studio_command(
     app = make_app(about_it, Place(found, (*names(host), shown)), known)
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
-    errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
+    errors_console.print("Stop with Ctrl-C; jobs continue.", style="dim")
     warming = threading.Timer(OPENING, _first_forecast, args=[play])
     warming.daemon = True
     warming.start()

@@ -60,7 +60,7 @@ def init_command(studio: Studio, given: Given) -> list[str]:
     if len(tables) < 2:
         raise SettingError("tables: expected at least two, one for each owner")
     if form.get("public") and is_owners(studio, given, form["public"]):
-        raise SettingError("public sample: expected a table of nobody's; it is one of the owners' here")
+        raise SettingError("public sample: this is also one of the owners' tables; choose a file without private rows")
     name, delta = field(form, "write"), form.get("delta", "").strip()
     write = studio.new(name if name.endswith(TERMS) else name + TERMS, "terms")
     command = ["init", *(str(studio.inside(each, "tables")) for each in tables)]
@@ -83,7 +83,7 @@ async def bring(request: Request) -> Response:
     studio = studio_of(request)
     name = request.query_params.get("name", "")
     if not studio.brings:
-        raise SettingError("tables are brought on this machine alone: nothing encrypts them on their way here")
+        raise SettingError("tables can be uploaded only on this machine, because uploads are not encrypted")
     if Path(name).name != name or name.startswith(".") or Path(name).suffix.lower() not in TABLES:
         raise SettingError(f"table: expected the name of a file that ends in {' or '.join(TABLES)}")
     path = studio.new(name, "table")
@@ -109,7 +109,7 @@ async def _written(request: Request, path: Path) -> None:
         async for part in request.stream():
             size += len(part)
             if size > LARGEST:
-                raise SettingError("table: too large for a browser to bring; put the file into the folder")
+                raise SettingError("table: too large to upload; copy the file into the folder")
             file.write(part)
 
 
@@ -117,9 +117,9 @@ def _require_room(said: str, folder: Path) -> None:
     """Refuse what is said to be larger than may be brought, or than the disk has room for, before a byte is read."""
     size = int(said) if said.isdecimal() else 0
     if size > LARGEST:
-        raise SettingError("table: too large for a browser to bring; put the file into the folder")
+        raise SettingError("table: too large to upload; copy the file into the folder")
     if size > shutil.disk_usage(folder).free:
-        raise SettingError("table: the disk has no room for it")
+        raise SettingError("table: the disk is full")
 
 
 def _words(path: Path, name: str) -> str:

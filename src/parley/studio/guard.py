@@ -37,7 +37,7 @@ HEADERS = {
 }
 
 
-FAULT = "That did not work, by a fault of the studio's own; its terminal says where. Load the page again."
+FAULT = "That failed because of a fault in the studio; its terminal has the details. Load the page again."
 
 
 def _secret() -> str:
@@ -121,7 +121,7 @@ class Guard:
         """The status and the sentence with which a request is refused; None: it may pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if headers.getlist("host") != [host] or host not in self.place.hosts:
-            return 421, "Refused: this is not the name of the studio."
+            return 421, "Refused: this is not the studio's host name."
         changes = method not in ("GET", "HEAD")
         if origin is not None and origin != f"http://{host}":
             return 403, "Refused: the request comes from another page."
@@ -136,7 +136,7 @@ class Guard:
         if not same(self._cookie(headers), self.secrets.session):
             return 401, "Refused: open the address that `parley studio` printed, with its token."
         if changes and not same(headers.get(CSRF_HEADER), self.secrets.csrf):
-            return 403, "Refused: the page is not one of this studio's; load it again."
+            return 403, "Refused: the page does not belong to this studio; load it again."
         return None
 
     def _cookie(self, headers: Headers) -> str | None:

@@ -47,7 +47,7 @@ def require_names(columns: Iterable[object]) -> None:
             float(str(name))
         except ValueError:
             continue
-        raise DataError("its first line holds numbers; expected the names of the columns there")
+        raise DataError("its first line has numbers; expected column names")
 
 
 def tables_of(given: Given) -> list[str]:
@@ -163,7 +163,7 @@ def init_options(studio: Studio, given: Given) -> list[str]:
     if kind and kind not in words.kinds_in_words():
         raise SettingError(f"what it is: expected one of {', '.join(words.kinds_in_words())}")
     if not kind and not public:
-        raise SettingError("what it is: without a public sample the kind is not read from the data; choose one")
+        raise SettingError("what it is: without a public sample the kind is not taken from the data; choose one")
     predicts = MODELS[kind].predicts if kind else ""
     options = ["--public", str(studio.inside(public, "public sample"))] if public else []
     options += ["--kind", kind] if kind else []
@@ -209,7 +209,7 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     ranged, named = bool(answer.low or answer.high), bool(answer.names)
     ranged, named = ranged and predicts in RANGED, named and predicts in NAMED
     if (ranged or named) and "=" in column:
-        raise SettingError(f"{column}: a column with '=' in its name takes no range and no names; rename it")
+        raise SettingError(f"{column}: a column with '=' in its name cannot have a range or names; rename it")
     written = ["--dates", f"{column}={answer.names}"] if named and date_pattern(answer.names) else []
     if ranged and named and not written:
         raise SettingError(f"{column}: expected a range or names, not both")
@@ -223,5 +223,5 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     ends = range_ends([answer.low, answer.high])
     dated = ends is not None and ends[1]  # the earlier first
     if not dated and not decimal(answer.low, f"{column}, low") < decimal(answer.high, f"{column}, high"):
-        raise SettingError(f"{column}: expected a low end below its high end")
+        raise SettingError(f"{column}: the low end must be below the high end")
     return [*written, "--bounds", f"{column}={answer.low},{answer.high}"]

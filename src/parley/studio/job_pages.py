@@ -84,7 +84,7 @@ def report(request: Request) -> Response:
     """The page that a command wrote, as it wrote it: it has styles and figures of its own, and can do nothing."""
     found = studio_of(request).jobs.find(request.path_params["name"]).report
     if found is None:
-        raise SettingError("report: this job wrote none")
+        raise SettingError("report: this job wrote no report")
     return HTMLResponse(found, headers={"content-security-policy": REPORT_POLICY})
 
 

@@ -37,9 +37,9 @@ State = Literal["running", "done", "failed", "stopped", "lost"]
 WORDS: dict[State, str] = {
     "running": "running",
     "done": "done",
-    "failed": "did not end well",
+    "failed": "failed",
     "stopped": "stopped",
-    "lost": "ended without a word: killed, or with the machine",
+    "lost": "ended without a message: killed, or the machine stopped",
 }
 LOG = 20_000  # characters of a log that are shown
 COMMAND, REPORT, RUNNING, STOPPED = "command.json", "report.html", "running", "stopped"
@@ -235,7 +235,7 @@ class JobFolder:
         except DiskError as error:
             raise DiskError(
                 f"the job was not started and nothing was spent: {error.filename} cannot be written "
-                f"({error.strerror}); make room there and start it again"
+                f"({error.strerror}); free some space there and start it again"
             ) from None
         threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
         return Job(folder)
@@ -253,9 +253,7 @@ class JobFolder:
         sync_folder(folder)
         sync_folder(self.folder)
         if not self._is_job(folder):  # on a disk that knows no permissions it would be found by nobody, and not stopped
-            raise SettingError(
-                f"{folder}: other accounts may look into it; set PARLEY_STATE to a folder on another disk"
-            )
+            raise SettingError(f"{folder}: other accounts can read it; set PARLEY_STATE to a folder on another disk")
 
     def _begun(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
         """The job's process, which waits until its number is on the disk, and ends where that cannot be."""
@@ -291,7 +289,7 @@ class JobFolder:
         """The job of this name."""
         job = Job(self.folder / name)
         if "/" in name or name.startswith(".") or not self._is_job(job.folder):
-            raise SettingError("job: there is none of this name")
+            raise SettingError("job: no job has this name")
         return job
 
     def listed(self, kind: str | None = None) -> list[Job]:

@@ -33,7 +33,7 @@ from parley.terms import load_terms
 from parley.validate import printable
 
 DIGITS = 16  # of the terms' hash, typed by whoever accepts them
-CHANGED = "what accepting means is not what this page showed any more; nothing was accepted: look at it again"
+CHANGED = "what accepting means has changed since this page showed it; nothing was accepted. Read it again"
 MOST_LEDGERS = 40  # whose chains are recomputed for one page
 
 
@@ -139,7 +139,7 @@ def _certificates(settings: OwnerSettings) -> list[list[str]]:
         try:
             found = certificates.read_certificate(path)
         except CertificateError:
-            rows.append([path.name, "–", "–", "not there, or unreadable"])
+            rows.append([path.name, "–", "–", "missing or unreadable"])
             continue
         names = ", ".join(certificates.names(found)) or "the authority itself"
         rows.append([path.name, names, f"{found.not_valid_after_utc:%Y-%m-%d}", str(certificates.days_left(found))])
@@ -231,7 +231,7 @@ async def accept(request: Request) -> Response:
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     if not form.get("meant"):
-        raise SettingError("look at what accepting means first")
+        raise SettingError("read what accepting means first")
     typed = field(form, "digits")
     if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")

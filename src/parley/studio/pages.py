@@ -39,11 +39,11 @@ LARGEST_FORM = 1 << 20  # bytes of a form
 MOST_FIELDS = 5000  # fields
 
 LABELS = {  # of fields, by the options that they become
-    "lifetime": "Lifetime ε of ledgers to be made",
-    "lifetime-delta": "and their lifetime δ",
-    "other-books": "Why may these tables have these books, too?",
+    "lifetime": "Lifetime ε of new ledgers",
+    "lifetime-delta": "Lifetime δ of new ledgers",
+    "other-books": "Why may these tables have a second ledger?",
     "force": "Release it anyway",
-    "target": "payments so that ψ reaches",
+    "target": "payments to reach ψ =",
     "value": "value",
     "privacy-cost": "privacy cost",
     "public": "Public sample",
@@ -57,7 +57,7 @@ def in_fields(sentence: str) -> str:
     """A sentence with the fields of pages in the places of a command's options.
 
     >>> in_fields("--lifetime 4, or more, makes it")
-    '“Lifetime ε of ledgers to be made” = 4, or more, makes it'
+    '“Lifetime ε of new ledgers” = 4, or more, makes it'
     """
 
     def label(option: re.Match[str]) -> str:
@@ -108,7 +108,7 @@ class Studio:
         """The path of a file that the folder has; refused where it leads out of it."""
         path = self.within(name, what)
         if not path.is_file():
-            raise SettingError(f"{what}: {path.name} is not there any more; load the page again")
+            raise SettingError(f"{what}: {path.name} no longer exists; load the page again")
         return path
 
     def within(self, name: str, what: str) -> Path:
@@ -124,9 +124,9 @@ class Studio:
         if path.exists():
             raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
         if is_claimed(path):
-            raise SettingError(f"{what}: a job that runs writes {path.name}; choose another name")
+            raise SettingError(f"{what}: a running job writes {path.name}; choose another name")
         if not path.parent.is_dir():
-            raise SettingError(f"{what}: expected a folder that exists")
+            raise SettingError(f"{what}: expected an existing folder")
         return path
 
 
@@ -155,7 +155,7 @@ def page(request: Request, template: str, **content: Any) -> Response:
     return HTMLResponse(_templates.get_template(template).render(**shared, **content))
 
 
-def error_page(request: Request, sentence: str, heading: str = "That did not work", status: int = 200) -> Response:
+def error_page(request: Request, sentence: str, heading: str = "That failed", status: int = 200) -> Response:
     """A sentence in the place of what was asked for: a part where a part was asked for, else a page."""
     part = "hx-request" in request.headers
     template = "error_part.html" if part else "error.html"

@@ -132,7 +132,7 @@ def _tab(form: Mapping[str, str]) -> Tab | None:
 def _owner(played: Played, place: str) -> OwnerTerms:
     at = whole(place, "owner")
     if not 0 <= at < len(played.terms.owners):
-        raise SettingError("owner: expected one of the terms' owners")
+        raise SettingError("owner: expected an owner in the terms")
     return played.terms.owners[at]
 
 

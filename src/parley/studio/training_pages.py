@@ -101,7 +101,7 @@ def score(request: Request) -> Response:
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
     if not _is_scored(job):
-        raise SettingError("score: expected a release of this machine that is done and wrote its model")
+        raise SettingError("score: expected a finished release on this machine that saved its model")
     terms, model = Path(job.command[1]), Path(job.command[job.command.index("--save") + 1])
     require_expected(load_terms(terms), job.result.get("terms_hash"))
     title = f"Scores of {model.name} for every owner"
@@ -175,7 +175,9 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     if form.get("agreed") != "on":
         raise SettingError("release: read what it spends, and say that you agree")
     if form.get("foreseen") == "refused" and form.get("anyway") != "on":
-        raise SettingError(f'release: it is forecast to be worth no budget; tick "{ANYWAY}" too, or change the terms')
+        raise SettingError(
+            f'release: the forecast says it is not worth a budget; tick "{ANYWAY}" too, or change the terms'
+        )
     from parley.workflows.release import asks_statistics, other_books, require_allowed
 
     (file, terms), books = _read(studio, form), _books(studio, form)
@@ -190,7 +192,9 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     begun = ["column-stats" if scales else "train", str(file), *expect, "--ledgers", str(books.folder)]
     reason = form.get("other_books", "").strip()
     if not reason and other_books(terms, books):
-        raise SettingError("release: tables have other books; say in the field below them why they may have these, too")
+        raise SettingError(
+            "release: these tables already have ledgers; state below them why they may have a second one"
+        )
     why = [f"--other-books={reason}"] if reason else []
     return [*begun, *given, *why, *_written(studio, form, scales)]
 

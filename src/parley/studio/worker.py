@@ -17,8 +17,8 @@ EVERY = 0.2  # seconds between two notes of progress
 EXIT, GO = "exit.json", b"go"
 ROOM = 8192  # bytes of `exit.json`, on the disk before the job starts: how it ended can be said when the disk is full
 KEPT = 600  # characters of what a full disk kept out of the log; escaped they fit into the room
-NOT_BEGUN = "The studio ended before it let this job begin; nothing was run."
-NOT_KEPT = "The command ended, but what it printed could not be kept: the disk is full, or cannot be written to."
+NOT_BEGUN = "The studio ended before this job began; nothing ran."
+NOT_KEPT = "The command ended, but what it printed could not be kept: the disk is full, or not writable."
 
 
 class Notes:

@@ -87,7 +87,7 @@ def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design
         ridged = replace(objective, regularisation=objective.regularisation + ridge)
         found = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
     if found is None:
-        raise DataError("model.whitening: the curvature is out of reach; expected fewer columns, or 'public'")
+        raise DataError("model.whitening: the curvature cannot be computed; use fewer columns, or 'public'")
     return found
 
 

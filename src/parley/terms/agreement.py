@@ -136,13 +136,11 @@ class Terms(Section):
         # others bound records by rules of their own
         if self.privacy.clip is None and not boxed and self.task == PREDICTION:
             raise ValueError(
-                "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
-                "nothing limits what one record can do"
+                "privacy.clip|expected a number, or model.radius together with bounds of every column; without "
+                "either, one record could have any effect"
             )
         if learning.start == "public" and self.model.public is None:
-            raise ValueError(
-                "learning.start|expected model.public beside it: the sample whose best fit training starts from"
-            )
+            raise ValueError("learning.start|needs model.public: the sample whose best fit training starts from")
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(
@@ -277,7 +275,7 @@ class Terms(Section):
     def owner(self, name: str) -> OwnerTerms:
         """The part of the owner called `name`."""
         if name not in self._by_name:
-            raise TermsError(f"owners: no owner is called {name!r}; expected one of {list(self._by_name)}")
+            raise TermsError(f"owners: the terms have no owner {name!r}; expected one of {list(self._by_name)}")
         return self._by_name[name]
 
     @cached_property
@@ -300,12 +298,12 @@ class Terms(Section):
         """Between organisations everybody must hold the same public sample, so the terms must say which one it is."""
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
-                "model.public_sha256: missing; between organisations the terms must say which public sample all "
+                "model.public_sha256: missing; between organisations the terms must state which public sample all "
                 "parties hold (sha256sum FILE)"
             )
         if self.model.preparation is not None and self.model.preparation_sha256 is None:
             raise TermsError(
-                "model.preparation_sha256: missing; between organisations the terms must say which public numbers "
+                "model.preparation_sha256: missing; between organisations the terms must state which public numbers "
                 "all parties use (sha256sum FILE)"
             )
 
@@ -371,7 +369,7 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TermsError(f"{source}: expected a terms file, and this is not valid TOML: {error}") from None
+        raise TermsError(f"{source}: not a terms file, because it is not valid TOML: {error}") from None
 
 
 def load_terms(path: str | Path) -> Terms:

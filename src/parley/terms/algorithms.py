@@ -17,14 +17,14 @@ LOCAL_KEYS: Mapping[str, str] = {
 }
 PROXIMAL: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
 MOST_PEERS = 256
-BATCHES = "others ask all records a round"
+BATCHES = "other algorithms use all records in every round"
 
 
 class AveragedSubgradientRules(AlgorithmRules):
     """For the average of subgradient steps (Algorithm 2 of W)."""
 
     average: ClassVar[str | None] = "all"
-    keys: ClassVar[Mapping[str, str]] = {"learning.average": "which iterates make the model"}
+    keys: ClassVar[Mapping[str, str]] = {"learning.average": "the iterates that make the model"}
 
 
 class GradientDescentRules(AlgorithmRules):
@@ -32,11 +32,11 @@ class GradientDescentRules(AlgorithmRules):
 
     average: ClassVar[str | None] = "last"
     keys: ClassVar[Mapping[str, str]] = {
-        "learning.average": "which iterates make the model",
+        "learning.average": "the iterates that make the model",
         "learning.decay": "steps shrink with this power of the round",
         "learning.momentum": "how much of the last step is kept in the next",
-        "learning.staleness": "answers are used as they come with 'gradient-descent' alone. Statistics are asked once, "
-        "local updates and corrections need everybody's answers to one question, batches a common round",
+        "learning.staleness": "only 'gradient-descent' uses answers as they arrive. Statistics are asked once, "
+        "local updates and corrections need all answers to one question, and batches need a common round",
     }
 
     def check(self, terms: CheckableTerms) -> None:
@@ -59,9 +59,11 @@ class FederatedRules(AlgorithmRules):
 
     def check_learning(self, learning: Learning) -> None:
         if "learning.proximal" in self.keys and learning.proximal is None:
-            raise ValueError(f"proximal|expected a number beside it: {self.keys['learning.proximal']}")
+            raise ValueError(f"proximal|needs a number: {self.keys['learning.proximal']}")
         if learning.horizon % self.rounds_a_step(learning):
-            raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a local update")
+            raise ValueError(
+                "horizon|expected an even number, because a step takes two answers: a gradient and a local update"
+            )
 
     def clip_norm(self, norm: str) -> str:
         return "l2"
@@ -136,18 +138,17 @@ class GossipRules(AlgorithmRules):
             raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
         if terms.noise.summed:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody "
-                "sees them"
+                "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, which a sum does not show"
             )
         if len(names) > MOST_PEERS:
             raise ValueError(
-                f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's "
-                f"point"
+                f"learning.algorithm|expected at most {MOST_PEERS} owners with gossip: every owner keeps every other "
+                f"owner's point"
             )
         if isinstance(topology, str):
             return
         if not {end for pair in topology for end in pair} <= {*names}:
-            raise ValueError("learning.topology|expected pairs of owners, found a name that is none of theirs")
+            raise ValueError("learning.topology|expected pairs of owners, found a name that is not an owner's")
         reached = _reached(names[0], topology)
         away = [name for name in names if name not in reached]
         if away:
@@ -176,8 +177,8 @@ class FedInferRules(SufficientStatisticsRules):
         told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or told_apart):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside trust, strides, participation or skip: nobody can tell "
-                "whose answers a sum has"
+                "privacy.noise|expected 'each-owner' with trust, strides, participation or skip: nobody can tell "
+                "whose answers are in a sum"
             )
 
 
@@ -213,10 +214,10 @@ class PrivateSGDRules(AlgorithmRules):
     def check_learning(self, learning: Learning) -> None:
         """Refuse epochs that do not add up."""
         if learning.batches is None:
-            raise ValueError("batches|expected a whole number beside private-sgd: how many batches make an epoch")
+            raise ValueError("batches|expected a whole number with private-sgd: the number of batches per epoch")
         if learning.epochs is None:
             raise ValueError(
-                "epochs|expected a whole number beside private-sgd, or a horizon that is a multiple of batches"
+                "epochs|expected a whole number with private-sgd, or a horizon that is a multiple of batches"
             )
         if learning.horizon != learning.epochs * learning.batches:
             raise ValueError(
@@ -224,10 +225,10 @@ class PrivateSGDRules(AlgorithmRules):
             )
         if learning.optimiser == "adam" and learning.step == "auto":
             raise ValueError(
-                "step|expected a number beside optimiser = 'adam': its steps are lengths in the parameters' own units"
+                "step|expected a number with optimiser = 'adam': its steps are lengths in the parameters' own units"
             )
         if learning.poisson and learning.batch_seed is not None:
-            raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
+            raise ValueError("batch_seed|not allowed with sampling = 'poisson': owners draw in secret")
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return True
@@ -246,17 +247,16 @@ class ObjectivePerturbationRules(OneRelease):
         if not MODELS[terms.model.kind].perturbs:
             able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
             raise ValueError(
-                f"learning.algorithm|expected another than objective-perturbation for {terms.model.kind}: it is for "
-                f"{able}"
+                f"learning.algorithm|objective-perturbation is not available for {terms.model.kind}, only for {able}"
             )
         if len(terms.owners) > 1:
             raise ValueError(
-                "learning.algorithm|expected another than objective-perturbation for several owners: one owner "
+                "learning.algorithm|objective-perturbation is not available for several owners: one owner "
                 "minimises its own cost"
             )
         if terms.privacy.mechanism != "laplace" or terms.noise.summed:
             raise ValueError(
-                "privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure"
+                "privacy.mechanism|expected 'laplace' and no shared noise with objective-perturbation, which is pure"
             )
 
 

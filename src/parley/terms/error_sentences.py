@@ -115,10 +115,10 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
     if kind == "extra_forbidden":
         named = [part for part in place[:-1] if isinstance(part, str)]
         if named == ["model"] and (others := kinds_with(place[-1])):
-            return f"{key}: expected only with kind = {listed(others)}"
+            return f"{key}: allowed only with kind = {listed(others)}"
         noises = ALL_MECHANISMS if named == ["privacy"] else ()
         if own := [name for name in noises if place[-1] in privacy_section(name).model_fields]:
-            return f"{key}: expected only with mechanism = {listed(own)}"
+            return f"{key}: allowed only with mechanism = {listed(own)}"
         section = _section(content) if named == ["model"] else _SECTIONS.get(named[-1], root) if named else root
         near = difflib.get_close_matches(str(place[-1]), section.model_fields, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(section.model_fields)}"

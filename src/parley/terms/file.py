@@ -150,8 +150,8 @@ def require_expected(terms: Terms, expected: str | None) -> None:
         raise SettingError(f"--expect: expected the first {DIGITS} to 64 digits of the terms' hash")
     if not terms.hash.startswith(expected):
         raise SettingError(
-            f"these are terms {terms.hash[:16]}…, and {expected[:16]}… were read: the file was changed meanwhile; read "
-            "it again. Nothing was spent"
+            f"these are terms {terms.hash[:16]}…, and {expected[:16]}… were read: the file changed meanwhile; read it "
+            f"again. Nothing was spent"
         )
 
 

@@ -74,7 +74,7 @@ class Section(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
         """Refused: a copy would not be checked, and would keep the hash of what it was copied from."""
-        raise TypeError("terms are changed with Terms.changed(...), which checks them")
+        raise TypeError("change terms with Terms.changed(...), which checks them")
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
@@ -184,14 +184,14 @@ class Basis(Section):
     def _some(self) -> Self:
         if self.kind == "polynomial":
             if self.degree is None or self.points is not None or self.width is not None or self.seed:
-                raise ValueError("degree|expected beside kind = 'polynomial', and no points, width or seed")
+                raise ValueError("degree|required for kind = 'polynomial', which allows no points, width or seed")
             return self
         if self.degree is not None:
-            raise ValueError("degree|expected only beside kind = 'polynomial'")
+            raise ValueError("degree|allowed only with kind = 'polynomial'")
         if self.points is None or self.width is None:
-            raise ValueError(f"{'points' if self.points is None else 'width'}|expected one: points, and how wide")
+            raise ValueError(f"{'points' if self.points is None else 'width'}|required: points and their width")
         if self.kind is not None and isinstance(self.points, tuple):
-            raise ValueError(f"points|expected a number beside kind = {self.kind!r}: how many waves are drawn")
+            raise ValueError(f"points|expected a number with kind = {self.kind!r}: the number of waves to draw")
         if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
             raise ValueError("points|expected a number, or points with a number for each feature")
         return self
@@ -215,7 +215,7 @@ class Trees(Section):
     @model_validator(mode="after")
     def _some_refitted(self) -> Self:
         if self.refitted is not None and not self.refitted < self.count:
-            raise ValueError("refitted|expected fewer trees than count; leave the key out for all of them")
+            raise ValueError("refitted|expected fewer trees than count; remove the key to refit all of them")
         return self
 
     @property

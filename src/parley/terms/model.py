@@ -130,7 +130,7 @@ class Model(Section):
         """Refuse keys that this kind has no use for, unless they say nothing."""
         for key in keys:
             if getattr(self, key) not in unsaid:
-                raise ValueError(f"{key}|expected none {why}")
+                raise ValueError(f"{key}|not allowed {why}")
 
     @property
     def predicts(self) -> Predicts:
@@ -178,16 +178,16 @@ class Model(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not isinstance(self, section_of(self.kind)):
-            raise ValueError(f"kind|expected to be read as a {section_of(self.kind).__name__} (read_model)")
+            raise ValueError(f"kind|read it as a {section_of(self.kind).__name__} (read_model)")
         self.check()
         self._apart_from_target()
         if self.holdout_seed is not None and not self.holdout:
-            raise ValueError("holdout_seed|expected only beside holdout, whose rows it decides")
+            raise ValueError("holdout_seed|allowed only with holdout, whose rows it decides")
         if self.holdout_by is not None and not self.holdout:
-            raise ValueError("holdout_by|expected only beside holdout, the share of people that is held out")
+            raise ValueError("holdout_by|allowed only with holdout, the share of people that is held out")
         if self.features is not None:
             if not self.features:
-                raise ValueError("features|expected at least one column; leave the key out for every numeric column")
+                raise ValueError("features|expected at least one column; remove the key to use every numeric column")
             if len(set(self.features)) < len(self.features):
                 raise ValueError("features|expected each column once")
             if self.target in self.features:
@@ -204,32 +204,31 @@ class Model(Section):
             if len(set(names)) < max(len(names), 1):
                 raise ValueError(f"categories.{column}|expected a list of different names")
         if self.class_weight and not self.classifies:
-            raise ValueError("class_weight|expected only with a classifier")
+            raise ValueError("class_weight|allowed only with a classifier")
         if self.predicts == "two classes" and not {*self.class_weight} <= {"0", "1"}:
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
-            raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
+            raise ValueError("components|needs a `public` sample: PCA never touches private data")
         if self.preparation is not None and self.public is None and self.basis is None:
             raise ValueError(
-                "preparation|expected a `public` sample or a `basis` beside it: without either nothing is found that "
-                "could be pinned"
+                "preparation|needs a `public` sample or a `basis`: without either there are no numbers to pin"
             )
         self._can_read()
         self._can_scale()
         self._can_bend()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
-                "basis.kind|expected columns of numbers beside 'polynomial', without fills or coding = 'one-hot': a "
-                "column of 0 and 1 has no powers"
+                "basis.kind|expected columns of numbers with 'polynomial', without fills or coding = 'one-hot': "
+                "columns of 0 and 1 have no powers"
             )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
-                "whitening|expected a `public` sample beside it, whose moments or curvature it takes, and no "
-                "`components`"
+                "whitening|needs a `public` sample, whose moments or curvature it takes, and no `components`"
             )
         if self.whitening == "public-curvature" and not self.smooth:
             raise ValueError(
-                f"whitening|expected 'public' with kind = {self.kind!r}: a loss with corners has no curvature"
+                f"whitening|expected 'public' with kind = {self.kind!r}: this loss has corners, where it has no "
+                f"curvature"
             )
         return self
 
@@ -237,7 +236,7 @@ class Model(Section):
         """Refuse columns that belong to the target and are something else, too."""
         columns = self.outcome_columns
         if len({*columns}) < len(columns):
-            raise ValueError(f"{self.own_keys()[0]}|expected another column than the target {self.target!r}")
+            raise ValueError(f"{self.own_keys()[0]}|expected a column other than the target {self.target!r}")
         for column in columns[1:]:
             for key in ("features", "categories", "centres", "scales", "transforms", "dates", "missing"):
                 about = getattr(self, key)
@@ -251,29 +250,29 @@ class Model(Section):
     def _can_bend(self) -> None:
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
-            raise ValueError("trees|expected only beside columns = 'trees'")
+            raise ValueError("trees|allowed only with columns = 'trees'")
         if self.bins is not None and self.columns not in CUT and not self.cuts_columns:
             raise ValueError(
-                "bins|expected only beside columns = 'bins' or 'hinges', with boosted trees or with a histogram"
+                "bins|allowed only with columns = 'bins' or 'hinges', with boosted trees or with a histogram"
             )
         if self.trees is not None and self.trees.refitted is not None and self.radius is not None:
             raise ValueError(
-                "radius|expected none beside trees.refitted: a box would hold the weight of the public margin, too"
+                "radius|not allowed with trees.refitted: a box would also limit the weight of the public margin"
             )
         self._can_cross()
         if self.columns is None:
             return
         if MODELS[self.kind].task != PREDICTION:
-            raise ValueError(f"columns|expected none with kind = {self.kind!r}")
+            raise ValueError(f"columns|not allowed with kind = {self.kind!r}")
         if self.components is not None or self.whitening is not None or self.basis is not None:
             raise ValueError(
-                f"columns|expected neither components, whitening nor a basis beside {self.columns!r}: a row's 0s and "
-                "1s say where it lies, and their size is known"
+                f"columns|expected neither components, whitening nor a basis with {self.columns!r}: the columns are 0 "
+                f"and 1, and their size is known"
             )
         if self.columns == "trees" and self.public is None:
             raise ValueError(
-                "columns|expected a `public` sample beside 'trees', on which they are grown: nobody's private rows "
-                "decide where a tree splits; 'bins' take declared bounds"
+                "columns|expected a `public` sample with 'trees', because private rows must not decide where a tree "
+                "splits; 'bins' also work with declared bounds"
             )
         if self.columns == "trees" and self.kind not in GROWN:
             raise ValueError(
@@ -285,7 +284,7 @@ class Model(Section):
         if self.crossed is None:
             return
         if self.columns not in CUT:
-            raise ValueError("crossed|expected only beside columns = 'bins' or 'hinges'")
+            raise ValueError("crossed|allowed only with columns = 'bins' or 'hinges'")
         if any(a == b for a, b in self.crossed) or len({frozenset(pair) for pair in self.crossed}) < len(self.crossed):
             raise ValueError("crossed|expected pairs of two different columns, each pair once")
         if self.features is not None and not {column for pair in self.crossed for column in pair} <= {*self.features}:
@@ -296,7 +295,7 @@ class Model(Section):
         for key, given in (("centres", self.centres), ("scales", self.scales)):
             if given and self.public is not None:
                 raise ValueError(
-                    f"{key}|expected none beside a `public` sample: it says how columns are centred and scaled"
+                    f"{key}|not allowed with a `public` sample: it says how columns are centred and scaled"
                 )
             for column in given:
                 if column in self.categories and (self.coding == "one-hot" or self.classifies):
@@ -310,11 +309,11 @@ class Model(Section):
         """Refuse columns that cannot be read as the terms say."""
         if isinstance(self.missing, dict) and self.target in self.missing:
             raise ValueError(
-                f"missing.{self.target}|expected none for the target: a record without one teaches nothing"
+                f"missing.{self.target}|not allowed for the target: a record without a target contributes nothing"
             )
         for column in self.merged:
             if column in (*self.outcome_columns, *self.bounds, *self.dates):
-                raise ValueError(f"merged|expected features that hold names; found {column!r}")
+                raise ValueError(f"merged|expected features with names; found {column!r}")
         for column in self.dates:
             if column in (*self.outcome_columns, *self.categories):
                 raise ValueError(f"dates.{column}|expected a feature without listed names: a date is a number of days")
@@ -325,22 +324,20 @@ class Model(Section):
                 raise ValueError(f"transforms.{column}|expected a column of numbers, not one of categories")
             if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
                 raise ValueError(
-                    f"bounds.{column}|expected a low end {domain(transform)} beside transforms.{column} = {transform!r}"
+                    f"bounds.{column}|expected a low end {domain(transform)} with transforms.{column} = {transform!r}"
                 )
         for column in self.categories:
             if self.coding == "one-hot" and column in self.bounds and column != self.target:
                 raise ValueError(
-                    f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1"
+                    f"bounds.{column}|not allowed with coding = 'one-hot': each category is a column of 0 and 1"
                 )
         if self.positive is None:
             return
         if self.predicts != "two classes":
-            raise ValueError("positive|expected only with a model of two classes: it names the class that counts as 1")
+            raise ValueError("positive|allowed only with a model of two classes: it names the class that counts as 1")
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):
-            raise ValueError(
-                f"categories.{self.target}|expected two names beside positive, of which it is one, or leave the key out"
-            )
+            raise ValueError(f"categories.{self.target}|expected two names that include positive, or no key")
 
 
 def section_of(kind: Any) -> type[Model]:

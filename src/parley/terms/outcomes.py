@@ -21,19 +21,16 @@ class CountModel(Model):
 
     def check(self) -> None:
         if not self.bounds.get(self.target, (-1.0, 0.0))[0] >= 0:
-            raise ValueError(
-                f"bounds.{self.target}|expected [low, high] from 0 on: counts are cut to it, so that no record counts "
-                "for more"
-            )
+            raise ValueError(f"bounds.{self.target}|expected [low, high] with low >= 0; counts are clipped to it")
         if self.exposure is not None and not self.bounds.get(self.exposure, (0.0, 0.0))[0] > 0:
             raise ValueError(
-                f"bounds.{self.exposure}|expected [low, high] above 0: exposures are cut to it, and rates are counts "
-                "over them"
+                f"bounds.{self.exposure}|expected [low, high] above 0; exposures are clipped to it, and rates are "
+                f"counts per exposure"
             )
         if self.target in self.categories:
-            raise ValueError(f"categories.{self.target}|expected none for a count")
+            raise ValueError(f"categories.{self.target}|not allowed for a count")
         if self.target in self.scales:
-            raise ValueError(f"scales.{self.target}|expected none for a count; centres.{self.target} is its usual rate")
+            raise ValueError(f"scales.{self.target}|not allowed for a count; centres.{self.target} is its usual rate")
         if self.target in self.centres and not self.centres[self.target] > 0:
             raise ValueError(f"centres.{self.target}|expected a rate above 0: the usual count per unit of exposure")
 
@@ -57,10 +54,10 @@ class SurvivalModel(Model):
         if any(not before < after for before, after in pairwise(self.periods)):
             raise ValueError(f"periods|expected {self.expected['periods']}")
         if self.intercept:
-            raise ValueError("intercept|expected none with kind = 'survival': every period has a baseline of its own")
+            raise ValueError("intercept|not allowed with kind = 'survival': every period has a baseline of its own")
         for key in ("bounds", "categories", "centres", "scales"):
             for column in self.outcome_columns:
                 if column in getattr(self, key):
                     raise ValueError(
-                        f"{key}.{column}|expected none: the periods say all about times, an event is 1 or 0"
+                        f"{key}.{column}|not allowed: the periods define the times, and an event is 1 or 0"
                     )

@@ -26,11 +26,11 @@ def check_stragglers(terms: CheckableTerms) -> None:
         return
     if any((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which rounds of strides cannot promise"
+            "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which strides cannot guarantee"
         )
     if learning.quorum is None:
         raise ValueError(
-            "learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least"
+            "learning.quorum|expected a number with straggler = 'skip': the number of owners that a round needs"
         )
 
 
@@ -45,20 +45,19 @@ def check_participation(terms: CheckableTerms) -> None:
         raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} beside participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "owners.stride|expected at least one owner without, or with 1: every round must ask at least one owner"
+            "owners.stride|expected at least one owner without a stride, or with stride 1: every round must ask an "
+            "owner"
         )
     if any(stride > learning.horizon for stride in strides):
-        raise ValueError(
-            "owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to"
-        )
+        raise ValueError("owners.stride|expected at most learning.horizon: otherwise the owner is never asked")
     if learning.participation is not None and terms.asked_a_round * (learning.horizon // learning.pace) < len(
         terms.owners
     ):
         raise ValueError(
-            "learning.participation|expected a share, or a horizon, with which every owner is asked at least once"
+            "learning.participation|increase the share or the horizon, so that every owner is asked at least once"
         )
     if learning.quorum is not None and strides:
-        raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
+        raise ValueError("learning.quorum|not allowed with strides: rounds ask different numbers of owners")
     if learning.quorum is not None and learning.quorum > terms.asked_a_round:
         raise ValueError(
             f"learning.quorum|expected at most the number of owners asked in a round, {terms.asked_a_round}"
@@ -79,7 +78,7 @@ def check_answers(terms: CheckableTerms) -> None:
     """Refuse (ValueError) numbers of answers where every round asks."""
     if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
         raise ValueError(
-            "owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say"
+            "owners.answers|allowed only with learning.staleness: otherwise strides decide which rounds ask"
         )
 
 
@@ -88,28 +87,26 @@ def check_asynchronous(terms: CheckableTerms) -> None:
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
-            f"learning.staleness|expected at least {len(terms.owners) - 1}, one less than there are owners: "
-            "everybody is at work on a question, so at equal speeds an answer is as many versions old, and some "
-            "owner's would all be paid for and dropped"
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners less one: at equal "
+            f"speeds an answer is that many versions old, and answers that are too old are paid for and dropped"
         )
     if learning.decay != 0:
         raise ValueError(
-            "learning.decay|expected 0.0 beside staleness: steps of one length, so that nobody counts by when it "
-            "answers"
+            "learning.decay|expected 0.0 with staleness: all steps have one length, so that no owner counts more for "
+            "answering early"
         )
     if learning.momentum is not None:
         raise ValueError(
-            "learning.momentum|expected none beside staleness: answers of different ages have no common direction to "
-            "keep"
+            "learning.momentum|not allowed with staleness: answers of different ages have no common direction"
         )
     if terms.noise.summed:
         raise ValueError(
-            "privacy.noise|expected 'each-owner' beside staleness: one noise for all needs everybody's answer at once"
+            "privacy.noise|expected 'each-owner' with staleness: one noise for all needs all answers at once"
         )
     if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
         raise ValueError(
-            "learning.staleness|expected neither participation nor strides beside it: owners.answers says how often "
-            "each answers"
+            "learning.staleness|needs neither participation nor strides: owners.answers states how often each owner "
+            "answers"
         )
     if any(answers > learning.horizon for answers in given):
         raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
@@ -142,19 +139,19 @@ def check_aggregation(terms: CheckableTerms) -> None:
     if section is None:
         return
     if (why := _no_single_answers(terms)) is not None:
-        raise ValueError(f"aggregation|expected none beside {why}")
+        raise ValueError(f"aggregation|not allowed with {why}")
     facts, liars, heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
     if heard < 2 * liars + facts.more:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or more owners: a round hears {heard} of them, and where {liars} "
-            f"may lie {section.rule!r} needs at least {2 * liars + facts.more}"
+            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {heard} of them, and where "
+            f"{liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)
     lying, honest = sum(rows[-liars:]), sum(rows[: heard - liars])
     if facts.weighted and section.rule != "mean" and not lying < honest:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or owners more equal in size: those that may lie can hold half of "
-            f"the records that a round hears, and {section.rule!r} counts owners by their records"
+            f"aggregation.byzantine|expected fewer, or owners of more equal size: the owners that may lie can hold "
+            f"half of a round's records, and {section.rule!r} counts owners by their records"
         )
 
 

@@ -25,9 +25,7 @@ def check_delta(terms: CheckableTerms) -> None:
         and not named
     ):
         noise = privacy.mechanism.capitalize()
-        raise ValueError(
-            f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed"
-        )
+        raise ValueError(f"privacy.delta|expected 0: {noise} noise does not need it; mechanism = 'gaussian' does")
 
 
 def check_scales(terms: CheckableTerms) -> None:
@@ -37,7 +35,7 @@ def check_scales(terms: CheckableTerms) -> None:
         return
     if terms.model.public is not None:
         raise ValueError(
-            "privacy.scale_epsilon|expected none beside model.public: a public sample has the scales, for nothing"
+            "privacy.scale_epsilon|not allowed with model.public: a public sample gives the scales at no cost"
         )
     for owner in terms.owners:
         if not terms.scale_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
@@ -51,7 +49,7 @@ def check_differences(terms: CheckableTerms) -> None:
     if terms.privacy.difference_epsilon is None:
         return
     if terms.model.public is None:
-        raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
+        raise ValueError("privacy.difference_epsilon|needs model.public: owners are asked at its best fit")
     told = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
     if not told or terms.privacy.clip_norm is not None:
         raise ValueError(
@@ -59,7 +57,7 @@ def check_differences(terms: CheckableTerms) -> None:
             "mechanism's norm, such as gradient-descent"
         )
     if len(terms.owners) < 2:
-        raise ValueError("privacy.difference_epsilon|expected two owners or more: one owner alone has no heterogeneity")
+        raise ValueError("privacy.difference_epsilon|expected two owners or more: a single owner has no heterogeneity")
     for owner in terms.owners:
         if not terms.difference_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
             raise ValueError(
@@ -73,7 +71,7 @@ def check_score(terms: CheckableTerms) -> None:
     if epsilon is None:
         return
     if model.predicts == "survival":
-        raise ValueError("privacy.score_epsilon|expected none with kind = 'survival': it has no score that is released")
+        raise ValueError("privacy.score_epsilon|not allowed with kind = 'survival': its score cannot be released")
     for owner in terms.owners:
         if not epsilon < owner.epsilon:
             raise ValueError(
@@ -81,8 +79,7 @@ def check_score(terms: CheckableTerms) -> None:
             )
         if held_out_records(owner.records, model.holdout) < 1:
             raise ValueError(
-                f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a "
-                f"held-out record"
+                f"privacy.score_epsilon|needs model.holdout, a share that gives {owner.name!r} a held-out record"
             )
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
@@ -99,32 +96,29 @@ def check_owner_unit(terms: CheckableTerms) -> None:
         return
     if terms.task != PREDICTION or learning.rules.asks not in ASKED:
         raise ValueError(
-            "privacy.unit|expected 'record' with this algorithm: an owner as a whole is hidden in gradients, local "
-            "updates and second moments alone"
+            "privacy.unit|expected 'record' with this algorithm: a whole owner is hidden only in gradients, local "
+            "updates and second moments"
         )
     if learning.algorithm == "fedinfer":
         raise ValueError(
-            "privacy.unit|expected 'record' beside fedinfer: its intervals are of moments that nobody scaled down; "
-            "sufficient-statistics gives such a model without them"
+            "privacy.unit|expected 'record' with fedinfer: its intervals need moments that are not scaled down; "
+            "sufficient-statistics gives the same model without intervals"
         )
     if privacy.clip is None:
-        raise ValueError(
-            "privacy.clip|expected a number beside unit = 'owner': an answer is scaled down to it as a whole"
-        )
+        raise ValueError("privacy.clip|expected a number with unit = 'owner': the whole answer is scaled down to it")
     if privacy.person is not None:
         raise ValueError(
-            "privacy.person|expected none beside unit = 'owner': all rows count, whoever they are about, and a table "
-            "is replaced as a whole"
+            "privacy.person|not allowed with unit = 'owner': all rows count, and neighbours differ in a whole table"
         )
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(
-            "privacy.unit|expected shared_records = 1 and records_per_person = 1 beside 'owner': a table is replaced "
-            "as a whole, whoever is in it"
+            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': neighbours differ in a "
+            "whole table"
         )
     for key in ("score_epsilon", "scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|expected none beside unit = 'owner': its noise would hide one person, not a table"
+                f"privacy.{key}|not allowed with unit = 'owner': its noise would hide one person, not a table"
             )
 
 
@@ -133,14 +127,14 @@ def check_hosts(terms: CheckableTerms) -> None:
     names = {host.name for host in terms.hosts}
     keys = [host.key for host in terms.hosts if host.key is not None]
     if len(set(keys)) < len(keys):
-        raise ValueError("hosts.key|expected different keys: who holds the key of two hosts reads every answer")
+        raise ValueError("hosts.key|expected different keys: whoever has the keys of two hosts reads every answer")
     if not terms.noise.hosts and names:
-        raise ValueError("hosts|expected none: they draw the noise where privacy.noise = 'shared'")
+        raise ValueError("hosts|not allowed: hosts draw noise only with privacy.noise = 'shared'")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
-            f"hosts|expected 3 different names beside privacy.noise = 'shared', or 2, found {len(names)}: three draw "
-            "one noise together that none of them knows, of two each adds a whole one; owners may be hosts, and the "
-            "learner"
+            f"hosts|expected 3 different names with privacy.noise = 'shared', or 2, found {len(names)}: three hosts "
+            f"draw one noise that none of them knows, and two hosts each add a whole noise; owners and the learner "
+            f"may be hosts"
         )
 
 
@@ -154,7 +148,7 @@ def check_batches(terms: CheckableTerms) -> None:
     """Refuse (ValueError) batches without records, and draws whose amplification nobody proved."""
     learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
     if privacy.clip_norm is not None and privacy.clip is None:
-        raise ValueError("privacy.clip|expected a number beside clip_norm")
+        raise ValueError("privacy.clip|expected a number with clip_norm")
     for owner in terms.owners:
         if batches > training_records(owner.records, terms.model.holdout):
             raise ValueError(
@@ -163,15 +157,17 @@ def check_batches(terms: CheckableTerms) -> None:
     if not learning.poisson:
         return
     if batches < 2:
-        raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
+        raise ValueError(
+            "learning.batches|expected at least 2 with sampling = 'poisson': otherwise every record is drawn"
+        )
     if privacy.records_per_person > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's "
-            "several records hide less"
+            "learning.sampling|expected 'partition' with records_per_person: secret draws hide less if a person has "
+            "several records"
         )
     if terms.noise.summed and privacy.shared_records > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw "
+            "learning.sampling|expected 'partition' with shared_records and shared noise: several owners draw "
             "a record independently"
         )
 
@@ -180,7 +176,7 @@ def check_secret_draws(terms: CheckableTerms) -> None:
     """Refuse (ValueError) batches that anybody can work out, where every round's noise counts on a draw of its own."""
     if not terms.learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected 'poisson' beside {terms.learning.algorithm}: its noise is proved for secret "
+            f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}: its noise is proved for secret "
             "draws, not for fixed batches"
         )
     check_batches(terms)
@@ -191,25 +187,25 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
     learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
     if learning.sampling != "partition":
         raise ValueError(
-            f"learning.sampling|expected 'partition' beside {algorithm}: its noise is proved for fixed batches, not "
+            f"learning.sampling|expected 'partition' with {algorithm}: its noise is proved for fixed batches, not "
             "for secret draws"
         )
     if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
         raise ValueError(
-            f"learning.horizon|expected epochs x batches, the same rounds for all, beside {algorithm}: its noise is "
-            "made for as many answers"
+            f"learning.horizon|expected epochs x batches, the same rounds for all, with {algorithm}: its noise is "
+            f"calibrated for exactly that many answers"
         )
     if terms.noise.summed:
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' beside {algorithm}: hosts draw a noise for one round, which no other "
-            "takes back"
+            f"privacy.noise|expected 'each-owner' with {algorithm}: hosts draw noise for one round, which no other "
+            f"round can cancel"
         )
     if privacy.mechanism != "gaussian":
-        raise ValueError(f"privacy.mechanism|expected 'gaussian' beside {algorithm}: no other noise is proved")
+        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise is proved")
     if privacy.records_per_person > 1:
         raise ValueError(
-            f"privacy.records_per_person|expected 1 beside {algorithm}: an answer mixes several batches, and would be "
-            "about several records of a person"
+            f"privacy.records_per_person|expected 1 with {algorithm}: an answer mixes several batches and could "
+            f"contain several records of a person"
         )
     check_batches(terms)
 
@@ -219,30 +215,30 @@ def check_local_updates(terms: CheckableTerms) -> None:
     model, algorithm = terms.model, terms.learning.algorithm
     if not MODELS[model.kind].local_updates:
         raise ValueError(
-            f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a "
-            "walk on it is not known"
+            f"learning.algorithm|{algorithm} is not available for {model.kind}: no bound is known on how far one "
+            f"record moves its local steps"
         )
     if not model.smooth:
         raise ValueError(
-            f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a "
-            "local step of any length may drive close points apart, so one record may move a walk further than "
-            "it moves a gradient"
+            f"learning.algorithm|{algorithm} is not available for linear-svm: at the hinge's corner a local step of "
+            f"any length may drive close points apart, so one record may move local steps further than it moves a "
+            f"gradient"
         )
     if model.radius is None:
         raise ValueError(
-            f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded "
+            f"model.radius|expected a number with {algorithm}: rounding in an owner's local steps is bounded only "
             f"within a box"
         )
     if terms.noise.summed and terms.learning.rules.asks == "corrected":
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
-            "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
-            "itself would carry one record from round to round"
+            f"privacy.noise|expected 'each-owner' with {algorithm}: each owner's question is corrected by what that "
+            f"owner released before, which a sum does not show; if the owner kept it inside, one record would act on "
+            f"later rounds"
         )
     if terms.noise.summed and terms.uneven:
         raise ValueError(
-            "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who "
-            "walked how far"
+            "privacy.noise|expected 'each-owner' with owners.local_steps or owners.step: a sum does not show how far "
+            "each owner stepped"
         )
 
 
@@ -250,9 +246,9 @@ def check_moments(terms: CheckableTerms) -> None:
     """Refuse (ValueError) a model that second moments do not fix."""
     if not MODELS[terms.model.kind].squared:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
-        raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
+        raise ValueError(f"learning.algorithm|expected a gradient method: second moments suffice for {able} only")
     if terms.model.class_weight:
-        raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
+        raise ValueError("model.class_weight|not allowed with second moments: they count every record once")
 
 
 CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
@@ -275,13 +271,11 @@ def check_trees(terms: CheckableTerms) -> None:
         raise ValueError(f"model.trees|{why}")
     if terms.learning.rules.asks not in ("gradient", "minibatch"):
         raise ValueError(
-            "learning.algorithm|expected one that asks for gradients beside columns = 'trees', such as "
-            "'gradient-descent': training begins at the public leaf values and moves them"
+            "learning.algorithm|columns = 'trees' needs an algorithm that asks for gradients, such as "
+            "'gradient-descent'"
         )
     if terms.learning.start is not None:
-        raise ValueError(
-            "learning.start|expected none beside columns = 'trees': training begins at the public leaf values"
-        )
+        raise ValueError("learning.start|not allowed with columns = 'trees': training begins at the public leaf values")
 
 
 def check_held_out_people(terms: CheckableTerms) -> None:
@@ -289,12 +283,11 @@ def check_held_out_people(terms: CheckableTerms) -> None:
     if terms.model.holdout_by is None:
         return
     if terms.privacy.person is None:
-        raise ValueError("model.holdout_by|expected privacy.person beside it: the column that tells people apart")
+        raise ValueError("model.holdout_by|needs privacy.person: the column that tells people apart")
     if terms.learning.rules.asks not in SUMS:
         raise ValueError(
-            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far its answer moves when somebody "
-            "who is learned from is replaced by somebody held out is not proved; leave the key out to hold out rows, "
-            "or take an algorithm such as 'gradient-descent'"
+            f"model.holdout_by|not allowed with {terms.learning.algorithm}: its sensitivity is not proved when people "
+            "are held out; remove the key to hold out rows, or use an algorithm such as 'gradient-descent'"
         )
 
 

@@ -93,22 +93,22 @@ class OneRelease(AlgorithmRules):
 
     def check_learning(self, learning: "Learning") -> None:
         if learning.step != "auto":
-            raise ValueError("step|expected none: what is released once is solved, not stepped towards")
+            raise ValueError("step|not allowed: this algorithm takes no steps")
         if not self.repeatable and learning.horizon != 1:
             raise ValueError(
-                "horizon|expected 1: this algorithm releases once; repeating it under one budget is never better"
+                "horizon|expected 1: this algorithm releases once, and repeating it under one budget is never better"
             )
         if learning.start is not None:
-            raise ValueError("start|expected none: statistics are solved, not stepped towards")
+            raise ValueError("start|not allowed: this algorithm takes no steps")
 
     def check(self, terms: "CheckableTerms") -> None:
         if self.repeatable:
             return
         if terms.learning.straggler == "skip":
-            raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
+            raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks every owner once")
         if terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
-                "learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once"
+                "learning.algorithm|participation and strides need an algorithm with rounds; statistics are asked once"
             )
 
 
@@ -152,8 +152,7 @@ def require_read(rules: AlgorithmRules, section: str, content: Any) -> None:
         if getattr(content, key) is not None and (full := f"{section}.{key}") not in rules.keys:
             able = readers(full)
             what, place = next(iter(able.values())), key if section == "learning" else full
-            only = "only" if section == "learning" else "none but"
-            raise ValueError(f"{place}|expected {only} with algorithm = {listed(able)}: {what}")
+            raise ValueError(f"{place}|allowed only with algorithm = {listed(able)}: {what}")
 
 
 def following(update: Mapping[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class Learning(Section):
         require_read(self.rules, "learning", self)
         self.rules.check_learning(self)
         if self.participation_seed is not None and self.participation is None:
-            raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
+            raise ValueError("participation_seed|allowed only with participation, whose draw it decides")
         return self
 
 
@@ -143,9 +143,11 @@ class Privacy(Section):
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
             )
         if approximate and not self.delta > 0:
-            raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
+            raise ValueError(
+                f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without it"
+            )
         if self.records_per_person > 1 and self.person is None:
-            raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
+            raise ValueError("records_per_person|needs `person`: the column that tells people apart")
         return self
 
 
@@ -283,11 +285,11 @@ def check_alpha(mechanism: str, alpha: float | None) -> None:
     """Refuse (ValueError) stable noise without the index of its law, and such an index beside other noise."""
     if alpha is None and mechanism == "stable":
         raise ValueError(
-            f"alpha|expected a number from 1 (Cauchy) to 1.9999 beside mechanism = 'stable', or mechanism = "
+            f"alpha|expected a number from 1 (Cauchy) to 1.9999 with mechanism = 'stable', or mechanism = "
             f"{listed(MECHANISMS)}; {WHY}"
         )
     if alpha is not None and mechanism != "stable":
-        raise ValueError("alpha|expected only with mechanism = 'stable': the index of its law")
+        raise ValueError("alpha|allowed only with mechanism = 'stable': the index of its law")
 
 
 def check_study_noise(terms: CheckableTerms) -> None:
@@ -298,11 +300,11 @@ def check_study_noise(terms: CheckableTerms) -> None:
         return
     if terms.task != PREDICTION:
         raise ValueError(
-            f"privacy.mechanism|expected {listed(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}: by terms "
-            "stable noise is studied where models predict a column from others"
+            f"privacy.mechanism|expected {listed(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}: stable "
+            f"noise is available only for models that predict a column from others"
         )
     if terms.noise.summed:
-        raise ValueError("privacy.noise|expected 'each-owner' beside mechanism = 'stable': hosts draw no such noise")
+        raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no such noise")
     for key in ("scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
-            raise ValueError(f"privacy.{key}|expected none beside mechanism = 'stable': it is released, and {WHY}")
+            raise ValueError(f"privacy.{key}|not allowed with mechanism = 'stable': it is released, and {WHY}")

@@ -57,22 +57,20 @@ class AuditReport(Sheet):
 def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
     """Attack a terms file, or a model file; options that do nothing are refused first."""
     if attack.poison and (attack.plot is not None or attack.served is not None):
-        raise SettingError("--poison: expected beside terms, without --served and --plot; --report writes a page")
+        raise SettingError("--poison: allowed only with terms, without --served and --plot; --report writes a page")
     if is_model(file):
         if useless := attack.given("runs", "poison", "served", "tables", "program", "at"):
             raise SettingError(f"{', '.join(useless)}: expected terms to audit, not a model")
         return _model(file, attack, person)
     if attack.given("models", "terms", "data", "population", "largest"):
-        raise SettingError(
-            "--terms, --data, --population, --models, --largest: expected a model to audit, these belong to one"
-        )
+        raise SettingError("--terms, --data, --population, --models, --largest: allowed only when auditing a model")
     terms = load_terms(file)
     if attack.served is not None and attack.plot is not None:
-        raise SettingError("--plot: there is nothing to draw of a served owner; --report writes a page")
+        raise SettingError("--plot: not available for a served owner; --report writes a page")
     if attack.served is None and attack.given("owner", "tables", "program", "at"):
         raise SettingError("--owner, --tables, --program and --at are for --served DIR")
     if attack.at is not None and attack.given("tables", "program"):
-        raise SettingError("--at: expected without --tables and --program: somebody else starts that daemon")
+        raise SettingError("--at: not allowed with --tables or --program, because someone else starts that daemon")
     _require_files(attack)
     if attack.served is not None:
         return _daemon(terms, attack.served, attack, person)
@@ -169,7 +167,7 @@ def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> Audit
     if attack.at is not None and not folder.exists():
         table = served.prepare(terms, name, folder, attack.at, attack.seed)
         next_step = (
-            f"Next: serve it as production is served (parley owner serve {table.settings_file}), then type the same "
+            f"Next: serve it like production (parley owner serve {table.settings_file}), then type the same "
             "command again."
         )
         made = f"{table.settings_file.parent}  the audit table, its ledger and its certificates"
@@ -208,8 +206,8 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
         others = others if attack.population is None else read_table(attack.population)
     elif attack.data is None or attack.population is None or owner is not None:
         raise SettingError(
-            "--terms and --owner, or --data with rows that the model was trained on and --population with rows that "
-            "it was not: expected one of the two"
+            "give either --terms and --owner, or --data with rows that the model was trained on and --population with "
+            "other rows"
         )
     else:
         members, others = read_table(attack.data), read_table(attack.population)
@@ -241,5 +239,5 @@ def _whose(terms: Terms, owner: str | None) -> str:
     if owner is not None:
         return terms.owner(owner).name
     if len(terms.owners) > 1:
-        raise SettingError("--owner NAME: expected beside terms of several owners; each audits with its own rows")
+        raise SettingError("--owner NAME: required for terms with several owners; each audits with its own rows")
     return terms.owners[0].name

@@ -74,9 +74,9 @@ class DraftReport(Finished):
             yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
-        yield Line(f"\n{self.written}  the terms: read them before anybody agrees")
+        yield Line(f"\n{self.written}  the terms: read them before anyone agrees")
         if self.pinned is not None:
-            yield Line(f"{self.pinned}  public numbers that the terms pin: it travels with them")
+            yield Line(f"{self.pinned}  public numbers pinned by the terms: send it with the terms")
         for line in (lifetime_line(made), "Next:", *next_steps(made, self.written)):
             yield Line(line, "dim", aside=True)
 
@@ -150,7 +150,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if why is None:
             return drafted
         unsaid = unsaid_columns(drafted.terms)
-        refused = f"{why} Nobody has said what these hold: {', '.join(map(printable, unsaid))}."
+        refused = f"{why} Nobody has stated what these columns hold: {', '.join(map(printable, unsaid))}."
         more = wishes
         if asks:
             person.warn(refused)
@@ -158,9 +158,9 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if more == wishes:
             helps = " (--force writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
             raise SettingError(
-                f"{refused} Declare all of them, and nothing need be asked: --bounds COLUMN=LOW,HIGH or --categories "
-                "COLUMN=A,B,C. Or leave columns out with --features, or give a larger --epsilon. No terms were "
-                f"written{helps}"
+                f"{refused} If you declare all of them, owners need not be asked: --bounds COLUMN=LOW,HIGH or "
+                "--categories COLUMN=A,B,C. Or drop columns with --features, or give a larger --epsilon. No terms "
+                f"were written{helps}"
             )
         wishes = more
 

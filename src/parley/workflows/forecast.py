@@ -111,7 +111,7 @@ def forecast_terms(
     if (own := task_of(terms).command("forecast")) is not None:
         for option, given in {"--track": track, "--report": report, "--plot": plot}.items():
             if given is not None:
-                raise SettingError(f"{option}: expected none for {terms.task}, whose figures --json has")
+                raise SettingError(f"{option}: not allowed for {terms.task}, whose figures --json has")
         wings: Report = own(terms, known.pilot)
         return wings
     if plot is not None:
@@ -119,7 +119,7 @@ def forecast_terms(
 
         picture.require_figure_name(plot)
     if (delta is not None or write is not None) and not planned:
-        raise SettingError("--delta, --write: expected --plan beside them")
+        raise SettingError("--delta, --write: need --plan")
     if planned:
         require_rounds(terms)
     source, differ = known.read()
@@ -204,7 +204,7 @@ def look_inside(
     save, beside what its privacy costs by the terms."""
     terms = load_terms(terms_file)
     if task_of(terms).command("forecast") is not None:
-        raise SettingError(f"--inside: expected none for {terms.task}, whose figures --json has")
+        raise SettingError(f"--inside: not allowed for {terms.task}, whose figures --json has")
     source, differ = known.read()
     if (note := price_note(terms, owner)) is not None:
         person.warn(f"Note: {note}.")

@@ -29,7 +29,7 @@ def score_model(
     terms = load_terms(terms_file)
     if (own := task_of(terms).command("score")) is not None:
         if report is not None:
-            raise SettingError(f"--report: expected none for {terms.task}, whose figures --json has")
+            raise SettingError(f"--report: not allowed for {terms.task}, whose figures --json has")
         wings: Report = own(terms, model_file, owner, data)
         return wings
     from parley.report.pages.run_page import owners_page, verdict_page  # a library that takes its time
@@ -45,7 +45,7 @@ def score_model(
         content = {"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}
         shown = [Grid(words.owners_rows(verdicts)), BLANK, Line(words.owners_sentence(verdicts), "bold")]
     else:
-        with person.progress("alone, together and personal, on own rows"):
+        with person.progress("scoring alone, together and personal on own rows"):
             verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
         page, content = None if report is None else verdict_page(verdict, terms), verdict.to_json()
         shown = [Grid(words.verdict_rows(verdict)), BLANK, Line(words.headline(verdict), "bold")]
@@ -64,7 +64,7 @@ def refine_model(
         wings: Report = own(terms, model_file, owner, data, save)
         return wings
     model, part = load_model(model_file), terms.owner(owner)
-    with person.progress("judged by own rows, which correction is best"):
+    with person.progress("choosing the best correction on own rows"):
         personal, how = refine(model, terms, Owner(owner, table_of(part, data)))
     personal.save(save)
     unit = personal.preparation_.target_scale**2  # so that costs are those of `parley score`
@@ -100,9 +100,9 @@ def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: 
     shown = [Line(f"{out}  {counted(len(frame), 'row')}, predicted {content['target']}: {said}")]
     if (ends := target_range(model)) is not None:
         low, high = (number(end) for end in ends)
-        cut = f"Predictions are cut to the declared range of the target, {low} to {high}."
+        cut = f"Predictions are clipped to the declared range of the target, {low} to {high}."
         shown.append(Line(cut, "dim", folded=True))
     if not content["released"]:
-        free = "No release: a simulation's or a personal model, which protects nobody. Keep it inside."
+        free = "This is not a release but a simulated or personal model, which protects nobody. Keep it inside."
         shown.append(Line(free, "dim", folded=True))
     return Sheet(content | {"out": str(out)}, [*shown, Line(INSIDE, "dim", folded=True)], inside=True)

@@ -138,7 +138,7 @@ def negotiate_terms(
         for file in drawn:
             picture.require_figure_name(file)
     if balanced and target is None:
-        raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
+        raise SettingError("--balanced: needs --target; without a target nobody is paid")
     known, differ = None if pilot is None else str(pilot), read_differences(differences)
     terms = _stating(terms, value, privacy_cost)
     told = bargain(terms, person, known, target, balanced, keep_own, differ)
@@ -151,7 +151,7 @@ def negotiate_terms(
     if plot is not None:
         picture.save(game_figures.negotiation_figure(told.found), plot)
     if plot_owners is not None:
-        with person.progress("owners in growing numbers") as progress:
+        with person.progress("growing numbers of owners") as progress:
             many = equal_owners(terms, known, progress=progress, differences=differ)
         picture.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if report is not None:

@@ -71,7 +71,7 @@ class Nobody:
         return usual
 
     def require(self, question: str) -> str:
-        raise SettingError(f"{question}: nobody is there to answer; expected it among the options")
+        raise SettingError(f"{question}: there is no terminal to ask at; give it as an option")
 
     def confirm(self, question: str, usual: bool = False) -> bool:
         return usual

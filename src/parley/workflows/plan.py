@@ -51,7 +51,7 @@ class PlanReport:
         if self.written is not None:
             yield Line(f"\n{self.written}  the planned terms. Next: parley train {self.written}", "dim")
         if self.pinned is not None:
-            yield Line(f"{self.pinned}  public numbers, pinned again for these terms: it travels with them", "dim")
+            yield Line(f"{self.pinned}  public numbers, pinned again for these terms: send it with the terms", "dim")
 
     def require_done(self) -> None:
         """Refuse a plan that chose nothing."""
@@ -116,7 +116,7 @@ class PinReport(Finished):
 
     def parts(self) -> Iterator[Part]:
         yield Line(f"{self.written}  the terms, which pin public numbers: terms {self.terms_hash[:16]}…")
-        yield Line(f"{self.pinned}  the numbers: it travels with them")
+        yield Line(f"{self.pinned}  the numbers: send it with the terms")
 
 
 def pin_terms(terms_file: Path, write: Path) -> PinReport:

@@ -35,7 +35,7 @@ from parley.terms import Terms
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
-BEGUN = "This release began before: its stored answers are free, and it goes on from there."
+BEGUN = "This release began earlier and continues from there; stored answers are free."
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
     """
     if terms.model.public is None or not person.present:
         return
-    with person.progress("own rows beside the public sample"):
+    with person.progress("comparing own rows with the public sample"):
         try:
             found = contradicted(terms, [Owner(part.name, owner_table(part)) for part in terms.owners])
         except (DataError, SettingError, TermsError):
@@ -82,8 +82,9 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
         return
     names = ", ".join(f"{name} (p = {number(test.p_value)})" for name, test in found.items())
     person.warn(
-        f"For your eyes only, computed from private rows: {names}: own rows contradict the public sample, so the "
-        f"forecast may be wrong for them. See parley forecast {terms_file} --inside TABLE --owner {next(iter(found))}."
+        f"For your eyes only, computed from private rows: {names}: these owners' rows contradict the public sample, "
+        f"so the forecast may be wrong for them. See parley forecast {terms_file} --inside TABLE --owner "
+        f"{next(iter(found))}."
     )
     if not person.confirm("Release anyway?"):
         raise Declined("Nothing was released, nothing was spent.")

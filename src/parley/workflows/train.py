@@ -70,14 +70,14 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
     if run.ledgers is not None:
         if options.plot is not None or run.replicates != 1 or run.seed is not None:
             raise SettingError(
-                "--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers"
+                "--plot, --replicates and --seed belong to simulations; remove them, or remove --ledgers"
             )
         require_ledgers(terms, run.ledgers, run.lifetime, run.lifetime_delta)
         before = spent_so_far(terms, run.ledgers)
     asks = before is not None and not before and not run.anyway  # a run that began goes on: its answers are stored
     outlook = None
     with joined(options.cluster) as begin:
-        with person.progress("what is foreseen of it"):
+        with person.progress("forecasting it"):
             if asks:
                 expected = require_worth_spending(terms, options.differences, person, speeds)
                 outlook = None if expected is None else expected.outlook
@@ -109,9 +109,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
 def _require_options(terms: Terms, options: TrainOptions) -> None:
     """Refuse options that do nothing, and figures that could not be written."""
     if options.differences is not None and options.run.ledgers is None:
-        raise SettingError(
-            "--heterogeneity: expected --ledgers beside it: what joining is worth is asked before a release"
-        )
+        raise SettingError("--heterogeneity: needs --ledgers: it improves the forecast before a release")
     if options.plot is not None or options.shapes is not None:
         from parley.report.figures import picture  # a library that takes its time
 
@@ -119,18 +117,19 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
             picture.require_figure_name(file)
     if options.shapes is not None and terms.model.bins is None:
         raise SettingError(
-            "--shapes: expected model.columns = 'bins' or 'hinges', or boosted trees: other columns do not add up"
+            "--shapes: available only for model.columns = 'bins' or 'hinges' and for boosted trees: other columns do "
+            "not add up"
         )
 
 
 def _require_plain(terms: Terms, options: TrainOptions) -> None:
     """Refuse what a wing that trains its own way does not do."""
     if options.plot is not None or options.report is not None:
-        raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
+        raise SettingError(f"--plot, --report: not allowed for {terms.task}, whose figures --json has")
     if options.track is not None:
-        raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
+        raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
     if options.cluster is not None:
-        raise SettingError(f"--cluster: expected none for {terms.task}, whose tables are held here")
+        raise SettingError(f"--cluster: not allowed for {terms.task}, whose tables are held here")
 
 
 def _worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:

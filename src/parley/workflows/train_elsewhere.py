@@ -34,7 +34,7 @@ def train_elsewhere(
     require_store(track)
     if (other := task_of(terms).command("learner run")) is not None:
         if track is not None:
-            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
+            raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
         wings: Report = other(terms, options)
         return wings
     return _learned(terms, options, person, differences, track)
@@ -50,12 +50,14 @@ def _learned(
     if not (options.resume or options.anyway):
         require_worth_spending(terms, differences, person)
     if options.addresses is None:
-        raise SettingError("--owners: missing; it says where the owners are")
+        raise SettingError("--owners: missing; it names the file with the owners' addresses")
     with extras():
         federation, own = open_federation(run, begin, options.addresses, options.deadline, person.warn)
     if options.save_own is not None and own is None:
         federation.close()
-        raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {options.addresses}")
+        raise SettingError(
+            f"--save-own: available only if the learner is an owner with its own table in {options.addresses}"
+        )
     try:
         if not run.finished(begin):  # a finished run needs nobody
             federation.fetch_statements()

@@ -116,7 +116,7 @@ class DeployedReport(Finished):
         yield Line(guarantee(self.result), "dim", folded=True)
         if self.result.terms.model.holdout > 0:
             yield Line(
-                "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME "
+                "Each owner finds out inside what the model is worth to it: parley score MODEL TERMS --owner NAME "
                 "--data TABLE",
                 "dim",
                 folded=True,

@@ -91,7 +91,7 @@ def test_other_books_and_another_table_are_refused(planted, table, tmp_path):
     other = make_table(tmp_path / "other", planted, "127.0.0.1:0", np.random.default_rng(0))
     with served(table.settings_file) as address:
         with reached(table, address) as owner:
-            with pytest.raises(ExchangeError, match="serves another ledger than the audit table's"):
+            with pytest.raises(ExchangeError, match="does not serve the audit table's ledger"):
                 attack(replace(table, accepted=other.accepted), owner)
             attack(table, owner)
             with pytest.raises(ExchangeError, match="this audit table was used before"):
@@ -204,7 +204,7 @@ def test_tables_are_counted_together(tmp_path, monkeypatch):
 
 def test_terms_by_which_nobody_else_is_served_are_refused(tmp_path):
     own = make_terms(100, 80, learning__learner="a")
-    with pytest.raises(TermsError, match="expected terms with another learner"):
+    with pytest.raises(TermsError, match="audit it under terms with another learner"):
         prepare(own, "a", tmp_path / "audit", "127.0.0.1:0")
     with pytest.raises(SettingError, match="cannot be started"):
         audit_served(make_terms(100), "a", tmp_path / "audit", program=("/no/such/parley",))

@@ -128,5 +128,5 @@ def test_a_folder_with_a_log_of_which_files_count_is_refused(tmp_path, log):
     put(tmp_path, "0.parquet", x=[1.0])
     (tmp_path / log).parent.mkdir()
     (tmp_path / log).touch()
-    with pytest.raises(DataError, match="which files count"):
+    with pytest.raises(DataError, match="has a table log"):
         len(open_table(tmp_path))

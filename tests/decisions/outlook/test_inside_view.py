@@ -209,7 +209,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
     shown = " ".join(CliRunner().invoke(app, arguments).output.split())
     assert f"{told['verdict'].capitalize()}: joining is expected to save" in shown
     assert "keep it inside" in shown
-    assert "expected --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
+    assert "needs --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
     assert (
         json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["owners"][0]["verdict"]
         == "stay"

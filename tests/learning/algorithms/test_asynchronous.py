@@ -283,15 +283,15 @@ REFUSED = [
     ({"learning__algorithm": "averaged-subgradient", "learning__decay": None}, "'gradient-descent' alone"),
     ({"learning__decay": 0.5}, "learning.decay: expected 0.0"),
     ({"learning__decay": None}, "learning.decay: expected 0.0"),
-    ({"learning__momentum": 0.5}, "learning.momentum: expected none"),
+    ({"learning__momentum": 0.5}, "learning.momentum: not allowed"),
     ({"learning__participation": 0.5}, "neither participation nor strides"),
     ({"learning__staleness": -1}, "expected a number >= 0"),
     ({"learning__staleness": 1.5}, "a whole number"),
-    ({"learning__staleness": 1}, "expected at least 2, one less than there are owners"),
+    ({"learning__staleness": 1}, "expected at least 2, the number of owners less one"),
     ({"learning__horizon": 10**6}, "answers of all owners together"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},
-        "one noise for all needs everybody",
+        "one noise for all needs all answers",
     ),
 ]
 
@@ -305,7 +305,7 @@ def test_what_does_not_go_with_it_is_refused(keys, sentence):
 def test_numbers_of_answers_belong_to_asynchronous_terms():
     with pytest.raises(TermsError, match=r"owners.answers: expected at most learning.horizon"):
         async_terms(answers={"a": 11})
-    with pytest.raises(TermsError, match=r"owners.answers: expected only beside learning.staleness"):
+    with pytest.raises(TermsError, match=r"owners.answers: allowed only with learning.staleness"):
         make_terms(40, 40).changed(owners={"a": {"answers": 3}})
     terms = async_terms(answers={"a": 3})
     waits = terms.changed(learning={"algorithm": "averaged-subgradient", "decay": None})
@@ -313,7 +313,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
     assert terms.changed(learning={"staleness": None}).owner("a").answers is None
     assert "answers" not in make_terms(40, 40).canonical
     assert "staleness" not in make_terms(40, 40).canonical
-    with pytest.raises(SettingError, match=r"speeds: expected only with learning\.staleness"):
+    with pytest.raises(SettingError, match=r"speeds: allowed only with learning\.staleness"):
         parley.train(waits, [], speeds={"a": 1})
 
 

@@ -177,7 +177,7 @@ def test_the_automatic_step_is_below_one_over_the_largest_curvature(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"model__kind": "linear-svm", "model__bounds": CLASS_BOUNDS}, "across the hinge's corner"),
+        ({"model__kind": "linear-svm", "model__bounds": CLASS_BOUNDS}, "at the hinge's corner"),
         ({"model__radius": None}, r"model\.radius: expected a number"),
         ({"model__bounds": {**BOUNDS, "x1": [0, 1e200]}}, r"model\.bounds\.x1 = .* from 1e-50 to 1e\+50 in size"),
         ({"steps": 0}, r"learning\.local_steps = 0: expected a number >= 1"),
@@ -190,9 +190,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 
 
 def test_local_steps_belong_to_federated_averaging_and_default_to_five():
-    with pytest.raises(
-        TermsError, match=r"learning\.local_steps: expected only with algorithm = 'federated-averaging'"
-    ):
+    with pytest.raises(TermsError, match=r"learning\.local_steps: allowed only with algorithm = 'federated-averaging'"):
         make_terms(100, learning__local_steps=3)
     assert averaging_terms(100, steps=None).learning.local_steps == 5
     assert (

@@ -318,7 +318,7 @@ def test_drowned_moments_are_repaired_and_say_so():
             },
             "whose answers",
         ),
-        ({"learning": {"step": 0.1}}, "solved, not stepped"),
+        ({"learning": {"step": 0.1}}, "takes no steps"),
         ({"learning": {"algorithm": "sufficient-statistics", "horizon": 3}}, "releases once"),
     ],
 )

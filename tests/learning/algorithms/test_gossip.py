@@ -243,16 +243,16 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
         ({"learning__topology": [*PATH, ["a", "a"]]}, r"learning\.topology: expected .*pairs of different owners"),
         (
             {"learning__topology": [*PATH, ["a", "x"]]},
-            r"learning\.topology: expected pairs of owners, found a name that is none of theirs",
+            r"learning\.topology: expected pairs of owners, found a name that is not an owner's",
         ),
         (
             {"learning__topology": PATH[:-1]},
             r"learning\.topology: expected a connected graph: nothing leads from 'a' to 'f'; add a pair",
         ),
         ({"learning__topology": PATH[1:]}, r"expected a connected graph: nothing leads from 'a' to 'b'"),
-        ({"learning__algorithm": "gradient-descent"}, r"learning\.topology: expected only with algorithm = 'gossip'"),
-        ({"learning__local_steps": 3}, r"learning\.local_steps: expected only with"),
-        ({"learning__momentum": 0.5}, r"learning\.momentum: expected only with"),
+        ({"learning__algorithm": "gradient-descent"}, r"learning\.topology: allowed only with algorithm = 'gossip'"),
+        ({"learning__local_steps": 3}, r"learning\.local_steps: allowed only with"),
+        ({"learning__momentum": 0.5}, r"learning\.momentum: allowed only with"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(changes, match):
@@ -263,7 +263,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 def test_hosts_see_sums_so_there_is_nothing_to_mix():
     shared = {"privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["a", "b", "c"]}
     with pytest.raises(
-        TermsError, match=r"privacy\.noise: expected 'each-owner' beside gossip: .* of a sum nobody sees them"
+        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* which a sum does not show"
     ):
         gossip_terms("ring").changed(**shared)
 
@@ -303,7 +303,7 @@ def test_owners_that_leave_take_their_pairs_with_them():
 
 
 def test_crowds_need_a_centre():
-    with pytest.raises(TermsError, match=r"learning\.algorithm: expected at most 256 owners beside gossip"):
+    with pytest.raises(TermsError, match=r"learning\.algorithm: expected at most 256 owners with gossip"):
         many_terms(257)
     assert many_terms(256).learning.topology == "complete"
 

@@ -46,13 +46,13 @@ def test_horizon_epochs_and_batches_follow_from_each_other():
 
 
 REFUSED = [
-    ({"learning": {"batches": None}}, "learning.batches: expected a whole number beside private-sgd"),
+    ({"learning": {"batches": None}}, "learning.batches: expected a whole number with private-sgd"),
     ({"learning": {"epochs": None}}, "learning.epochs: expected"),
     ({"learning": {"horizon": 14}}, "learning.horizon: expected epochs x batches = 15"),
     ({"learning": {"batches": 51}}, "learning.batches: expected at most the training records of 'a'"),
-    ({"learning": {"optimiser": "adam", "step": "auto"}}, "learning.step: expected a number beside optimiser = 'adam'"),
+    ({"learning": {"optimiser": "adam", "step": "auto"}}, "learning.step: expected a number with optimiser = 'adam'"),
     ({"learning": {"sampling": "poisson", "batches": 1}}, "learning.batches: expected at least 2"),
-    ({"learning": {"sampling": "poisson", "batch_seed": 3}}, "learning.batch_seed: expected none"),
+    ({"learning": {"sampling": "poisson", "batch_seed": 3}}, "learning.batch_seed: not allowed"),
     (
         {"learning": {"sampling": "poisson"}, "privacy": {"person": "p", "records_per_person": 2}},
         "learning.sampling: expected 'partition'",
@@ -65,16 +65,16 @@ REFUSED = [
     *(({"learning": {"sampling": odd}}, "expected 'partition' or 'poisson'") for odd in ("", 0, False, [], {})),
     *(({"learning": {"optimiser": odd}}, "expected 'plain', 'momentum' or 'adam'") for odd in ("", 0, False, [])),
     *(({"learning": {"batch_seed": odd}}, "learning.batch_seed") for odd in (False, 0.0, "", [])),
-    ({"learning": {"sampling": "poisson", "batch_seed": 0}}, "learning.batch_seed: expected none"),
+    ({"learning": {"sampling": "poisson", "batch_seed": 0}}, "learning.batch_seed: not allowed"),
     *(({"privacy": {"mechanism": odd}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
     *(({"privacy": {"mechanism": odd, "clip_norm": "l1"}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
     *(({"privacy": {"clip_norm": odd}}, "privacy.clip_norm") for odd in (["l1"], {}, 3, "l3")),
     *(({"learning": {"algorithm": odd}}, "learning.algorithm") for odd in (["private-sgd"], {}, 3)),
     (
         {"learning": {"algorithm": "averaged-subgradient"}},
-        "learning.batches: expected only with algorithm = 'private-sgd'",
+        "learning.batches: allowed only with algorithm = 'private-sgd'",
     ),
-    ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number beside clip_norm"),
+    ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number with clip_norm"),
 ]
 
 
@@ -89,7 +89,7 @@ def test_other_algorithms_take_no_clip_of_another_norm_and_local_steps_no_one_vs
     gradients = {"algorithm": "averaged-subgradient", "batches": None, "epochs": None}
     with pytest.raises(TermsError, match=r"privacy\.clip_norm: expected the mechanism's own norm"):
         sgd_terms(learning=gradients, privacy={"clip_norm": "linf"})
-    with pytest.raises(TermsError, match="how far one record moves a walk"):
+    with pytest.raises(TermsError, match="how far one record moves its local steps"):
         sgd_terms(kind="one-vs-all", learning={**gradients, "algorithm": "federated-averaging", "step": "auto"})
 
 

@@ -36,5 +36,5 @@ def test_with_a_box_and_a_clip_it_is_their_ratio():
 
 
 def test_with_nothing_to_go_by_it_asks_for_a_number():
-    with pytest.raises(TermsError, match="or give a number"):
+    with pytest.raises(TermsError, match="otherwise give a number"):
         auto(model__radius=None)

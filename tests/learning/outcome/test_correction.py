@@ -171,7 +171,7 @@ def test_a_personal_model_with_trees_is_better_on_rows_that_nobody_looked_at(ref
 
 def test_what_was_refined_with_trees_is_not_refined_again(refined):
     own, _, terms, owner = refined
-    with pytest.raises(ModelError, match="expected the joint model"):
+    with pytest.raises(ModelError, match="give the joint model"):
         refine(own, terms, owner)
 
 

@@ -77,7 +77,7 @@ def test_an_owner_that_cannot_be_reached_is_waited_for_or_ends_the_run_as_the_te
     said = banks.fail("--deadline", "1")
     assert "the terms say stop: c:" in said
     assert len(said.strip().splitlines()) == 2  # that, and that it is not forecast
-    assert banks.spent(terms) == dict.fromkeys("abc", 0)  # nobody was asked before everybody was there
+    assert banks.spent(terms) == dict.fromkeys("abc", 0)  # no owner was asked before everybody was there
     patient = banks.write_terms("patient.toml")
     banks.accept(patient)
     learner = banks.learner("--deadline", "0.5", file="patient.toml")

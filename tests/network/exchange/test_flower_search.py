@@ -88,12 +88,12 @@ def task(monkeypatch):
 def test_a_foreign_or_hostile_node_is_not_an_owner_of_ours_and_ends_nothing(foreign):
     grid = Federation(FOREIGN[foreign], HEALTHY["a"], FOREIGN[foreign], HEALTHY["b"])
     assert sorted(owner.name for owner in find_owners(Carrier(grid), ["a", "b"], 5.0)) == ["a", "b"]
-    with pytest.raises(ExchangeError, match="no node of the federation says that it is b"):
+    with pytest.raises(ExchangeError, match="no node of the federation claims to be b"):
         find_owners(Carrier(Federation(FOREIGN[foreign], HEALTHY["a"])), ["a", "b"], 0.15)
 
 
 def test_a_name_that_two_nodes_claim_ends_the_search():
-    with pytest.raises(ExchangeError, match="two nodes of the federation say that they are 'a'"):
+    with pytest.raises(ExchangeError, match="two nodes of the federation claim to be 'a'"):
         find_owners(Carrier(Federation(HEALTHY["a"], HEALTHY["a"])), ["a", "b"], 5.0)
 
 
@@ -108,13 +108,13 @@ def test_an_owner_whose_node_says_something_else_is_asked_again_later(foreign):
 def test_a_federation_that_takes_no_message_is_unavailable():
     grid = Federation(HEALTHY["a"])
     grid.push_messages = lambda asked: [None]
-    with pytest.raises(Unavailable, match="takes no message"):
+    with pytest.raises(Unavailable, match="accepts no message"):
         Carrier(grid).carry(1, "Health", b"", 0.1)
 
 
 def test_a_node_that_fails_is_asked_again_but_not_at_once(monkeypatch):
     late = Federation(FOREIGN["failed"], HEALTHY["a"])
-    with pytest.raises(ExchangeError, match="no node of the federation says that it is b"):
+    with pytest.raises(ExchangeError, match="no node of the federation claims to be b"):
         find_owners(Carrier(late), ["a", "b"], 0.5)
     assert len(late.sent) == 2
     monkeypatch.setattr(flower, "PAUSE", 0.2)

@@ -61,13 +61,13 @@ LIES = {
     "not a number": (lambda reply: values(reply, [0.0, np.nan, 0.0]), "expected 3 finite numbers"),
     "nothing spent": (lambda reply: account(reply, spent="0"), "says that it has spent 0 by round 1"),
     "too much spent": (lambda reply: account(reply, spent="1"), "says that it has spent 1 by round 1"),
-    "never answered": (lambda reply: account(reply, answered=0), "the last round it answered is 0, after round 1"),
+    "never answered": (lambda reply: account(reply, answered=0), "reports as its last answered round 0, after round 1"),
     "all answered": (
         lambda reply: account(reply, answered=8, spent="1"),
-        "the last round it answered is 8, after round 1",
+        "reports as its last answered round 8, after round 1",
     ),
     "another budget": (lambda reply: account(reply, epsilon="2"), "its account has epsilon 2 and 8 rounds"),
-    "no ledger": (lambda reply: account(reply, entries=0, head=""), "no longer does"),
+    "no ledger": (lambda reply: account(reply, entries=0, head=""), "no longer reports"),
     "shorter ledger": (shrunk, "its ledger was rolled back"),
 }
 

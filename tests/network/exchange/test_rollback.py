@@ -109,7 +109,7 @@ def test_a_backup_beside_a_running_daemon_is_whole_and_restores_to_nothing_left(
     assert f"{told.head.entries} entries, chain unbroken, head {told.head.hash}" in run(
         "owner", "backup", bank.folder / "b", *settings
     )
-    with pytest.raises(LedgerError, match="replaces nothing"):
+    with pytest.raises(LedgerError, match="never replaces a file"):
         run("owner", "backup", bank.folder / "b", *settings)
     answered(bank, terms, [31])
     with pytest.raises(Exception, match="another daemon serves"):

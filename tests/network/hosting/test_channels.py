@@ -277,7 +277,7 @@ def test_a_channel_is_opened_once_and_what_comes_late_for_an_old_one_is_refused_
     for name in ("1" * 64, "2" * 64):
         with contextlib.suppress(OutOfOrder):  # its thread may have found out by then that it is alone
             drawer.take(0, name, 0, b"x")
-    with pytest.raises(OutOfOrder, match="opened once"):
+    with pytest.raises(OutOfOrder, match="only once"):
         drawer.take(0, "1" * 64, 0, b"x")
     with pytest.raises(Unavailable):
         drawer.take(2, "1" * 64, 1, b"x")

@@ -108,5 +108,5 @@ def test_what_an_earlier_version_noted_beside_a_journal_holds(tmp_path):
         require_known_heads(path, {"old": other})
     for damaged in ("", "[1]"):
         path.write_text(damaged)
-        with pytest.raises(BrokenChainError, match="does not say where the journals ended"):
+        with pytest.raises(BrokenChainError, match="does not record where the journals ended"):
             require_known_heads(path, {"new": other})

@@ -259,7 +259,7 @@ def test_a_file_with_more_than_one_certificate_is_refused(authority, tmp_path_fa
 
 def test_an_authority_is_not_renewed_and_signs_nothing_after_its_end(authority, tmp_path_factory):
     before = sorted(authority.rglob("*"))
-    with pytest.raises(CertificateError, match=r"ca.crt: it names no member; an authority is not renewed but replaced"):
+    with pytest.raises(CertificateError, match=r"ca.crt: an authority's own certificate is not renewed but replaced"):
         certificate_authority.renew(authority, authority / "ca.crt", 10)
     assert sorted(authority.rglob("*")) == before
     ended = tmp_path_factory.mktemp("ended")

@@ -58,7 +58,7 @@ def test_neighbours_hear_the_same_bytes_for_ever(peer):
     assert len({peer.hear(question, b) for _ in range(3)}) == 1
     np.testing.assert_array_equal(heard(peer, Caller(("d",), "key of d")), WORDS)
     peer.board.say(PLACE, WORDS.copy())  # begun again, it comes to the same
-    with pytest.raises(GuaranteeError, match="sent something else before"):
+    with pytest.raises(GuaranteeError, match="sent something different before"):
         peer.board.say(PLACE, WORDS + 1)
     np.testing.assert_array_equal(heard(peer, b), WORDS)
 
@@ -193,7 +193,7 @@ def test_settings_that_lack_something_are_one_sentence(ring):
     whole = file.read_text()
     file.write_text(whole.replace("\nd = ", "\nc = "))
     with pytest.raises(
-        SettingError, match=r"peer\.neighbours: expected the address of 'd', a neighbour by these terms"
+        SettingError, match=r"peer\.neighbours: expected the address of 'd', a neighbour in these terms"
     ):
         neighbour_connections(load_owner(file), graph)
     file.write_text(whole[: whole.index("\n[peer]")])
@@ -206,5 +206,5 @@ def test_settings_that_lack_something_are_one_sentence(ring):
 
 
 def test_a_neighbourhood_has_the_neighbours_of_the_terms():
-    with pytest.raises(ExchangeError, match="neighbours: the terms make"):
+    with pytest.raises(ExchangeError, match="neighbours: the terms require"):
         Neighbourhood("a", Graph(("a", "b"), (("a", "b"),)), RUN, [], Board(), 1.0, print)

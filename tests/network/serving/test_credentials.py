@@ -90,7 +90,7 @@ def test_new_files_that_do_not_fit_change_nothing_and_are_told_of(bank, wrong, t
         "readable": "other accounts may read this key",
         "missing": "no such file",
         "ended": "expired on",
-        "another authority": "another authority; restart the daemon",
+        "another authority": "the authority changed; restart the daemon",
     }[wrong]
     authority = (bank.folder / "ca.crt").read_bytes()
     if wrong == "damaged":

@@ -320,7 +320,7 @@ def test_an_inbox_is_not_the_folder_of_what_was_accepted(tmp_path):
     (tmp_path / "owner.toml").write_text(
         'name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "kept"\ninbox = "./kept"\n'
     )
-    with pytest.raises(SettingError, match="a folder of its own"):
+    with pytest.raises(SettingError, match="a folder other than `accepted`"):
         load_owner(tmp_path / "owner.toml")
 
 
@@ -330,7 +330,7 @@ def test_no_path_in_a_proposal_is_opened(service, tmp_path):
     os.mkfifo(pipe)
     text = with_public(str(pipe))
     told(service, hashed(text), text)
-    with pytest.raises(TermsError, match="not written as this Parley writes them"):
+    with pytest.raises(TermsError, match="not in the form that this version of Parley writes"):
         service.inbox.find(hashed(text)).terms()
 
 

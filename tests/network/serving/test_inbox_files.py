@@ -81,7 +81,7 @@ def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, ke
     file.write_text(json.dumps({**json.loads(file.read_text()), key: swapped}))
     with pytest.raises(SettingError, match="not a proposal that Parley wrote"):
         service.inbox.get(terms.hash)
-    with pytest.raises(TermsError, match="not written as"):  # nor does one in memory say other terms than it is named
+    with pytest.raises(TermsError, match="not in the form"):  # nor does one in memory say other terms than it is named
         Proposal(terms.hash, terms_of(epsilon=9.0).canonical, ("learner",), "key", "").terms()
 
 

@@ -266,8 +266,8 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
     for wrong, why in (
         (replace(good, certificate=None), "kept no certificate"),
         (replace(good, certificate="junk"), "no certificate in PEM form"),
-        (replace(good, certificate=(bank.folder / "a.crt").read_text()), "not that of the key that proposed"),
-        (replace(good, fingerprint="0" * 64), "not that of the key that proposed"),
+        (replace(good, certificate=(bank.folder / "a.crt").read_text()), "does not belong to the proposing key"),
+        (replace(good, fingerprint="0" * 64), "does not belong to the proposing key"),
     ):
         code, said = tried(wrong)
         assert (code, why in said) == (1, True), said

@@ -50,7 +50,7 @@ def test_a_backup_beside_a_ledger_in_use_has_every_row(tmp_path):
 def test_a_backup_is_one_file_and_replaces_nothing(tmp_path):
     ledger = Ledger(filled(tmp_path))
     (tmp_path / "there").write_text("something")
-    with pytest.raises(LedgerError, match="replaces nothing"):
+    with pytest.raises(LedgerError, match="never replaces a file"):
         back_up(ledger, tmp_path / "there")
     assert (tmp_path / "there").read_text() == "something"
     with pytest.raises(LedgerError, match="cannot be written"):

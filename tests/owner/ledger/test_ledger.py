@@ -99,7 +99,7 @@ def test_what_is_no_file_keeps_no_books(tmp_path, monkeypatch, path):
     """SQLite takes these for a database in memory, a passing one, or none at all: gone after a crash, and the budget is
     whole again."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LedgerError, match="a ledger is a file; give its path"):
+    with pytest.raises(LedgerError, match="a ledger must be a file; give its path"):
         Ledger(path, lifetime=1.0)
     assert list(tmp_path.iterdir()) == []
 

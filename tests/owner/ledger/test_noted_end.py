@@ -58,7 +58,7 @@ def test_the_memory_is_for_this_account_alone_and_no_link(tmp_path, own_state):
     assert memory.stat().st_mode & 0o777 == 0o600
     assert memory.parent.stat().st_mode & 0o777 == 0o700
     memory.chmod(0o620)
-    with pytest.raises(StateFolderError, match="no other may write"):
+    with pytest.raises(StateFolderError, match="no other account may write"):
         Ledger(path)
     memory.rename(tmp_path / "elsewhere")
     memory.symlink_to(tmp_path / "elsewhere")
@@ -66,7 +66,7 @@ def test_the_memory_is_for_this_account_alone_and_no_link(tmp_path, own_state):
         Ledger(path)
     memory.unlink()
     memory.write_bytes(b"")
-    with pytest.raises(BrokenChainError, match="does not say where the ledger"):
+    with pytest.raises(BrokenChainError, match="does not record where the ledger"):
         Ledger(path)
 
 

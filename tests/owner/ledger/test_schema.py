@@ -88,7 +88,7 @@ def test_the_first_parley_cannot_write_to_an_upgraded_file(tmp_path):
 
 def test_a_ledger_in_memory_is_none():
     for path in ("", ":memory:"):
-        with pytest.raises(LedgerError, match="a ledger is a file"):
+        with pytest.raises(LedgerError, match="a ledger must be a file"):
             Ledger(path, lifetime=1.0)
 
 

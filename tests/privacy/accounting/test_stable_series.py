@@ -106,12 +106,12 @@ def test_nothing_is_released_with_it_and_nobody_else_draws_it():
         series().mechanism.release(Bounded(np.zeros(3), 1.0, "l2"), SafeNoise())
     with pytest.raises(SettingError, match="hosts do not draw it"):
         StableSeries.covered(Fraction(1), DELTA, 1)
-    with pytest.raises(SettingError, match="alpha: stable noise needs one"):
+    with pytest.raises(SettingError, match="alpha: required for stable noise"):
         make_series("stable", Fraction(1), DELTA, 1, 1.0)
     assert "stable" not in SERIES
 
 
 def test_alpha_beside_another_mechanism_is_refused():
     """Else noise of one law would be charged by the rules of another."""
-    with pytest.raises(SettingError, match="alpha: stable noise needs one"):
+    with pytest.raises(SettingError, match="alpha: required for stable noise"):
         make_series("gaussian", Fraction(1), DELTA, 1, 1.0, alpha=1.9)

@@ -52,7 +52,7 @@ def test_geometric_moments_and_whole_numbers():
         mechanism.release(Bounded(np.array([0.5]), 1.0, "l1"), FastNoise(0))
     with pytest.raises(SettingError, match=r"2\^53"):
         mechanism.release(Bounded(np.array([1e19]), 1.0, "l1"), FastNoise(0))
-    with pytest.raises(SettingError, match="an integer, as the values are"):
+    with pytest.raises(SettingError, match="an integer, because the values are integers"):
         Geometric.calibrate(Fraction(1), 0.5)
 
 

@@ -152,13 +152,13 @@ def test_noise_is_that_of_a_whole_table_wherever_it_is_drawn():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"privacy__clip": None}, "privacy.clip: expected a number beside unit = 'owner'"),
-        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.3}, "privacy.score_epsilon: expected none"),
-        ({"privacy__scale_epsilon": 0.1, "privacy__delta": 1e-6}, "privacy.scale_epsilon: expected none"),
-        ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: expected none"),
+        ({"privacy__clip": None}, "privacy.clip: expected a number with unit = 'owner'"),
+        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.3}, "privacy.score_epsilon: not allowed"),
+        ({"privacy__scale_epsilon": 0.1, "privacy__delta": 1e-6}, "privacy.scale_epsilon: not allowed"),
+        ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: not allowed"),
         ({"privacy__shared_records": 2}, "expected shared_records = 1"),
-        ({"privacy__person": "who"}, "privacy.person: expected none beside unit = 'owner'"),
-        ({"learning__algorithm": "fedinfer", "learning__horizon": 1}, "its intervals are of moments"),
+        ({"privacy__person": "who"}, "privacy.person: not allowed with unit = 'owner'"),
+        ({"learning__algorithm": "fedinfer", "learning__horizon": 1}, "its intervals need moments"),
         ({"learning__algorithm": "private-sgd", "learning__batches": 2, "learning__epochs": 1}, "expected 'record'"),
         ({"learning__algorithm": "scales", "learning__horizon": 2}, "privacy.unit: expected 'record'"),
     ],
@@ -177,7 +177,7 @@ def test_the_usual_unit_stays_out_of_the_hash_and_a_plan_is_refused():
     assert '"unit"' not in make_terms(100).canonical
     terms = of_owners(100, 150)
     assert terms.hash != make_terms(100, 150, privacy__clip=0.7).hash
-    with pytest.raises(ParleyError, match=r"privacy\.unit: a plan weighs clips of records"):
+    with pytest.raises(ParleyError, match=r"privacy\.unit: the planner compares clips of records only"):
         plan(terms, regression_table(500, seed=1))
 
 

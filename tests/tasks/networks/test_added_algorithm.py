@@ -46,14 +46,14 @@ def added():
 @pytest.mark.parametrize(
     ("algorithm", "sections", "words"),
     [
-        ("mixing", PERSON, "privacy.records_per_person: expected 1 beside mixing"),
+        ("mixing", PERSON, "privacy.records_per_person: expected 1 with mixing"),
         ("mixing", {"privacy": {"noise": "shared"}, "hosts": HOSTS}, "privacy.noise: expected 'each-owner'"),
         ("mixing", {"privacy": {"mechanism": "laplace", "delta": 0.0}}, "privacy.mechanism: expected 'gaussian'"),
         ("mixing", {"learning": {"horizon": 41}}, "learning.horizon: expected epochs x batches"),
         ("mixing", {"learning": {"batches": 101}}, "learning.batches: expected at most the training records"),
-        ("mixing-draws", {}, "learning.sampling: expected 'partition' beside mixing-draws"),
-        ("fixed", {}, "learning.sampling: expected 'poisson' beside fixed"),
-        ("fixed", PERSON, "learning.sampling: expected 'poisson' beside fixed"),
+        ("mixing-draws", {}, "learning.sampling: expected 'partition' with mixing-draws"),
+        ("fixed", {}, "learning.sampling: expected 'poisson' with fixed"),
+        ("fixed", PERSON, "learning.sampling: expected 'poisson' with fixed"),
     ],
 )
 @pytest.mark.usefixtures("added")

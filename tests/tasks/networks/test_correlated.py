@@ -229,7 +229,7 @@ def test_a_budget_held_as_zcdp_takes_the_rho_of_all_answers_together(tmp_path):
     books = parley.Ledger(tmp_path / "a.ledger", lifetime=9.0, lifetime_delta="1e-5", rule="zcdp")
     correlated, independent = (NetworkPlan(**(vars(PLAN) | {"epochs": 1, "noise": each})) for each in NOISES)
     train_network(network(), *points(60), correlated, ledger=books)
-    with pytest.raises(LedgerError, match="in zCDP is not known"):
+    with pytest.raises(LedgerError, match="zCDP cost of these terms is not known"):
         train_network(network(), *points(60), independent, ledger=books)
     most, reserved = books.rho
     assert 0 < reserved <= most
@@ -287,7 +287,7 @@ def test_plans_without_correlated_noise_are_agreed_on_as_before_and_laplace_nois
     agreed = _agreement_hash(_flat(), cross_entropy, plain, "owner", 100)
     assert agreed == "4ed5c0d43d95862fea374aec648e4768e0bf3b79641f28d0cba815490df8242f"  # before there was a choice
     assert agreed != _agreement_hash(_flat(), cross_entropy, PLAN, "owner", 100)
-    with pytest.raises(SettingError, match="expected mechanism = 'gaussian'"):
+    with pytest.raises(SettingError, match="needs mechanism = 'gaussian'"):
         NetworkPlan(1.0, 0.0, 1.0, 5, 4, 0.5, mechanism="laplace", noise="correlated")
     with pytest.raises(SettingError, match="'independent' or 'correlated'"):
         NetworkPlan(1.0, 1e-5, 1.0, 5, 4, 0.5, noise="pink")

@@ -121,7 +121,7 @@ def test_what_parties_must_resolve_alike_names_the_diagonals(terms):
 def test_questions_are_no_longer_than_agreed_and_networks_too_large_for_two_rounds_are_refused(terms):
     assert agreed_band(terms.learning, 1 << 17).width == 4
     assert agreed_band(terms.learning, (1 << 17) + 1).width == 3
-    with pytest.raises(TermsError, match="expected at most 262,144 weights beside correlated-sgd"):
+    with pytest.raises(TermsError, match="expected at most 262,144 weights with correlated-sgd"):
         agreed_band(terms.learning, (1 << 18) + 1)
 
 

@@ -350,7 +350,7 @@ REFUSED = [
     (nn.Sequential(nn.Flatten(0), nn.Linear(4, 4)), "could mix records"),
     (nn.Unflatten(0, (2, 4)), "could mix records"),
     (nn.Conv2d(4, 4, 3, groups=2), "has groups"),
-    (nn.Conv2d(4, 4, 3, padding="same"), "no number of zeros"),
+    (nn.Conv2d(4, 4, 3, padding="same"), "a padding other than zeros"),
     (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode"),
     (nn.AdaptiveAvgPool2d(2), "output size"),
 ]

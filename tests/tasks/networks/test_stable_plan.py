@@ -74,7 +74,7 @@ def test_it_is_never_released(tmp_path):
     for more in ({}, {"ledger": books}, {"ledger": books, "seed": 1}, {"ledger": books, "checkpoint": tmp_path / "s"}):
         with pytest.raises(GuaranteeError, match="no exact sampler"):
             train_network(network(), X, y, PLAN, **more)
-    with pytest.raises(SettingError, match="expected a ledger beside it"):
+    with pytest.raises(SettingError, match="needs a ledger"):
         train_network(network(), X, y, PLAN, seed=0, checkpoint=tmp_path / "s")
     with pytest.raises(GuaranteeError, match="no exact sampler"):
         StableOnSums(1.9, 1.0, 1.0).release(Bounded(np.zeros(3), 1.0, "l2"), SafeNoise())

@@ -101,7 +101,7 @@ def test_runs_are_trained_each_with_its_own_noise(device):
 def test_what_cannot_be_stacked_or_studied_is_refused():
     with pytest.raises(SettingError, match="GroupNorm: expected Linear or Conv2d"):
         StackedNetwork(nn.Sequential(nn.Linear(2, 4), nn.GroupNorm(2, 4)))
-    with pytest.raises(SettingError, match="finite clip beside noise"):
+    with pytest.raises(SettingError, match="finite clip with noise"):
         StudyNoise(2.0, 1.0)
     with pytest.raises(SettingError, match="alpha = 3"):
         StudyNoise(3.0, 1.0, 1.0)

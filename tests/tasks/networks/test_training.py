@@ -151,7 +151,7 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
     kept.write_bytes(kept.read_bytes()[:-1] + b"x")
     with pytest.raises(SettingError, match="changed since it was written"):
         train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
-    with pytest.raises(SettingError, match="expected a ledger beside it"):
+    with pytest.raises(SettingError, match="needs a ledger"):
         train_network(network(), X, y, SHORT, checkpoint=kept)
     with pytest.raises(SettingError, match="released noise has no seed"):
         train_network(network(), X, y, SHORT, ledger=books, seed=1)
@@ -163,8 +163,8 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
     [
         ({"batches": 1}, "at least 2"),
         ({"clip": 0.0}, "clip = 0.0"),
-        ({"delta": 0.0}, "beside Gaussian noise"),
-        ({"mechanism": "laplace"}, "expected 0 beside Laplace"),
+        ({"delta": 0.0}, "with Gaussian noise"),
+        ({"mechanism": "laplace"}, "expected 0 with Laplace"),
         ({"epsilon": float("nan")}, "epsilon"),
         ({"optimiser": "nesterov"}, "optimiser = 'nesterov': expected 'plain', 'momentum' or 'adam'"),
         ({"decay": "linear"}, "decay = 'linear': expected 'cosine' or 'none'"),
@@ -205,7 +205,7 @@ def test_a_forward_or_a_loss_of_ones_own_trains_as_a_study_alone(tmp_path):
 def test_a_module_that_remembers_or_draws_is_no_study_either():
     for layer in (nn.BatchNorm1d(16), nn.Dropout(0.5)):
         module = nn.Sequential(nn.Linear(2, 16), layer, nn.Linear(16, 3))
-        with pytest.raises(GuaranteeError, match="no gradients of single records"):
+        with pytest.raises(GuaranteeError, match="cannot compute gradients of single records"):
             train_network(module, *points(60), PLAN, seed=0)
 
 
@@ -235,6 +235,6 @@ def test_a_run_that_diverges_says_so():
 
 
 def test_a_cell_that_is_no_number_is_not_quoted():
-    with pytest.raises(DataError, match="expected numbers alone") as error:
+    with pytest.raises(DataError, match="expected only numbers") as error:
         train_network(torch.nn.Linear(1, 2), [["Ada Lovelace"]], [0], PLAN)
     assert "Ada" not in str(error.value)

@@ -98,7 +98,7 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["train", "TERMS", "--plot", "x.png"], "expected neither for ratings"),
+        (["train", "TERMS", "--plot", "x.png"], "not allowed for ratings"),
         (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "belong to simulations"),
         (["forecast", "TERMS"], "nothing forecasts items yet"),
         (["plan", "TERMS"], "items cannot be planned"),
@@ -130,7 +130,7 @@ def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
     assert not (folder / "books").exists()
     (folder / "addresses.toml").write_text("[owners]\n")
     refused = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml")
-    assert "spend it --force" in str(refused.exception)
+    assert "release anyway with --force" in str(refused.exception)
     assert not list(folder.glob("*.checkpoint"))
     let = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml", "--force")
     assert "better items alone" not in str(let.exception)

@@ -41,7 +41,7 @@ def test_a_file_of_items_is_part_of_what_is_agreed(tmp_path):
     (tmp_path / "books.txt").write_text("Emma\nMoby Dick\nOdyssey\n")
     assert load_terms(tmp_path / "terms.toml").hash != terms.hash
     (tmp_path / "books.txt").unlink()
-    with pytest.raises(TermsError, match=r"model.items: .*books.txt: no such file"):
+    with pytest.raises(TermsError, match=r"model.items: .*books.txt: no such text file"):
         load_terms(tmp_path / "terms.toml")
 
 
@@ -75,21 +75,21 @@ MISTAKES = [
     ({"model": {"bounds": {}}}, "model.bounds.stars: expected"),
     ({"model": {"bounds": {"stars": [1.0, 5.0], "film": [0.0, 1.0]}}}, "model.bounds.stars: expected"),
     ({"model": {"item": "who"}}, "model.user: expected three different columns"),
-    ({"model": {"features": ["x"]}}, "model.features: expected none for ratings"),
+    ({"model": {"features": ["x"]}}, "model.features: not allowed for ratings"),
     ({"model": {"factors": 0}}, "model.factors = 0: expected"),
     ({"model": {"radius": 1e7}}, "model.radius: expected at most 1e+06"),
     ({"model": {"regularisation": 0.0}}, "model.regularisation: expected a number above 0"),
-    ({"model": {"missing": "fill"}}, "model.missing: expected none for ratings"),
+    ({"model": {"missing": "fill"}}, "model.missing: not allowed for ratings"),
     ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'item-factors'"),
-    ({"learning": {"step": 0.1}}, "learning.step: expected no step"),
+    ({"learning": {"step": 0.1}}, "learning.step: not allowed for"),
     ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
     ({"privacy": {"person": "film"}}, "privacy.person: expected 'who'"),
-    ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: expected none"),
-    ({"privacy": {"rating_scale": "sound"}}, "privacy.rating_scale: expected only with"),
-    ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: expected none beside mechanism = 'hide'"),
+    ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: not allowed"),
+    ({"privacy": {"rating_scale": "sound"}}, "privacy.rating_scale: allowed only with"),
+    ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: not allowed with mechanism = 'hide'"),
     (
         {"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}},
-        "it has no noise, and no ε",
+        "it has neither noise nor ε",
     ),
     ({"privacy": {"mechanism": "bounded-ratings", "clip": None}}, "privacy.delta: expected 0"),
     (
@@ -106,7 +106,7 @@ MISTAKES = [
                 "person": "who",
             }
         },
-        "known of one rating",
+        "known only for single ratings",
     ),
 ]
 
@@ -125,11 +125,11 @@ def test_other_models_have_no_use_for_these_keys():
     table = {"kind": "linear-regression", "target": "y"}
     rest = {"privacy": {"clip": 1.0}, "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]}
     for key, value in (("user", "x"), ("items", 3), ("factors", 2), ("seed", 1)):
-        with pytest.raises(TermsError, match=f"model.{key}: expected only with kind = 'matrix-factorization'"):
+        with pytest.raises(TermsError, match=f"model.{key}: allowed only with kind = 'matrix-factorization'"):
             parley.Terms.from_dict({"model": table | {key: value}, **rest})
     for privacy, said in (
         ({"mechanism": "hide"}, "only with kind = 'matrix-factorization'"),
-        ({"rating_scale": "sound"}, "rating_scale: expected only with mechanism = 'bounded-ratings'"),
+        ({"rating_scale": "sound"}, "rating_scale: allowed only with mechanism = 'bounded-ratings'"),
     ):
         with pytest.raises(TermsError, match=said):
             parley.Terms.from_dict({"model": table, **rest, "privacy": privacy | {"clip": 1.0}})

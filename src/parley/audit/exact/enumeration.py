@@ -108,7 +108,7 @@ def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> Answer
         return AnswerLaw(np.rint(values / unit) * unit, chances, steps * unit, unit)
     if isinstance(mechanism, Laplace):
         return AnswerLaw(values, chances, mechanism.scale)
-    raise TermsError("mechanism: expected laplace or geometric noise; no other law can be compared exactly")
+    raise TermsError("mechanism: expected laplace or geometric noise; no other noise can be compared exactly")
 
 
 def subsets(rows: int) -> Iterator[NDArray[np.bool_]]:

@@ -88,9 +88,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     terms, name = planted.setup.terms, planted.name
     require_other_learner(terms, name)
     if folder.exists():
-        raise SettingError(
-            f"{folder}: already exists; name a new folder, where the audit makes a table and a ledger of its own"
-        )
+        raise SettingError(f"{folder}: already exists; name a new folder for the audit's own table and ledger")
     owner, coins = folder / "owner", flipped(len(planted), rng)
     for place in (folder, owner, folder / "learner", folder / "authority"):
         make_folder(place)
@@ -125,7 +123,10 @@ def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
 def require_other_learner(terms: Terms, name: str) -> None:
     """Refuse terms whose learner is the owner itself, and terms without a learner."""
     if terms.learning.topology is not None or terms.learning.learner == name:
-        raise TermsError(f"{name}: expected terms with another learner; this owner's daemon answers only itself")
+        raise TermsError(
+            f"{name}: this owner is the learner, and its daemon answers only itself; audit it under terms with "
+            f"another learner"
+        )
 
 
 def _certify(folder: Path, members: dict[str, Path]) -> None:
@@ -173,7 +174,7 @@ def listening(log: Path, alive: Callable[[], bool]) -> str:
             if '"serving"' in line and line.endswith("}"):
                 return str(json.loads(line)["listen"])
         time.sleep(0.02)
-    raise SettingError(f"{log}: the daemon did not start to serve; this log says why")
+    raise SettingError(f"{log}: the daemon did not start; this log says why")
 
 
 ANSWER_TIMEOUT_S = 60.0  # seconds for an answer
@@ -215,9 +216,7 @@ def audit_served(
     check_confidence(terms.privacy.delta, confidence)
     planted, rng = plant(terms, name), np.random.default_rng(seed)
     if folder.exists():
-        raise SettingError(
-            f"{folder}: already exists; name a new folder, where the audit makes tables and ledgers of its own"
-        )
+        raise SettingError(f"{folder}: already exists; name a new folder for the audit's own tables and ledgers")
     rounds, answers_by_table = len(planted.setup.part(name).training.rounds), []
     for number in range(tables):
         table = make_table(folder / f"table-{number + 1}", planted, LOOPBACK_ADDRESS, rng)
@@ -307,7 +306,7 @@ def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
     statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
         raise ExchangeError(
-            f"{owner.name}: the daemon there serves another ledger than the audit table's; nothing was asked"
+            f"{owner.name}: the daemon there does not serve the audit table's ledger; nothing was asked"
         )
     if statement.answered:
         raise ExchangeError(f"{owner.name}: this audit table was used before; make a new one")

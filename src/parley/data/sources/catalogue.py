@@ -79,7 +79,7 @@ def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, st
     if isinstance(place, StoredFile) and kind in LOCAL_ENDINGS:
         raise DataError(f"{where}: files of this kind are only read from a local disk; {SUPPORTED_FILES}")
     if asked and SOURCES[kind] is not csv_file:
-        raise DataError(f"{where}: a separator or an encoding applies to CSV files only; leave it out")
+        raise DataError(f"{where}: only CSV files have a separator or an encoding; remove it")
     return SOURCES[kind](place, **asked)
 
 

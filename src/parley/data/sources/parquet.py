@@ -83,8 +83,8 @@ class ParquetFolder(ColumnarTable):
         paths = {self._path(file): file for file in self.place.below()}
         if any(map(TABLE_LOG.fullmatch, paths)):
             raise DataError(
-                f"{self.where}: a table log in it says which files count, which Parley does not read; write the table "
-                "as plain .parquet files"
+                f"{self.where}: the folder has a table log, which Parley does not read; write the table as plain "
+                f".parquet files"
             )
         here = [path for path in paths if path.endswith(PARQUET_ENDING) and "/" not in path]
         deep = [path for path in paths if path.endswith(PARQUET_ENDING) and not any(map(_hidden, path.split("/")))]
@@ -130,7 +130,7 @@ class ParquetFolder(ColumnarTable):
 
     def _require(self, fits: bool) -> None:
         if not fits:
-            raise DataError(f"{self.where}: its files are not those listed in its {MANIFEST}; take a new snapshot")
+            raise DataError(f"{self.where}: its files differ from those listed in its {MANIFEST}; take a new snapshot")
 
     def _path(self, file: DataFile) -> str:
         """As seen from the folder."""

@@ -30,14 +30,14 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     found, called = written_dates(tables, column, where), printable(column, 60)
     if found is None:
         raise SettingError(
-            f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; say how it is written, "
+            f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; state the format, "
             f"--dates {called}=%Y-%m-%d, or list its names, --categories {called}=A,B,C"
         )
     first, *more = found.formats
     if found.others:
         raise SettingError(
             f"{called}: {_rows(found, found.others)} in {where} hold dates written in another way than {first}. Write "
-            f"all of them in one way, or say --dates {called}={first}: the others then count as missing cells"
+            f"all of them in one way, or give --dates {called}={first}: the others then count as missing cells"
         )
     if more:
         raise AmbiguousDatesError(column, found.formats)

@@ -159,7 +159,7 @@ class KnownColumns:
             kind = "softmax-regression"
         else:
             raise SettingError(
-                f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a "
+                f"--kind: without a public sample nothing shows what {target!r} is: --kind linear-regression for a "
                 "number, --positive NAME for the one of two classes that counts as 1, --kind softmax-regression for "
                 "several classes; without --yes you are asked"
             )
@@ -189,8 +189,8 @@ class KnownColumns:
             untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
             if untold:
                 raise SettingError(
-                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: with one noise for "
-                    "all no names can be asked for"
+                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: under one noise for "
+                    f"all, owners cannot be asked for names"
                 )
             return self.wishes.features
         found = tuple(
@@ -280,7 +280,7 @@ class KnownColumns:
         if unsaid:
             raise SettingError(
                 f"--bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C: expected for {_list(unsaid)}: boosted trees "
-                "split within what somebody said, and ask nobody for it; or leave columns out with --features"
+                f"split only within declared ranges and names. Or drop columns with --features"
             )
         lists = {column: self._names_of(column) for column in used if column not in wishes.bounds}
         lists = {column: listed for column, listed in lists.items() if listed}
@@ -330,7 +330,7 @@ class KnownColumns:
         found: dict[str, tuple[float, float]] = {}
         for column in (column for column in self.wishes.outcome if column not in declared):
             if self.public is None:
-                raise SettingError(f"--bounds {column}=LOW,HIGH: expected beside poisson-regression without --public")
+                raise SettingError(f"--bounds {column}=LOW,HIGH: required for poisson-regression without --public")
             known = numbers(self.public, column, "public sample")
             found[column] = (0.0 if column == self.wishes.target else float(known.min()), float(known.max()))
         return found

@@ -59,7 +59,7 @@ TREES_TAKEN = (
 LINES_TAKEN = "straight lines. --kind {} takes boosted trees, which cannot be forecast"
 RADIUS = 20.0  # of a box, where it takes one
 BOOSTED = {"linear-regression": "boosted-regression", "logistic-regression": "boosted-classification"}
-SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
+SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public shows how columns are spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     if wishes.delta is not None and not 0 <= wishes.delta < 1:
         raise SettingError(f"--delta {wishes.delta:g}: expected a number from 0 up to, not including, 1, such as 1e-6")
     if wishes.person is None and wishes.records_per_person != 1:
-        raise SettingError("--records-per-person: expected --person beside it, the column that tells people apart")
+        raise SettingError("--records-per-person: needs --person, the column that tells people apart")
     if wishes.hosts and (len(wishes.hosts) not in (2, 3) or len({*wishes.hosts}) < len(wishes.hosts)):
         raise SettingError(
             f"--hosts {','.join(wishes.hosts)}: expected three different names, or two; owners may be among them, and "
@@ -142,7 +142,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(part["records"] for part in parties)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} "
+            f"--delta: expected a number above 0 (such as 1e-6): nothing public shows how {', '.join(missing[:3])} "
             "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
 
@@ -273,7 +273,9 @@ def _least(terms: Terms) -> float:
     try:
         known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
         if known.has_rows and known.setup.parameters > len(known.design):
-            raise TermsError("model.columns: more of them than public rows, which cannot tell what they are worth")
+            raise TermsError(
+                "model.columns: there are more columns than public rows, so their worth cannot be estimated"
+            )
         fit, best = known.own_fit, best_cost(known)
     except (DataError, SettingError):  # classes that separate: a plan puts a box around its parameters
         return -math.inf

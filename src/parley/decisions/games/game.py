@@ -54,7 +54,7 @@ class Game:
     def __post_init__(self) -> None:
         low, high = finite(self.low, "low"), finite(self.high, "high")
         if low.ndim != 1 or low.shape != high.shape or not low.size or not (low < high).all():
-            raise SettingError("low, high: expected as many numbers of each, one for every player, with low < high")
+            raise SettingError("low, high: expected one number per player in each, with low < high")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         middle = np.stack([(low + high) / 2] * 2)

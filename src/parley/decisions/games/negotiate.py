@@ -241,7 +241,7 @@ class CommonNegotiation(Negotiation):
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
         """(common budgets, each owner's payoff before payments by the budget of all)."""
         if not isinstance(self.game, WeakestLink):
-            raise TypeError("a common epsilon belongs to the game of the weakest link")
+            raise TypeError("a common epsilon requires the weakest-link game (privacy.noise = 'shared')")
         epsilon, members = np.geomspace(*self.game.budget_range, CURVE_POINTS), self._members
         curves = self.game.payoff(np.repeat(epsilon[:, None], self.game.owners, axis=1), members)
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
@@ -335,7 +335,7 @@ def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
             raise TermsError(
                 f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both. Write "
                 '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or give --value '
-                "and --privacy-cost. Which value pays: docs/games.md#which-value"
+                "and --privacy-cost. To choose a value: docs/games.md#which-value"
             )
         values.append(owner.value)
         curves.append(cost)

@@ -202,8 +202,8 @@ def _features(
         ends = low[place], high[place]
         if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
-                f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
-                "(parley column-stats), or a pilot"
+                f"model.scales.{encoding.column}: without a public sample a forecast needs every column's scale "
+                f"(parley column-stats) or a pilot"
             )
         if scaled:
             centre, deviation = _spread(preparation.model, encoding.column, spread, rng)

@@ -257,8 +257,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
     given = None if known is None or isinstance(known, Table) else known
     if given is not None and given.width != setup.parameters:
         raise DataError(
-            f"the pilot describes {given.width} parameters, the terms have {setup.parameters} (with the constant, if "
-            f"any)"
+            f"the pilot has {given.width} parameters, the terms have {setup.parameters} (with the constant, if any)"
         )
     pilot = _with(setup, _known_rows(setup, example) if given is None else given, apart=example is not None)
     return pilot if speeds is None else _at_speeds(pilot, speeds)

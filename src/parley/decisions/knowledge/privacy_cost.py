@@ -34,8 +34,8 @@ def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
     cost = owner.privacy_cost
     if cost is not None and cost.kind in BITS and terms.privacy.delta > 0:
         raise TermsError(
-            f"owners.{owner.name}.privacy_cost.kind = {cost.kind!r}: expected another kind beside delta > 0, where an "
-            "epsilon bounds no bits; 'linear' prices the epsilon itself"
+            f"owners.{owner.name}.privacy_cost.kind = {cost.kind!r}: not available with delta > 0, because then "
+            f"epsilon bounds no bits; use 'linear', which prices the epsilon itself"
         )
     return cost
 

@@ -338,7 +338,7 @@ class Stated(Source):
         if self.distance is not None and not self.distance >= 0:
             raise SettingError("distance: expected a number of at least 0")
         if self.start is not None and self.start.shape != self.curvature.shape:
-            raise SettingError("start: expected as many numbers as `curvature` has")
+            raise SettingError("start: expected the same number of entries as `curvature`")
 
     @classmethod
     def load(cls, path: str | Path) -> "Stated":

@@ -113,4 +113,6 @@ def require_worth(found: Worth | None) -> None:
     sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
         advice = "parley forecast says which terms would change that" if sentence == NOBODY_GAINS else found.advice
-        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --force. Nothing was spent")
+        raise BelowBaselineError(
+            f"not worth a budget: {sentence}; {advice}, or release anyway with --force. Nothing was spent"
+        )

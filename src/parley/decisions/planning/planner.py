@@ -125,7 +125,7 @@ class Proposal:
         if self.best is None:
             reasons = list(dict.fromkeys(each.why for each in self.unjudged))
             raise SettingError(
-                f"nothing was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged "
+                f"no choice was made: none of {len(self.unjudged)} ways to spend the budgets can be judged "
                 f"({'; '.join(reasons[:3])}); give a larger public sample, or set model.radius or "
                 "model.regularisation"
             )
@@ -151,13 +151,13 @@ def require_rounds(terms: Terms) -> None:
     """Refuse to plan where nobody waits, or where answers are clipped as a whole."""
     if terms.privacy.unit == OWNER:
         raise SettingError(
-            "privacy.unit: a plan weighs clips of records; with owners as the unit forecast terms with other clips, "
-            "rounds and steps instead"
+            "privacy.unit: the planner compares clips of records only; if the unit is an owner, forecast terms with "
+            "other clips, rounds and steps instead"
         )
     if not terms.learning.waits:
         raise SettingError(
-            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast "
-            "with it and answers of the owners' own"
+            "learning.staleness: the planner compares only rounds that wait for all owners; plan without the key, "
+            "then forecast with it and with owners.answers"
         )
 
 

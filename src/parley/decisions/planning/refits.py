@@ -67,7 +67,7 @@ def _best(pilot: Pilot) -> _Weighed:
     """Of all ways, rounds and steps the one of least cost; of those as good, the fewest rounds."""
     ranked = list(_weighed(pilot))
     if not ranked:
-        raise SettingError("learning.horizon: these owners cannot be asked in so few rounds that are looked at")
+        raise SettingError("learning.horizon: none of the horizons tried asks every owner; use a longer one")
     least = min(each.excess for each in ranked)
     return next(each for each in ranked if each.excess <= least / WORTH_MORE_ROUNDS)
 

@@ -151,7 +151,7 @@ def checked(pilot: Pilot, seed: int) -> Judged:
     try:
         often = OFTEN_SQUARED if pilot.objective.quadratic else OFTEN
         if pilot.grown is not None and scaled_share(pilot, pilot.starts) > often:
-            raise SettingError("its clip binds, and rows that trees were grown on cannot tell what that costs")
+            raise SettingError("its clip binds, and the rows that trees were grown on cannot show what that costs")
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
         value += hidden_bias(expected) if math.isfinite(value) else 0.0

@@ -64,7 +64,7 @@ def _coordinates(known: Pilot) -> Sequence[tuple[str, str | None]]:
 def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
     """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
     if known.apart:
-        raise SettingError("model.whitening: a pilot apart from the public sample is prepared by whoever opens it")
+        raise SettingError("model.whitening: not available if the pilot is not the public sample")
     key = terms.model.whitening, redraw
     setup: Setup = known.design.derived(("whitened", *key), partial(resolve, terms, redraw=redraw))
     if setup.public is None:
@@ -80,4 +80,4 @@ def _require_room(*pilots: Pilot) -> None:
         return
     fits = [pilot.own_fit for pilot in pilots]
     if not all(fit is not None and np.abs(fit.theta).max() < radius for fit in fits):
-        raise SettingError("model.radius: the box limits the public fit, and in other coordinates it is another box")
+        raise SettingError("model.radius: the box limits the public fit, and whitening would change the box")

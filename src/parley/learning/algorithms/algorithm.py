@@ -46,9 +46,8 @@ def step_size(setup: Setup) -> float:
         length = limits.radius / limits.clip
     else:
         raise TermsError(
-            'learning.step = "auto": expected a public sample, bounds of every feature, or radius and clip to derive '
-            "it from; "
-            "or give a number"
+            'learning.step = "auto": needs a public sample, bounds of every feature, or radius and clip; '
+            "otherwise give a number"
         )
     # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.
     return float(f"{length:.6g}") * learning.rules.step_unit(learning, learning.horizon)

@@ -81,7 +81,7 @@ class AsynchronousDescent(Algorithm):
         return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})
 
     def query(self, state: State, asker: Asker) -> Query:
-        raise NotImplementedError("every owner has a question of its own")
+        raise NotImplementedError("each owner is asked a question of its own")
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         """The open question of each owner with answers left: its own round, at its own point."""
@@ -169,7 +169,7 @@ def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
     """Refuse speeds for terms that wait for every owner, and speeds of unknown owners."""
     if speeds is not None and terms.learning.waits:
         raise SettingError(
-            "speeds: expected only with learning.staleness; under these terms every round waits for every owner"
+            "speeds: allowed only with learning.staleness; under these terms every round waits for every owner"
         )
     require_speeds([part.name for part in terms.owners], speeds or {})
 

@@ -129,7 +129,8 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         trees = {"columns": "trees", "trees": {**size, "rate": self.learning_rate}}
         if not self.delta:
             raise SettingError(
-                "delta: expected above 0 with a public sample, because every tree has each record in a leaf"
+                "delta: expected a number above 0 with a public sample, because each record is in one leaf of every "
+                "tree"
             )
         rounds = int(np.clip(records * self.epsilon / RECORD_EPSILON_PER_ROUND, 1, MAX_ROUNDS))
         learning = {"algorithm": "gradient-descent", "horizon": rounds, "step": "auto", "decay": 0.0}

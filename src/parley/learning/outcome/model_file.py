@@ -82,7 +82,7 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
     forest = _forest(trees, len(preparation.labels), preparation.outcomes)
     shares = None if content.get("shares") is None else array_of(content["shares"])
     if shares is not None and (shares.shape != (forest.leaves,) or not (shares >= 0).all()):
-        raise ValueError("shares of other bins")
+        raise ValueError("shares that do not match its bins")
     return replace(preparation, forest=forest, shares=shares)
 
 
@@ -92,9 +92,9 @@ def _require_degrees(p: Preparation) -> None:
         return
     columns = len(p.low) if p.rotation is None else p.rotation.shape[1]
     if p.basis is None or p.basis.shape != (math.comb(columns + most, most) - 1, columns):
-        raise ValueError("another number of products")
+        raise ValueError("a wrong number of products")
     if not np.abs(p.basis - degrees(columns, most)).max() <= TOLERANCE:
-        raise ValueError("products of other degrees")
+        raise ValueError("products of wrong degrees")
 
 
 def forest_content(forest: Forest) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest
         return None
     predicts = preparation.model.predicts
     if predicts not in ("number", "two classes", "classes") or content["released"] is not False:
-        raise DataError("expected an owner's own trees in a model of a number or of classes that is no release")
+        raise DataError("an owner's own trees are allowed only in a personal model of a number or of classes")
     return _forest(trees, preparation.unturned.width, preparation.outcomes)
 
 

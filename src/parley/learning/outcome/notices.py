@@ -36,7 +36,7 @@ Reason = Literal["an answer", "all answers", "spread"]
 SENTENCES: dict[Reason, str] = {
     "an answer": "one of its answers is larger than bound plus noise can explain",
     "all answers": "its answers together are larger than bound plus noise can explain",
-    "spread": "its answers lie farther from most others than the stated spread plus noise can explain",
+    "spread": "its answers are farther from most others than the stated spread plus noise can explain",
 }
 
 

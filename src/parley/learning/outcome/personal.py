@@ -149,7 +149,7 @@ def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) ->
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     if model.trees_ is not None:
-        raise ModelError("this model is a personal one with trees already; expected the joint model")
+        raise ModelError("this is already a personal model with trees; give the joint model")
     agreement = owner.prepare(terms)
     columns = plain_columns(owner, agreement)[0] if trees else None
     found = personal_model(agreement, model.theta_, columns)

@@ -84,7 +84,7 @@ class Posterior:
         width, records = matrix.shape[1], float(content["records"])
         sound = covariance.shape == (outcomes, width, width) and residual.shape == (outcomes,)
         if not sound or not np.isfinite(covariance).all() or not np.isfinite(residual).all() or not records > 0:
-            raise ValueError("a posterior of another model")
+            raise ValueError("the posterior belongs to another model")
         return cls(matrix, covariance, residual, records, bool(content["repaired"]))
 
 

@@ -40,7 +40,7 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
             found |= {f"{what}_{end}": each[:, place] for place, end in enumerate(ends)}
     for column in found:
         if column in frame.columns:
-            raise DataError(f"the table already has a column {column!r}, where predictions go: rename it")
+            raise DataError(f"the table already has the column {column!r}, where predictions go: rename it")
     return pd.concat([frame, pd.DataFrame(found)], axis=1)
 
 

@@ -51,7 +51,7 @@ def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> Join
     if first is None or second is None:
         raise ModelError("a prior: expected two models with posteriors, trained with algorithm = 'fedinfer'")
     if not other_rows or earlier.terms_hash_ == later.terms_hash_:
-        raise ModelError("a prior: expected a run on other rows; the same ones would be counted twice")
+        raise ModelError("a prior: expected a run on other rows; the same rows would count twice")
     if not _alike(earlier.preparation_, later.preparation_):
         raise ModelError("a prior: expected the same columns, scales and basis in both runs, as pinned in a file")
     posterior = after(first, second)

@@ -89,16 +89,18 @@ class Scrutiny:
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
             raise ContradictionError(
-                f"{self.owner}: says that it answered round {statement.answered}, in which it has no turn"
+                f"{self.owner}: reports an answer to round {statement.answered}, in which it was not asked"
             )
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
         if not least <= statement.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} "
-                "was asked. Another learner asks by these terms, or its ledger is not that of this run"
+                f"{self.owner}: reports as its last answered round {statement.answered}, after round {least} "
+                "was asked. Another learner uses these terms, or its ledger is not the one of this run"
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
-            raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
+            raise ContradictionError(
+                f"{self.owner}: had reported more spending before: its ledger was rolled back; {REMEDY}"
+            )
         closed = statement.spent == self._part.epsilon and (before is None or statement.answered == before.answered)
         fewest = answers if self._gaps else statement.answered
         if not closed and not any(
@@ -137,9 +139,7 @@ class Scrutiny:
         if before is None:
             return
         if head is None:
-            raise ContradictionError(
-                f"{self.owner}: reported the length of its ledger before and no longer does; {REMEDY}"
-            )
+            raise ContradictionError(f"{self.owner}: no longer reports the length of its ledger; {REMEDY}")
         changed = head.entries == before.entries and (grown or head.hash != before.hash)
         if head.entries < before.entries or changed:
             raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")
@@ -154,6 +154,5 @@ class Scrutiny:
         """The error that says that an owner's ledger went back in time."""
         return ContradictionError(
             f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, "
-            f"and now {now}; "
-            f"{REMEDY}"
+            f"and now {now}; {REMEDY}"
         )

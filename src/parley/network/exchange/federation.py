@@ -98,7 +98,7 @@ class Federation:
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
             raise ExchangeError(
-                f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes"
+                f"model: an answer of {size} numbers exceeds the longest message, {LARGEST_MESSAGE} bytes"
             )
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
@@ -308,7 +308,7 @@ class Federation:
             if isinstance(error, ContradictionError):
                 raise ContradictionError(f"{when}: {error}")
             if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
-                raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
+                raise ExchangeError(f"{when}: {error}; every owner in the terms must accept them")
         allowed = asked - self._quorum if self._terms.learning.straggler == "skip" else 0
         if len(failed) > allowed and all(isinstance(error, AbortedRound) for error in failed):
             raise failed[0]
@@ -412,7 +412,7 @@ class AsynchronousFederation(Federation):
         if isinstance(error, ContradictionError):
             raise ContradictionError(f"{when}: {error}")
         if isinstance(error, UnknownTerms):
-            raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
+            raise ExchangeError(f"{when}: {error}; every owner in the terms must accept them")
         able = len(self._open) + sum(self._answers[name] > 0 for name in self._peers if name not in self._open)
         if self._terms.learning.straggler != "skip" or able < self._quorum:
             raise ExchangeError(f"{when}: the run cannot go on: {error}")

@@ -61,7 +61,7 @@ class Carrier:
         with self._lock:
             sent = next(iter(self._grid.push_messages([message])), None)
         if not sent:
-            raise Unavailable(f"node {node}: the federation takes no message for it")
+            raise Unavailable(f"node {node}: the federation accepts no message for it")
         return str(sent)
 
     def fetch(self, node: int, sent: str) -> bytes | None:
@@ -74,7 +74,7 @@ class Carrier:
         content = None if replies[0].has_error() else replies[0].content.get(RELAYED)
         reply = content.get("content") if isinstance(content, ConfigRecord) else None
         if not isinstance(reply, bytes):
-            raise Unavailable(f"node {node}: its relay failed, or it is not one of Parley's")
+            raise Unavailable(f"node {node}: its relay failed, or it does not run Parley's relay")
         return reply
 
     def carry(self, node: int, method: str, content: bytes, timeout: float) -> bytes:
@@ -140,13 +140,13 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
                 continue
             asked[node] = None
             if name in found:
-                raise ExchangeError(f"two nodes of the federation say that they are {name!r}")
+                raise ExchangeError(f"two nodes of the federation claim to be {name!r}")
             if name in names:
                 found[name] = FlowerOwner(name, node, carrier)
         time.sleep(POLL)
     missing = [name for name in names if name not in found]
     if missing:
         raise ExchangeError(
-            f"no node of the federation says that it is {', '.join(missing)}; are their daemons and relays running?"
+            f"no node of the federation claims to be {', '.join(missing)}; are their daemons and relays running?"
         )
     return list(found.values())

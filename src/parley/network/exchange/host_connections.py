@@ -117,7 +117,7 @@ def read_numbers(content: bytes, host: str) -> Piece:
 def read_done(content: bytes, host: str) -> None:
     """Nothing, or the refusal, raised."""
     if not read_outcome(wire.HostReply, content, host, "done").done:
-        raise ContradictionError(f"{host}: sent something other than that it is done")
+        raise ContradictionError(f"{host}: sent something other than a confirmation")
 
 
 def read_opening(content: bytes, host: str, size: int) -> Opening:
@@ -176,7 +176,7 @@ class RemoteHost(RemoteDaemon):
         """Send one numbered message of a channel to the host."""
         content = write_frame(terms, channel, number, payload)
         if len(content) > LARGEST_MESSAGE:
-            raise Malformed(f"noise: a message of {len(content)} bytes is longer than one may be")
+            raise Malformed(f"noise: a message of {len(content)} bytes exceeds the longest message")
         read_done(self._call("Carry", content, timeout), self.name)
 
 
@@ -251,7 +251,7 @@ class HostConnections:
 
     def _connect(self, name: str, key: str | None, vet: Callable[[x509.Certificate], None]) -> RemoteHost:
         if name not in self._addresses:
-            raise SettingError(f"{self._place}: expected the address of {name!r}, whom the terms name as a host")
+            raise SettingError(f"{self._place}: expected the address of {name!r}, a host in the terms")
         where = self._addresses[name]
         address = where.address if isinstance(where, Pinned) else where
         return RemoteHost(name, address, self._identity, key, self._revoked, vet)

@@ -98,11 +98,11 @@ def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
     """Refuse speeds of nobody, and what is no speed."""
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise SettingError(f"speeds: no owner is called {unknown[0]!r}; expected some of {list(names)}")
+        raise SettingError(f"speeds: the terms have no owner {unknown[0]!r}; expected names from {list(names)}")
     for name, speed in given.items():
         if not (speed == 0 or 1e-9 <= speed <= 1e9):
             raise SettingError(
-                f"speeds: {name} = {speed!r}: expected answers in a unit of time, 0 (never) or from 1e-9 to 1e9"
+                f"speeds: {name} = {speed!r}: expected answers per unit of time, 0 (never) or from 1e-9 to 1e9"
             )
 
 

@@ -168,7 +168,7 @@ def read_query(content: bytes) -> Query:
     message = parsed(wire.Query, content)
     terms_hash, learner = _agreement(message.agreement)
     if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
-        raise Malformed("query: expected 1 to 200 characters as its id and a whole number from 1 as its round")
+        raise Malformed("query: expected an id of 1 to 200 characters and a round from 1")
     question = question_of(message.kind)
     if question is None or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
         raise Malformed("query: expected a question of a known kind")
@@ -254,7 +254,7 @@ def read_numbers(content: bytes, owner: str) -> Piece | None:
 def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
     reply = read_outcome(wire.Reply, content, owner)
     if reply.WhichOneof("outcome") != "statement":
-        raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
+        raise ContradictionError(f"{owner}: sent something other than the state of the agreement")
     return reply.statement
 
 
@@ -294,7 +294,7 @@ def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
     `shape`."""
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
     if len(shape) != axes or 8 * math.prod(shape) != len(data) or not data:
-        raise Malformed("numbers: expected a list of float64 numbers whose length is its shape")
+        raise Malformed("numbers: expected a list of float64 numbers that matches its shape")
     values: Floats = np.frombuffer(data, dtype=_FLOATS).reshape(shape)
     return values if _FLOATS.isnative else values.astype(np.float64)
 
@@ -331,7 +331,7 @@ def _read_statement(message: wire.AccountStatement, owner: str) -> AccountStatem
     except ValueError:
         statement = None
     if message.owner != owner or statement is None:
-        raise ContradictionError(f"{owner}: where its agreement stands cannot be read")
+        raise ContradictionError(f"{owner}: the state of its agreement cannot be read")
     return statement
 
 
@@ -376,7 +376,7 @@ def read_proposal(content: bytes) -> tuple[str, str]:
     if not re.fullmatch("[0-9a-f]{64}", message.terms):
         raise Malformed("proposal: expected the hash of the terms, 64 hexadecimal digits")
     if message.text and hashlib.sha256(message.text.encode()).hexdigest() != message.terms:
-        raise Malformed("proposal: expected the text of the terms that has their hash")
+        raise Malformed("proposal: the text does not have the hash of the terms")
     return message.terms, message.text
 
 
@@ -392,5 +392,5 @@ def read_state(content: bytes, owner: str, terms: str) -> ProposalState:
     said = reply.proposal
     ours = reply.WhichOneof("outcome") == "proposal" and (said.owner, said.terms) == (owner, terms)
     if not ours or said.state not in get_args(State):
-        raise ContradictionError(f"{owner}: sent something other than what became of the proposal")
+        raise ContradictionError(f"{owner}: sent something other than the state of the proposal")
     return ProposalState(cast(State, said.state), printable(said.reason))

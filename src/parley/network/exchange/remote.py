@@ -174,9 +174,7 @@ class RemoteDaemon:
                 f"{self.name}: the certificate shown at {self._address} is for {', '.join(names(shown))}"
             )
         if shown.serial_number in self._revoked:
-            raise CertificateError(
-                f"{self.name}: the authority revoked the certificate that is shown at {self._address}"
-            )
+            raise CertificateError(f"{self.name}: the authority revoked the certificate shown at {self._address}")
         if self._fingerprint is not None and fingerprint(shown) != self._fingerprint:
             raise CertificateError(
                 f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, "
@@ -340,14 +338,14 @@ def _owners(terms: Terms, addresses: Path, to: Collection[str]) -> list[RemoteOw
     """Connections to the owners that are told; nobody is called yet."""
     known = load_addresses(addresses)
     if known.identity is None:
-        raise SettingError(f"{addresses}: identity: missing; who proposes terms shows a certificate (parley certs)")
+        raise SettingError(f"{addresses}: identity: missing; proposing terms requires a certificate (parley certs)")
     check_identity(known.identity, terms.learning.learner)
     revoked = revoked_serials(known.identity)
     found = []
     for name in to or [part.name for part in terms.owners]:
         where = known.owners.get(terms.owner(name).name)
         if where is None:
-            raise SettingError(f"{addresses}: owners: expected the address of {name!r}, whom the terms name")
+            raise SettingError(f"{addresses}: owners: expected the address of {name!r}, an owner in the terms")
         if not isinstance(where, OwnTable):  # its own people need no letter
             found.append(remote_owner(name, where, known.identity, revoked))
     return found

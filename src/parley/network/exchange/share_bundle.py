@@ -165,11 +165,12 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
         return owner.answer_with_account(query)
     if delivery is None:
         raise SettingError(
-            "owner.toml: hosts: missing; by these terms shares are sent to hosts, over a network with certificates"
+            "owner.toml: hosts: missing; under these terms shares go to hosts over a network, which requires "
+            "certificates"
         )
     delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)
     if contribution.shares is None:
-        raise GuaranteeError(f"{owner.name}: an owner that only studies shares nothing with hosts")
+        raise GuaranteeError(f"{owner.name}: an owner in a simulation sends no shares to hosts")
     delivery.send(terms.hosts, pack(query, owner.name, contribution.noise, contribution.shares))
     return Answer(query.id, owner.name, contribution.noise.records, np.empty(0)), account

@@ -161,7 +161,7 @@ class Drawer:
         """Draw on the channel that host 0 has opened; refused if it was opened before."""
         with self._changed:
             if self._index == 0 or self._known(name) or name in self._past:
-                raise OutOfOrder("a channel is opened once, by host 0")
+                raise OutOfOrder("only host 0 opens a channel, and only once")
             channel = self._install(name)
         self._start(partial(self._draw, channel))
 

@@ -67,7 +67,7 @@ class SharedFederation(Federation):
                 except Unavailable as trouble:
                     if time.monotonic() > due:
                         raise ExchangeError(
-                            f"before the first round: no word from a host within {self._deadline:g} s: {trouble}"
+                            f"before the first round: no message from a host within {self._deadline:g} s: {trouble}"
                         ) from None
                     if pause == LONGEST_PAUSE:
                         self._warn_once(
@@ -94,7 +94,7 @@ class SharedFederation(Federation):
             except Unavailable as trouble:
                 if time.monotonic() > due:
                     raise ExchangeError(
-                        f"round {query.round}: the hosts did not open it within {self._deadline:g} s: {trouble}"
+                        f"round {query.round}: the hosts did not open the sum within {self._deadline:g} s: {trouble}"
                     ) from None
                 if pause == LONGEST_PAUSE:  # for seconds already
                     self._warn_once(

@@ -230,7 +230,7 @@ class Host:
             if entry.proposal is not None or entry.aborted is not None:
                 if entry.record is not None and bundle.owner in Record.from_text(entry.record).names:
                     return  # it was counted
-                raise TooLate(f"{bundle.owner}: round {bundle.round} was settled without its share bundle")
+                raise TooLate(f"{bundle.owner}: round {bundle.round} was decided without its share bundle")
             self._make_room(bundle)
             self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
@@ -301,7 +301,7 @@ class Host:
             bundles = self._bundles.get(number, {})
             kept = [bundles[name] for name in record.names if name in bundles]
         if len(kept) < len(record.names):
-            raise AbortedRound("a host no longer holds the share bundles that it had proposed")
+            raise AbortedRound("a host no longer has the share bundles that it proposed")
         sums = self.sharing.sums(record, kept, turn.shape, self._patience)
         with self._changed:
             entry = self._journal.agree(
@@ -375,9 +375,7 @@ class Host:
         if bundle.owner not in turn.records:
             raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")
         if bundle.records != turn.records[bundle.owner] or bundle.shape != turn.shape:
-            raise Malformed(
-                f"share bundle: expected the records, the law and the size that the terms say for round {bundle.round}"
-            )
+            raise Malformed(f"share bundle: records, noise or size differ from the terms in round {bundle.round}")
         lengths = self.sharing.lengths(turn.shape)
         if tuple(map(len, bundle.shares)) != lengths:
             raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")

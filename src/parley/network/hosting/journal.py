@@ -266,13 +266,13 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
             db.execute(statement)
         return
     if (application, number) != (APPLICATION, VERSION):
-        raise LedgerError(f"{path}: not the journal of a host, or of a later Parley")
+        raise LedgerError(f"{path}: not a host's journal, or one of a later Parley")
     previous = START
     rows = db.execute("SELECT terms, round, kind, body, noise, sums, digest, previous, hash FROM entries ORDER BY seq")
     for *facts, sums, digest, before, link in rows:
         kept = sums is None or hashlib.sha256(sums).digest() == digest
         if before != previous or not kept or link != _link(previous, facts, digest):
-            raise BrokenChainError(f"{path}: the rows of this journal do not follow from each other; do not use it")
+            raise BrokenChainError(f"{path}: the rows of this journal do not form a chain; do not use it")
         previous = link
 
 
@@ -349,7 +349,9 @@ def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
     try:
         known = {name: Head(end["entries"], end["hash"]) for name, end in json.loads(path.read_text("utf-8")).items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise BrokenChainError(f"{path}: it does not say where the journals ended; put it back from a copy") from None
+        raise BrokenChainError(
+            f"{path}: it does not record where the journals ended; put it back from a copy"
+        ) from None
     for name, journal in journals.items():
         if name in known and not journal.holds(known[name]):
             raise BrokenChainError(f"{journal.path}: this journal is an older or another one; put the latest one back")
@@ -359,7 +361,9 @@ def statement(settings: HostSettings) -> dict[str, Any]:
     """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does
     not wait for it."""
     if not settings.journal.exists():
-        raise LedgerError(f"{settings.journal}: no such journal; put it back, or begin with parley host init")
+        raise LedgerError(
+            f"{settings.journal}: no such journal; put it back, or create a first one with parley host init"
+        )
     journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
     try:
         accepted = [

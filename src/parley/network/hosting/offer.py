@@ -125,7 +125,7 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
         twice = [host.name for host in terms.hosts if host.name in carried and host.name != settings.name]
         if twice:
             raise CertificateError(
-                f"{settings.identity.certificate}: it names the host {twice[0]!r}, too: {TWICE}; have it made anew"
+                f"{settings.identity.certificate}: it also names the host {twice[0]!r}, too: {TWICE}; have it made anew"
             )
     if own.key is None:
         return

@@ -65,7 +65,7 @@ class Pool:
         stays as it is."""
         with self._changed:
             if attempt != self._attempt:
-                raise Unavailable("a newer session was begun meanwhile; this one is over")
+                raise Unavailable("a newer session has begun; this one is over")
             self._drop(keys)
 
     def end(self, attempt: int) -> None:
@@ -202,7 +202,7 @@ class Session:
             if called == STILL_HERE:
                 continue
             if called not in known:
-                raise ExchangeError("host 0: asked for noise that the terms do not name; start again")
+                raise ExchangeError("host 0: asked for noise that is not in the terms; start again")
             self.draw(known[called])
 
 
@@ -216,7 +216,7 @@ def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
     nonces = {index: nonce, before: channel.receive(before), after: channel.receive(after)}
     second = channel.receive(after)
     if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
-        raise ExchangeError("hosts: keys of another length came; start again")
+        raise ExchangeError("hosts: received keys of a wrong length; start again")
     name = hashlib.sha256(
         b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(HOSTS))
     ).hexdigest()

@@ -72,7 +72,7 @@ def assignment_of(setup: Setup) -> HostAssignment:
     """What these terms ask of their hosts."""
     terms = setup.terms
     if not terms.noise.hosts:
-        raise TermsError("privacy.noise: by these terms every owner draws its own noise; hosts have nothing to do")
+        raise TermsError("privacy.noise: under these terms every owner draws its own noise; hosts have nothing to do")
     waits = terms.learning.straggler != "skip" or terms.learning.quorum is None
 
     @lru_cache(maxsize=64)

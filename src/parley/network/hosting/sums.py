@@ -52,7 +52,7 @@ class HostedSum:
         for name, query in questions.items():
             contribution, _ = self._owners[name].contribute(query)
             if contribution.shares is None:
-                raise GuaranteeError(f"{name}: an owner that only studies shares nothing with hosts")
+                raise GuaranteeError(f"{name}: an owner in a simulation sends no shares to hosts")
             self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
         query = next(iter(questions.values()))
         openings = self._hosts.open(query.round, query.content)
@@ -76,10 +76,10 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
         or not known
     ):
         raise ContradictionError(
-            f"round {query.round}: the hosts opened something other than what was asked; ask their operators"
+            f"round {query.round}: the hosts opened something that was not asked for; ask their operators"
         )
     if any(each.words.shape != (turn.shape.size,) for each in openings):
-        raise ContradictionError(f"round {query.round}: a host opened numbers of another size; ask its operator")
+        raise ContradictionError(f"round {query.round}: a host opened a vector of the wrong size; ask its operator")
     words = opening.open_words([opening.Opening(each.words, each.digest) for each in openings])
     noise = setup.part(names[0]).stage(query.round).series.mechanism
     if not isinstance(noise, SharedNoise):
@@ -103,7 +103,7 @@ class Neighbour:
 
     def _found(self) -> Host:
         if self.host is None:
-            raise Unavailable("a host is not there; ask again")
+            raise Unavailable("a host is not reachable; ask again")
         return self.host
 
 
@@ -193,6 +193,6 @@ def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: 
     )
     if not loosest.noisy(noise.over(answer.records), answer.value.size, FALSE_ALARM_PROBABILITY).holds(answer.value):
         raise ContradictionError(
-            f"round {number}: the opened sum is larger than the agreed bounds plus noise can explain; an owner shared "
-            "something else"
+            f"round {number}: the opened sum is larger than the agreed bounds plus noise can explain; an owner sent "
+            f"other numbers"
         )

@@ -81,7 +81,7 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
             f"{authority}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost"
         )
     if any(fingerprint(certificate) == fingerprint(content) for certificate in revoked):
-        raise CertificateError(f"{request}: a certificate of this key was revoked; have a request with a new key made")
+        raise CertificateError(f"{request}: a certificate of this key was revoked; ask for a request with a new key")
     certificate = _sign(authority, name, content.public_key(), days)
     path = authority / f"{name}.crt"
     write_new(path, pem(certificate), PUBLIC)
@@ -95,10 +95,10 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
         raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
     if not names(old):
         raise CertificateError(
-            f"{path}: it names no member; an authority is not renewed but replaced (parley certs init)"
+            f"{path}: an authority's own certificate is not renewed but replaced (parley certs init)"
         )
     if any(fingerprint(certificate) == fingerprint(old) for certificate in _issued_and_revoked(authority)[1]):
-        raise CertificateError(f"{path}: it was revoked; have a request with a new key made")
+        raise CertificateError(f"{path}: it was revoked; ask for a request with a new key")
     _archive(authority, old)
     certificate = _sign(authority, names(old)[0], old.public_key(), days)
     replace_text(path, pem(certificate).decode(), PUBLIC)
@@ -159,7 +159,7 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
     except ValueError:
         raise CertificateError(f"{path}: not a certificate request in PEM form") from None
     if not sound:
-        raise CertificateError(f"{path}: its signature does not fit its key; have it made again")
+        raise CertificateError(f"{path}: its signature does not fit its key; ask for a new one")
     return request
 
 
@@ -174,7 +174,7 @@ def checked_name(name: str) -> str:
     address."""
     if re.fullmatch(r"\d+(\.\d+){3}", name):
         raise CertificateError(
-            f"name = {name!r}: it looks like an IP address, which TLS would not take for a name; choose another"
+            f"name = {name!r}: it looks like an IP address, which TLS does not accept as a name; choose another"
         )
     if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY:
         raise CertificateError(
@@ -187,7 +187,7 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
     ca = read_certificate(authority / f"{AUTHORITY}.crt")
     expiry_warning(authority / f"{AUTHORITY}.crt", ca)  # an authority that has ended signs nothing
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise CertificateError(f"{name}: its key is of another kind; expected a request made by `parley certs request`")
+        raise CertificateError(f"{name}: its key is of the wrong kind; give a request made by `parley certs request`")
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
     # an owner may learn
     both_ways = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])

@@ -41,7 +41,7 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError):
         raise CertificateError(f"{path}: not a private key in PEM form") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateError(f"{path}: a key of another kind; expected one made by `parley certs`")
+        raise CertificateError(f"{path}: a key of the wrong kind; use one made by `parley certs`")
     return key
 
 
@@ -49,7 +49,7 @@ def elliptic_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
     """Its key, which is of the kind that `parley certs` makes."""
     public = certificate.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise CertificateError("ca.crt: its key is of another kind; expected an authority made by `parley certs init`")
+        raise CertificateError("ca.crt: its key is of the wrong kind; use an authority made by `parley certs init`")
     return public
 
 
@@ -300,7 +300,7 @@ def require_trusted(certificate: x509.Certificate, path: Path, identity: Identit
             )
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):
-        raise CertificateError(f"{path}: the authority revoked it; have a request with a new key issued")
+        raise CertificateError(f"{path}: the authority revoked it; have a new key certified")
 
 
 def require_private(key: Path) -> None:

@@ -70,8 +70,8 @@ def _different_keys(hosts: dict[str, Any]) -> dict[str, Any]:
         if isinstance(where, Pinned) and pins.setdefault(where.fingerprint, name) != name:
             raise PydanticCustomError(
                 "same_key",
-                "expected different fingerprints: {one} and {other} have the same, and who holds the key of two hosts "
-                "reads every answer",
+                "expected different fingerprints: {one} and {other} have the same one, and whoever has the keys of "
+                "two hosts reads every answer",
                 {"one": pins[where.fingerprint], "other": name},
             )
     return hosts
@@ -182,11 +182,13 @@ def load_owner(path: Path) -> OwnerSettings:
     settings = _load(OwnerSettings, path)
     _require_near(settings, path)
     if settings.inbox is not None and settings.inbox.resolve() == settings.accepted.resolve():
-        raise SettingError(f"{path}: inbox: expected a folder of its own: what is in `accepted` a person accepted")
+        raise SettingError(
+            f"{path}: inbox: expected a folder other than `accepted`, which holds only what a person accepted"
+        )
     if settings.listen is None:
         return settings.model_copy(update={"identity": None})
     if settings.identity is None:
-        raise SettingError(f"{path}: identity: missing; who listens on a network needs certificates (parley certs)")
+        raise SettingError(f"{path}: identity: missing; listening on a network requires certificates (parley certs)")
     return settings
 
 
@@ -195,7 +197,7 @@ def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
     if settings.metrics is not None and not settings.metrics_anywhere and not loopback(settings.metrics):
         raise SettingError(
             f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and "
-            "learners to anybody; expected 127.0.0.1, or `metrics_anywhere = true` beside it"
+            "learners to anybody; use 127.0.0.1, or set `metrics_anywhere = true`"
         )
 
 

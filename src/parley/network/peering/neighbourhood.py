@@ -47,7 +47,7 @@ def require_short(rows: int, numbers: int) -> None:
     """Refuse vectors that no message could carry."""
     if 8 * rows * numbers + 1024 > LARGEST_MESSAGE:
         raise Malformed(
-            f"model: {rows} vectors of {numbers} numbers are longer than a message may be, {LARGEST_MESSAGE} bytes"
+            f"model: {rows} vectors of {numbers} numbers exceed the longest message, {LARGEST_MESSAGE} bytes"
         )
 
 
@@ -67,7 +67,9 @@ class Board:
         with self._changed:
             before = self._said.setdefault(place, vectors.copy())
             if before.tobytes() != vectors.tobytes():
-                raise GuaranteeError(f"round {place[0]}: this peer sent something else before; nothing was sent now")
+                raise GuaranteeError(
+                    f"round {place[0]}: this peer sent something different before; nothing was sent now"
+                )
             self._changed.notify_all()
 
     def read(self, place: Place, patience: float) -> Floats | None:
@@ -175,7 +177,7 @@ class Neighbourhood:
         self._connections = {connection.name: connection for connection in connections}
         if set(self._connections) != set(graph.neighbours(owner)):
             raise ExchangeError(
-                f"neighbours: the terms make {graph.neighbours(owner)} those of {owner}, the addresses "
+                f"neighbours: the terms require {graph.neighbours(owner)} those of {owner}, the addresses "
                 f"{sorted(self._connections)}"
             )
         self._pool = ThreadPoolExecutor(max(1, len(self._connections)), thread_name_prefix="parley-neighbour")
@@ -239,7 +241,7 @@ class Neighbourhood:
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
-                            f"{name} and others tell different things about {about}; one of them passes on something "
+                            f"{name} and others report different things about {about}; one of them passes on something "
                             "other than it received"
                         )
         return {name: known[name] for name in graph.names}
@@ -298,7 +300,7 @@ class Neighbourhood:
             if self._stops:
                 self._over.set()
                 raise ExchangeError(
-                    f"{when}: not all neighbours spoke within {self._deadline:g} s, and the terms say stop: {absent}"
+                    f"{when}: not all neighbours replied within {self._deadline:g} s, and the terms say stop: {absent}"
                 )
             self._warn(f"{when}: waiting for neighbours: {absent}")
 

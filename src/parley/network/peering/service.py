@@ -112,12 +112,12 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
         return None
     said = words.place.terms, (words.place.round, words.place.step), words.owner
     if outcome != "words" or said != (run.terms_hash, place, owner):
-        raise ContradictionError(f"{owner}: sent something other than what it said in {name_of(place)}")
+        raise ContradictionError(f"{owner}: sent something other than its message in {name_of(place)}")
     # rounded to six digits, at an edge to neighbouring ones
     if not abs(words.length - run.length) <= STEP_TOLERANCE * run.length:
         raise ContradictionError(
-            f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose "
-            "differently; write learning.step into the terms"
+            f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries compute "
+            f"different steps; state learning.step in the terms"
         )
     return _vectors(words, owner, place, shape)
 
@@ -167,7 +167,7 @@ def peer_settings(settings: OwnerSettings) -> tuple[PeerSettings, Identity]:
             "owner.toml: peer: missing; expected [peer] with `listen`, and [peer.neighbours] with their addresses"
         )
     if settings.identity is None:
-        raise SettingError("owner.toml: identity: missing; a peer shows the owner's own certificate (parley certs)")
+        raise SettingError("owner.toml: identity: missing; a peer uses the owner's own certificate (parley certs)")
     return settings.peer, settings.identity
 
 
@@ -193,7 +193,7 @@ def neighbour_connections(
     for name in graph.neighbours(settings.name):
         if name not in peer.neighbours:
             raise SettingError(
-                f"owner.toml: peer.neighbours: expected the address of {name!r}, a neighbour by these terms"
+                f"owner.toml: peer.neighbours: expected the address of {name!r}, a neighbour in these terms"
             )
         where = peer.neighbours[name]
         address, keys[name] = (where.address, where.fingerprint) if isinstance(where, Pinned) else (where, None)

@@ -134,8 +134,8 @@ class Acceptances:
                 raise
         except OSError as error:
             raise DiskError(
-                f"{path}: cannot be put in its place ({error.strerror}), but the terms are accepted; the daemon's "
-                f"next start does it"
+                f"{path}: cannot be saved ({error.strerror}), but the terms are accepted; the daemon saves it at its "
+                f"next start"
             ) from None
 
     def hashes(self) -> list[str]:
@@ -195,7 +195,7 @@ def _read(path: Path, expected: str) -> Acceptance:
     except (ValueError, KeyError, TypeError, AttributeError, TermsError):
         raise SettingError(f"{path}: not an acceptance that Parley wrote; accept the terms again") from None
     if terms.hash != expected:
-        raise SettingError(f"{path}: its terms do not have the hash that it is named after; accept the terms again")
+        raise SettingError(f"{path}: its terms do not have the hash in its name; accept the terms again")
     return acceptance
 
 
@@ -211,15 +211,16 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
         if terms_hash not in accounts:
             raise LedgerError(
                 f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know "
-                "it. The ledger was rolled back or replaced, and lacks what was answered since. Put the latest ledger "
-                "back with its -wal file; if it is lost: parley owner restore. Remove a file that nobody here accepted"
+                "it. The ledger was rolled back or replaced and lacks later answers. Put the latest ledger "
+                "back with its -wal file; if it is lost: parley owner restore. Remove the file if nobody here "
+                "accepted these terms"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:
             raise LedgerError(
                 f"{ledger.path}: it holds the terms {terms_hash[:16]}… as accepted, but "
-                f"{acceptances.folder}/{terms_hash}.json is missing. Accept the same terms again, which costs "
-                f"nothing more; or end them: parley owner close {terms_hash[:16]}"
+                f"{acceptances.folder}/{terms_hash}.json is missing. Accept the same terms again, which costs nothing "
+                f"more; or end them: parley owner close {terms_hash[:16]}"
             )
 
 

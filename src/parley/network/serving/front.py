@@ -353,7 +353,7 @@ def private_folder() -> Iterator[Path]:
                 folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=place))
                 break
     else:
-        raise ExchangeError("no folder for the daemon's inner socket: let TMPDIR name one that it may write to")
+        raise ExchangeError("no folder for the daemon's inner socket: set TMPDIR to a folder that it may write to")
     held = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_SH)

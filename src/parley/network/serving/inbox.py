@@ -91,7 +91,9 @@ class Proposal:
         """The terms, with this party's own copies of the files that they need; refused if the text is not how Parley
         writes them, or gone."""
         if self.ended in GONE:
-            raise TermsError(f"these terms are {self.ended}: to decide about them, have the learner propose them again")
+            raise TermsError(
+                f"these terms are {self.ended}: to decide about them, ask the learner to propose them again"
+            )
         content, given = _content(self.text), dict(zip(FILES, (public, preparation), strict=True))
         for key, file in given.items():
             if file is None and key in self.needs:
@@ -106,11 +108,13 @@ class Proposal:
         try:
             terms = accepted_terms(content, *places) if known else None
         except TermsError as error:
-            raise TermsError(f"these are no terms that could be accepted: {printable(str(error))}") from None
+            raise TermsError(f"these terms cannot be accepted: {printable(str(error))}") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             terms = None
         if terms is None or (terms.canonical, terms.hash) != (self.text, self.terms_hash):
-            raise TermsError("these are no terms that could be accepted: not written as this Parley writes them")
+            raise TermsError(
+                "these terms cannot be accepted: they are not in the form that this version of Parley writes"
+            )
         return terms
 
     def written(self) -> str:
@@ -220,10 +224,10 @@ class Inbox:
         free = IN_ALL - len(waiting)
         if theirs and SHARE * theirs >= free:
             raise Refusal(
-                f"{theirs} proposals of this learner already wait for a decision, and the places left are for others"
+                f"{theirs} proposals of this learner already wait for a decision; the remaining places are for others"
             )
         if free <= 0:
-            raise Refusal("the inbox is full until this owner's people have decided about some proposals")
+            raise Refusal("the inbox is full until this owner's people decide about some proposals")
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Keep durably that a person refused it, and why; the learner reads the reason."""
@@ -330,8 +334,8 @@ class Inbox:
         proposal = self.get(found[0]) if len(found) == 1 else None
         if proposal is None:
             raise UnknownTerms(
-                f"{printable(beginning, 64)}: expected the first {SHORTEST} or more digits of the hash of one proposal "
-                f"in {self.folder}; {len(found)} begin so"
+                f"{printable(beginning, 64)}: expected the first {SHORTEST} or more digits of one proposal's hash in "
+                f"{self.folder}; {len(found)} begin so"
             )
         return proposal
 

@@ -141,7 +141,7 @@ class Credentials:
                 fresh = self._read()
                 if fresh.content[0] != self._loaded.content[0]:
                     raise CertificateError(
-                        f"{self._identity.authority}: another authority; restart the daemon to follow it"
+                        f"{self._identity.authority}: the authority changed; restart the daemon to use the new one"
                     )
             except (CertificateError, OSError) as error:
                 self._version = version

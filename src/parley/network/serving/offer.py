@@ -178,14 +178,14 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
     file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
     if proposal.certificate is None:
         raise CertificateError(
-            f"{file}: an earlier Parley kept no certificate with it. Have the learner propose the same terms again, or "
-            "say with --certificate whose key may ask"
+            f"{file}: an earlier Parley kept no certificate with it. Ask the learner to propose the same terms again, "
+            f"or state the key that may ask with --certificate"
         )
     found = certificate_in(proposal.certificate, file)
     if settings.identity is not None:
         require_trusted(found, file, settings.identity)
     if name not in names(found) or fingerprint(found) != proposal.fingerprint:
-        raise CertificateError(f"{file}: its certificate is not that of the key that proposed, or not for {name!r}")
+        raise CertificateError(f"{file}: its certificate does not belong to the proposing key, or is not for {name!r}")
     return proposal.fingerprint
 
 

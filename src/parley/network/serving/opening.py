@@ -174,8 +174,8 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
             yield now
     except (OSError, ValueError, DataError, KeyError, TypeError):
         raise SettingError(
-            f"{known}: its table cannot be read, so nobody can tell whether it holds the same people as {table}. Put "
-            "it back, or use that ledger. Only ledgers of other people may lie beside each other"
+            f"{known}: its table cannot be read, so it cannot be checked for the same people as {table}. Put "
+            "it back, or use that ledger. Two ledgers may be near each other only if their people differ"
         ) from None
 
 
@@ -205,7 +205,7 @@ def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
 def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False) -> dict[str, Any]:
     """The same of the owner's ledger in this file; the folder of what was accepted need not be there."""
     if path.is_file() and path.stat().st_size == 0:  # SQLite would make a database of it
-        raise LedgerError(f"{path}: an empty file, and no ledger; put the ledger back (parley owner restore)")
+        raise LedgerError(f"{path}: an empty file, not a ledger; put the ledger back (parley owner restore)")
     ledger, acceptances = Ledger(path, writes=False), Acceptances(accepted)
     try:
         if verify:
@@ -329,4 +329,4 @@ def require_free_socket(path: Path) -> None:
             probe.connect(str(path))
         except OSError:
             return  # nobody there: no file, or one that a killed daemon left
-    raise ExchangeError(f"{path}: cannot listen there; another daemon does")
+    raise ExchangeError(f"{path}: cannot listen there, because another daemon does")

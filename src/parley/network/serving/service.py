@@ -226,7 +226,7 @@ def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreem
     except UnknownTerms:
         acceptance = acceptances.get(terms)
         if acceptance is None:
-            raise UnknownTerms(f"{owner.name}: nobody here accepted these terms; parley owner accept does") from None
+            raise UnknownTerms(f"{owner.name}: nobody here accepted these terms; use parley owner accept") from None
         owner.ledger.account(terms)  # refuses if the ledger does not hold them as accepted
         return owner.accept(acceptance.terms)
 
@@ -311,7 +311,7 @@ class ProposalService:
             try:
                 learner, owners = parties(text)
                 if learner not in caller.names or caller.fingerprint is None:
-                    raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
+                    raise Malformed("proposal: expected terms whose learner is the one who proposes them")
                 if self._owner not in owners:
                     raise Malformed("proposal: expected terms that name this owner")
             except Malformed:

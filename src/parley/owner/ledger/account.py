@@ -154,9 +154,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     0.1
     """
     if not float(delta) > 0:
-        raise LedgerError(
-            "lifetime_delta = 0: a lifetime budget that is held as zCDP needs a delta above 0 (--lifetime-delta)"
-        )
+        raise LedgerError("lifetime_delta = 0: a lifetime budget in zCDP needs a delta above 0 (--lifetime-delta)")
     rho = _largest(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
     if not rho > 0 or not holds(Fraction(rho), epsilon, delta):
         raise LedgerError(

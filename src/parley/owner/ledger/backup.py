@@ -34,7 +34,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
     file.
     """
     if to.exists():
-        raise LedgerError(f"{to}: already exists; a backup replaces nothing")
+        raise LedgerError(f"{to}: already exists; a backup never replaces a file")
     fresh = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         copy = _copied(ledger.path, fresh)
@@ -44,7 +44,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
         try:
             os.link(fresh, to)
         except FileExistsError:
-            raise LedgerError(f"{to}: already exists; a backup replaces nothing") from None
+            raise LedgerError(f"{to}: already exists; a backup never replaces a file") from None
         sync_folder(to.parent)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"{to}: cannot be written ({_reason(error)}); no backup was made") from None
@@ -120,8 +120,8 @@ def _require_latest(backup: Path, ledger: Path) -> None:
         row = now.execute("SELECT hash FROM entries WHERE seq=?", (known.entries,)).fetchone()
         if row == (known.hash,) and end.entries > known.entries:
             raise LedgerError(
-                f"{backup}: the ledger in place goes on from this backup and knows {end.entries - known.entries} "
-                f"rows more; nothing needs to be restored. If answers are missing there too, give {ledger} itself"
+                f"{backup}: the current ledger continues this backup and has {end.entries - known.entries} "
+                f"more rows; nothing needs to be restored. If it lacks answers too, give {ledger} itself"
             )
 
 

@@ -223,7 +223,8 @@ class Memory(NotedEnd):
             super().note(end)
         except OSError as error:
             raise LedgerError(
-                f"{self.path}: cannot be written ({error.strerror}); nothing was released. Make room and repeat"
+                f"{self.path}: cannot be written ({error.strerror}); nothing was released. Free some space and try "
+                f"again"
             ) from None
 
     def require_latest(self, db: sqlite3.Connection, noted: Head | None = None) -> Head:
@@ -242,7 +243,7 @@ class Memory(NotedEnd):
         found = None if self._descriptor is None else _read(os.pread(self._descriptor, LENGTH, 0))
         if found is None:
             raise BrokenChainError(
-                f"{self.path}: does not say where the {self.kind} {self.books} ended; put it back. If it is lost, "
+                f"{self.path}: does not record where the {self.kind} {self.books} ended; put it back. If it is lost, "
                 f"remove it and proceed as for a lost {self.kind}: {REMEDIES[self.kind]}"
             )
         return found
@@ -256,7 +257,7 @@ class Memory(NotedEnd):
         if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
             raise LedgerError(f"{self.path}: was moved or replaced while it was in use; restart the program")
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
-            raise StateFolderError(f"{self.path}: expected a file of this account that no other may write to")
+            raise StateFolderError(f"{self.path}: expected a file of this account to which no other account may write")
 
     def missing(self) -> MissingMemoryError:
         """Why nothing is written without the memory, and what to do."""

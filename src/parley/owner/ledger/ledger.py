@@ -104,7 +104,7 @@ class Ledger:
         # "./:memory:" is one too
         named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")
         if not named or (self.path.exists() and not self.path.is_file()):
-            raise LedgerError(f"{str(path)!r}: a ledger is a file; give its path")
+            raise LedgerError(f"{str(path)!r}: a ledger must be a file; give its path")
         if lifetime is None and not self.path.exists():
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
         wanted = None if lifetime is None else exact(lifetime)
@@ -169,7 +169,8 @@ class Ledger:
         found = create_once(path, os.urandom(SECRET))
         if len(found) != SECRET:
             raise LedgerError(
-                f"{path}: damaged; put it back, or remove it: rounds under way with one noise for all are aborted then"
+                f"{path}: damaged; put it back or remove it; without it, unfinished rounds with one noise for all are "
+                f"aborted"
             )
         return found
 
@@ -361,14 +362,9 @@ class Ledger:
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
-            raise LedgerError(
-                f"{self.path}: its lifetime budget is held by the rule {kept!r}, and the rule never changes"
-            )
+            raise LedgerError(f"{self.path}: its lifetime budget uses the rule {kept!r}, which never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
-            raise LedgerError(
-                f"{self.path}: its lifetime budget is {transactions.written(known)}, and a lifetime budget never "
-                f"changes"
-            )
+            raise LedgerError(f"{self.path}: its lifetime budget is {transactions.written(known)}, which never changes")
 
     def _recall_end(self) -> Memory | None:
         """The memory, from which every row that is written from now on goes on."""

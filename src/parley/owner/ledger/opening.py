@@ -342,7 +342,7 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
         return None
     if application == APPLICATION and number > VERSION:
         raise LedgerError(
-            f"{path}: a ledger of version {number}, written by a later Parley; this one knows versions up to "
+            f"{path}: the ledger has version {number}, written by a later Parley; this Parley reads versions up to "
             f"{VERSION}: update Parley"
         )
     if "entries" not in tables or (application, number) not in (

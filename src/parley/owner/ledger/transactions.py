@@ -119,8 +119,8 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
     content, shape, blob = row
     if blob is None:
         raise OutOfOrder(
-            f"query id {query.id!r} was answered long ago. Only the latest long answers are kept, and none is computed "
-            "again"
+            f"query id {query.id!r} was answered long ago. Only the latest long answers are kept, and no answer is "
+            f"computed twice"
         )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
@@ -166,9 +166,9 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     after = before[0] + new.epsilon, before[1] + new.delta
     if new.delta > 0 and most[1] == 0:
         raise BudgetExhausted(
-            f"{path}: this ledger has a lifetime delta of 0 for ever, and these terms need {float(new.delta):g}. Agree "
-            "on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made with "
-            "--lifetime-delta"
+            f"{path}: this ledger has a lifetime delta of 0 for ever, and these terms need {float(new.delta):g}. "
+            f"Agree on laplace noise, drawn by each owner. Only a ledger created with --lifetime-delta accepts terms "
+            f"with a delta"
         )
     if after[0] > most[0] or after[1] > most[1]:
         hint = (
@@ -183,7 +183,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {written(after)} in all. The table's lifetime budget is "
-            f"{written(most)}, for ever, and {room}; agree on terms that cost no more than that{hint}"
+            f"{written(most)}, for ever, and {room}; agree on terms that cost at most that{hint}"
         )
     return after[0]
 
@@ -191,7 +191,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
 def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
     if new.rho is None:
         raise LedgerError(
-            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known. Agree on "
+            f"{path}: its lifetime budget is in zCDP, and the zCDP cost of these terms is not known. Agree on "
             "laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and on batches that are "
             "not secret (sampling = 'partition')"
         )
@@ -264,7 +264,7 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
             f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the one there now declares other "
-            "columns or column types. Put the first one back and restart the daemon, or agree on new terms"
+            "columns or column types. Put the accepted table back and restart the daemon, or agree on new terms"
         )
 
 
@@ -276,7 +276,7 @@ def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: b
     elif known != digest:
         raise LedgerError(
             f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one there now. Put the "
-            "first one back and restart the daemon, or agree on new terms"
+            f"accepted table back and restart the daemon, or agree on new terms"
         )
 
 

@@ -182,7 +182,7 @@ def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositio
     error = reading_error(compositions)
     if not delta > 10 * error:
         raise SettingError(
-            f"delta = {delta:g}: loss distributions of that many releases have an error of {error:.0e}; use rdp"
+            f"delta = {delta:g}: loss distributions of this many releases have an error of {error:.0e}; use rdp"
         )
     with np.errstate(over="ignore"):
         return float(distribution.get_epsilon_for_delta(delta - error))

@@ -282,7 +282,9 @@ def make_series(
     `alpha`: of stable noise, which alone has one."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), ALL_SERIES[mechanism]
     if (alpha is not None) is not (kind is StableSeries):
-        raise SettingError(f"alpha: stable noise needs one and other noise takes none; the mechanism is {mechanism!r}")
+        raise SettingError(
+            f"alpha: required for stable noise and not allowed for other noise; the mechanism is {mechanism!r}"
+        )
     noise = kind.calibrated(Target(epsilon * share, delta * share, count, sensitivity, rate, coordinates, alpha))
     return kind(noise, epsilon, delta, count, shared_records, rate)
 
@@ -313,8 +315,8 @@ def in_pieces(
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
     raise SettingError(
-        f"noise: rounding in {pieces:,} batches of a person's rows costs too much; use a smaller records_per_person, "
-        "or " + series.instead
+        f"noise: the rounding of {pieces:,} batches of a person's rows costs too much; use a smaller "
+        "records_per_person, or " + series.instead
     )
 
 

@@ -69,7 +69,7 @@ def stable_epsilon(
     distance = positive(l2_sensitivity, "l2_sensitivity") / scale
     compositions, sampling = whole(compositions, "compositions"), sampling_rate(sampling)
     if spread is not None and whole(spread, "spread") > 1 and sampling < 1:
-        raise SettingError("spread: with sampling, only spread=1 has a value of its own; leave it out for the interval")
+        raise SettingError("spread: with sampling, a value is known only for spread=1; omit spread for the interval")
 
     def figure(m: int) -> tuple[float, float]:
         """(below, above) the eps of an equal spread over m coordinates."""

@@ -36,7 +36,9 @@ class Geometric:
         True
         """
         if not float(positive(sensitivity, "sensitivity")).is_integer():
-            raise SettingError(f"sensitivity = {sensitivity!r}: geometric noise needs an integer, as the values are")
+            raise SettingError(
+                f"sensitivity = {sensitivity!r}: geometric noise needs an integer, because the values are integers"
+            )
         return cls(scale=rounded_up(Fraction(sensitivity) / epsilon), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Integers:

@@ -76,7 +76,7 @@ class RandomisedResponse:
         if counts.shape[-1] == 1:
             counts = np.concatenate([counts, self.records - counts], axis=-1)
         if counts.shape[-1] != self.cells or counts.min() < 0 or not np.all(counts.sum(axis=-1) == self.records):
-            raise GuaranteeError("value: expected shares in which every record counts once; nothing was released")
+            raise GuaranteeError("value: expected shares that count every record once; nothing was released")
         draw: Draw = random_words if noise.safe else SeededWords(noise.seed())
         flat = [self._answers(each, draw) for each in counts.reshape(-1, self.cells)]
         shares = np.array(flat).reshape(counts.shape) / self.records

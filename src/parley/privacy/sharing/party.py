@@ -202,7 +202,7 @@ class Party:
     def _guarded(self, act: Callable[[], T]) -> T:
         if self._broken:
             raise ExchangeError(
-                f"host {self.index}: an earlier protocol failed, so its keys are spent; agree on new keys"
+                f"host {self.index}: an earlier protocol failed, so its keys are used up; agree on new keys"
             )
         self._broken = True
         result = act()

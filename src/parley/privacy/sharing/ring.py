@@ -115,8 +115,8 @@ class Shares:
         shares = cls._split(words, key, content, to_bytes(record)[:NONCE_BYTES], hosts)
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
-                "the recomputed answer differs from the one first shared: the machine, a library's version or the "
-                "ledger's secret has changed. This round is aborted and its debit stands; start a new round"
+                "the recomputed answer differs from the one shared first: the machine, a library's version or the "
+                "ledger's secret has changed. This round is aborted and its debit is spent; start a new round"
             )
         return shares
 

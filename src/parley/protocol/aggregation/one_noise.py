@@ -31,7 +31,9 @@ class SharedLaws:
 
     def __post_init__(self) -> None:
         if any(question.together > 1 for questions in self.questions for question in questions):
-            raise GuaranteeError("noise: hosts draw it for each answer by itself; these need one noise for all answers")
+            raise GuaranteeError(
+                "noise: hosts draw noise for each answer separately; these answers need one noise for all"
+            )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
         """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left
@@ -49,7 +51,7 @@ class SharedLaws:
         if not common <= most:
             raise TermsError(
                 f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts "
-                "draw: so much do finitely many random bits cost; fewer rounds or a smaller epsilon cost less"
+                f"draw from finitely many random bits; fewer rounds or a smaller epsilon need less"
             )
         promised = common if epsilon is None else min(epsilon, most)
         if (stage, promised) not in self._laws:

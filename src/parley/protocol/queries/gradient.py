@@ -198,7 +198,9 @@ class MinibatchQuestion(Question):
 
     def exact(self, query: MinibatchQuery, tables: Tables) -> Floats:
         if self.poisson:
-            raise GuaranteeError("minibatch: by these terms owners draw their records in secret; a draw needs a seed")
+            raise GuaranteeError(
+                "minibatch: under these terms owners draw their records in secret; a draw needs a seed"
+            )
         epoch, number = divmod(query.round - 1, self.batches)
         rows = len(tables.train)
         places = batch(shuffled(rows, self.seed, self.owner, epoch), self.batches, number)

@@ -53,7 +53,7 @@ class Context:
         gradient."""
         if not isinstance(self.objective, EmpiricalRisk):
             raise GuaranteeError(
-                f"{self.terms.model.kind} is not learned by gradients of records; nothing bounds such answers"
+                f"{self.terms.model.kind} is not trained by gradients of records, so nothing bounds its answers"
             )
         return self.objective
 
@@ -248,12 +248,12 @@ class Question(ABC):
     def about(self, query: Query, tables: Tables, places: Places) -> Floats:
         """The exact answer [size] to a query of one parameter, if the rows at these places are drawn; where none are
         drawn in secret, a `GuaranteeError`."""
-        raise GuaranteeError(f"{self.asks.kind}: no rows are drawn in secret")
+        raise GuaranteeError(f"{self.asks.kind}: this question draws no rows in secret")
 
     def log_density(self, tables: Tables, seen: Floats) -> float:
         """The logarithm of the density of its exact answer at `seen` [size], but for a constant that no table changes;
         where its noise is not inside of the answer (`own_noise`), a `GuaranteeError`."""
-        raise GuaranteeError(f"{self.asks.kind}: no noise is inside of the answer")
+        raise GuaranteeError(f"{self.asks.kind}: this question has no noise inside the answer")
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
@@ -286,12 +286,12 @@ def limited(bound: RecordBound | None) -> RecordBound:
     if bound is None:
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public "
-            "sample): without either nothing limits what one record can do"
+            "sample): without either, one record could have any effect"
         )
     if not bound.value > 0:
         raise TermsError(
-            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing "
-            "to learn"
+            "model.bounds: every feature is always 0 within its bounds (declared, or the public sample's), so there "
+            "is nothing to learn"
         )
     return bound
 

@@ -91,7 +91,7 @@ class UpdateQuestion(Question):
         """What local steps on these rows follow."""
         objective = self.objective
         if not isinstance(objective, LocallyUpdated):
-            raise GuaranteeError("how far one record moves local steps on this model is not known")
+            raise GuaranteeError("no bound is known on how far one record moves local steps of this model")
         return lambda w: objective.local_gradient(tables.train, w, self.bound)
 
     @property

@@ -27,7 +27,7 @@ def audit_figure(verdict: Verdict) -> Picture:
     figure = Picture(
         8.6,
         4.2,
-        f"Who is in the table? False alarms and misses of the attack beside what is claimed, {claim(verdict)}. The "
+        f"Who is in the table? False alarms and misses of the attack, with the claimed bound, {claim(verdict)}. The "
         f"attack is better than guessing by {reached:.3f} at most; the claim allows {np.max(1 - x - least):.3f}.",
     )
     left, right = (decorate(axes) for axes in figure.subplots(1, 2))
@@ -97,6 +97,6 @@ def _panel(axes: Axes, found: Membership) -> None:
     axes.set_yscale("log")
     axes.set_xlim(1e-4, 1)
     axes.set_ylim(1e-4, 1)
-    axes.set_xlabel("false alarms: share of other rows taken for members")
+    axes.set_xlabel("false alarms: share of other rows classified as members")
     axes.set_ylabel("share of members that are found")
     axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, loc="lower right")

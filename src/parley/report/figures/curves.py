@@ -93,7 +93,7 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
     axes.set_xlabel("false alarms: share of the cases without the person")
-    axes.set_ylabel("misses: share of the cases with it")
+    axes.set_ylabel("misses: share of the cases with the person")
     axes.legend(frameon=False, labelcolor=INK)
     headed(axes, title.replace(" at ", "\nat "))
     return figure
@@ -103,7 +103,9 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
     """Panels of curves, each a mapping with title, over ("epsilon" or "scale") and curves (label, alpha, spread, x,
     y)."""
     seen = "; ".join(f"{panel['title']}: {_curve_words(panel)}" for panel in panels)
-    figure = Picture(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4, f"What noise of several laws costs. {seen}.")
+    figure = Picture(
+        7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4, f"Privacy cost of several kinds of noise. {seen}."
+    )
     colours = {2.0: INK, 1.999: ALONE, 1.95: SERIES[4], 1.9: TOGETHER}
     for place, panel in enumerate(panels, start=1):
         axes = decorate(figure.add_subplot(1, len(panels), place))

@@ -74,7 +74,7 @@ def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], c
     axes.set_ylim(lowest - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
     axes.set_ylabel("payoff, in the owners' money")
     axes.legend(**BELOW)
-    headed(axes, "What each budget is worth")
+    headed(axes, "Worth of each budget")
 
 
 def _deal_words(
@@ -85,7 +85,7 @@ def _deal_words(
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
     pays = f"down to ψ = {number(min(best), 3)}" if best else "no payment brings a better model"
-    return f"What each budget is worth to each owner, and what quality costs. Left, {who}. Right, {pays}."
+    return f"Worth of each budget to each owner, and what quality costs. Left, {who}. Right, {pays}."
 
 
 def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
@@ -93,7 +93,7 @@ def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
     low, q25, median, q75, high = np.quantile(curves, (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
     axes.fill_between(epsilons, low, high, color=LIMIT, alpha=0.18, linewidth=0)
     axes.fill_between(epsilons, q25, q75, color=LIMIT, alpha=0.3, linewidth=0)
-    axes.plot(epsilons, median, color=LIMIT, linewidth=1.4, label=f"… and {len(curves):,} more: half, nine in ten")
+    axes.plot(epsilons, median, color=LIMIT, linewidth=1.4, label=f"… and {len(curves):,} more: middle 50% and 90%")
 
 
 def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:

@@ -84,7 +84,7 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, s
     axes.margins(x=0.04)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %" if shares else f"{value:g}"))
-    axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, half and nine in ten of the many" if crowd else ""))
+    axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, middle 50% and 90% of the many" if crowd else ""))
     here = [COLOURS[verdict] for verdict in COLOURS if any(each.verdict == verdict for each in gains)]
     marks = [Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in here]
     if any(each.foreseen is not None for each in gains):
@@ -177,7 +177,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     panels[0].set_yscale("function", functions=(_squeezed, _stretched))
     panels[0].yaxis.set_major_locator(FixedLocator(SHARES))
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    panels[0].set_ylabel("error that joining saves, of the error alone")
+    panels[0].set_ylabel("error saved by joining, in % of the error alone")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)
     figure.legend(
         handles=_legend(),
@@ -271,9 +271,9 @@ def _legend() -> list[Line2D | Patch]:
         )
 
     return [
-        dot("saves more than it costs", TOGETHER, TOGETHER),
+        dot("saves more than joining costs", TOGETHER, TOGETHER),
         dot("does not", "white", MUTED),
         dot("forecast wrong", "none", ALONE, 11),
         Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast"),
-        Patch(color=TOGETHER, alpha=0.14, label="90 % of what may come out"),
+        Patch(color=TOGETHER, alpha=0.14, label="90% of draws"),
     ]

@@ -41,8 +41,8 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
     shapes = model.shapes(runs)
     if shapes is None:
         raise SettingError(
-            "shapes: expected a model whose columns add up, of bins or boosted trees of one column each: leaves of "
-            "other trees look at several columns at once"
+            "shapes: expected a model of bins or of boosted trees of one column each, whose columns add up; other "
+            "trees combine columns"
         )
     shown = sorted(shapes, key=lambda shape: -shape.spread)[:MOST]
     target = model.preparation_.model.target
@@ -74,7 +74,7 @@ def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
     most = first_names((shape.column for shape in shown), 6)
     return (
         f"What each column adds to the prediction of {target}. {len(shown)} of {columns} "
-        f"columns, a panel each on one scale; those that move predictions most: {most}."
+        f"columns, one panel each on a common scale; those that move predictions most: {most}."
     )
 
 
@@ -88,7 +88,7 @@ def unit_words(model: Model) -> str:
 def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
     """What 0 is, what is shaded, and what is not shown, in a sentence or two."""
     said = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
-    said.append("No bands: one run does not say how far noise moved it." if shapes.about is None else "")
+    said.append("No bands: one run does not show how far noise moved it." if shapes.about is None else "")
     said[-1] = said[-1] or f"Shaded: {shapes.about}."
     if left_out:
         said.append(f"{left_out} columns that add less are not shown.")

@@ -17,7 +17,7 @@ from parley.terms import Terms
 MANY = 12  # owners with one promise that are named one by one
 NOT_TRIED = (
     "Not tried: runs on other pairs of tables than the one found, the digits of the exact samplers, whether a name "
-    "that only one person has can leave, and the time answers take. An audit of the served owner (parley audit "
+    "that only one person has can leave, and the timing of answers. An audit of the served owner (parley audit "
     "--served) tries the daemon and the network. What a host sees is tried here if the terms name hosts. A small "
     "lower bound proves nothing. That noise covers every pair of tables is shown by the proofs (docs/guarantee.md)."
 )

@@ -57,7 +57,7 @@ def details(result: Forecast) -> list[str]:
 
 
 def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
-    """The expected test cost of the joint model, beside models that need no owner."""
+    """The expected test cost of the joint model, with models that need no owner."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
     alone = "" if public is None else f". The public sample alone gives {number(public, 5)}{by}"

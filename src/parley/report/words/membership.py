@@ -59,12 +59,12 @@ def model_rows(audit: ModelAudit) -> list[list[str]]:
 def of_this_model(audit: ModelAudit) -> list[str]:
     """How to read that table."""
     sentences = [
-        "Each area stands beside that of the same attack, with the same rows as members, on models trained on other "
-        "halves of them (mean and 90% range). The last row needs no model: it separates members from others by "
+        "Each area is compared with that of the same attack, with the same rows as members, on models trained on "
+        "other halves of them (mean and 90% range). The last row needs no model: it separates members from others by "
         "features and targets alone. If the 90% range or the last row reaches the area, the area says nothing about "
         "membership. Otherwise it is a sign of membership, not a proof.",
-        "ε does not bound these areas: members and others may follow different distributions, which is no row's "
-        "secret.",
+        "ε does not bound these areas: members and others may follow different distributions, which is no secret of "
+        "any single row.",
     ]
     if audit.shadow_records < audit.records:
         sentences.append(
@@ -149,7 +149,7 @@ def _filled(audit: ModelAudit) -> str:
         return ""
     return (
         f" and on {rows:,} other rows of the table (of {audit.records:,} in all), as if the attacker knew those and "
-        "had to guess only these halves"
+        "had to guess only these rows"
     )
 
 

@@ -59,7 +59,7 @@ def identify_command(
     ] = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
+    """Estimate the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
 
     A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole
     number of periods; its standard error comes from the residuals. With terms (.toml) several owners identify one
@@ -76,12 +76,12 @@ def identify_command(
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
             raise SettingError(
-                "--inputs, --states, --plot and the like belong to a table; terms say all that themselves"
+                "--inputs, --states, --plot and the like are for a table; terms state all that themselves"
             )
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(
-                f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these"
+                f"{source}: expected terms for a plant, kind = 'delayed-dynamics'; parley train runs those"
             )
         options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
         show(_together(terms, replace(options, checkpoint=kept, save=save)), as_json)
@@ -89,7 +89,7 @@ def identify_command(
     if any(given is not None for given in (ledgers, owners, save, seed)):
         raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
     if inputs is None or states is None or period is None or max_delay is None:
-        raise SettingError("--inputs, --states, --period, --max-delay: expected all four beside a table")
+        raise SettingError("--inputs, --states, --period, --max-delay: expected all four with a table")
     if plot is not None:
         from parley.report.figures import picture
         from parley.tasks.dynamics import figures as plant_figures  # a library that takes its time
@@ -164,7 +164,7 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
         found = result.identified()
     except DataError as error:
         raise DataError(
-            f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
+            f"noise hides the plant ({error}); the release is kept; use more trajectories or a larger budget"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}"
     model, plant = PlantModel.expect(terms.model), found.plant
@@ -228,10 +228,10 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
     """What `parley train` and `parley learner run` do by terms of a plant."""
     if options.replicates != 1:
         raise SettingError(
-            "--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)"
+            "--replicates: not allowed for a plant; in Python, parley.train(terms, owners, replicates=...)"
         )
     if options.save_own is not None:
-        raise SettingError("--save-own: expected none for a plant: what is released is all that there is")
+        raise SettingError("--save-own: not allowed for a plant: the released plant is the whole result")
     return _together(terms, options)
 
 

@@ -247,12 +247,12 @@ def continuous(A_d: Floats, period: float) -> Floats:
     eigenvalues = np.linalg.eigvals(A_d)
     if (np.abs(eigenvalues) < 1e-12).any():
         raise DataError(
-            "a state forgets its past within one period, so its dynamics in continuous time cannot be told: sample "
+            "a state forgets its past within one period, so its continuous-time dynamics cannot be determined: sample "
             "faster, or keep fewer modes (`rank`)"
         )
     if ((np.abs(eigenvalues.imag) < 1e-12 * np.abs(eigenvalues)) & (eigenvalues.real < 0)).any():
         raise DataError(
-            "the sampled plant has a negative eigenvalue, which no real continuous plant gives: sample faster, "
+            "the sampled plant has a negative eigenvalue, which no real continuous-time plant has: sample faster, "
             "record more samples, or keep fewer modes (`rank`)"
         )
     with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes hangs on the machine's last bits
@@ -260,8 +260,8 @@ def continuous(A_d: Floats, period: float) -> Floats:
         logarithm = np.asarray(np.real(logm(A_d)), dtype=float)
     if not np.abs(expm(logarithm) - A_d).max() <= INACCURATE * np.abs(A_d).max():
         raise DataError(
-            "the sampled plant has no logarithm that can be computed, so its dynamics in continuous time cannot be "
-            "told: sample faster, or keep fewer modes (`rank`)"
+            "the sampled plant has no logarithm that can be computed, so its continuous-time dynamics cannot be "
+            "determined: sample faster, or keep fewer modes (`rank`)"
         )
     return logarithm / period
 

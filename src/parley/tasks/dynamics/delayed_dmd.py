@@ -68,7 +68,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         pairs = [(x @ self.modes_, u) for x, u in pairs]
         layout = Layout(self.modes_.shape[1], pairs[0][1].shape[1], lags)
         if not layout.inputs:
-            raise SettingError("there is no input whose delay could be found: use DMD")
+            raise SettingError("without inputs there is no delay to find: use DMD")
         rows = np.concatenate([layout.rows(x, u) for x, u in pairs])
         require_enough(layout, len(rows))
         regression = Regression.of(layout, triangular(rows), len(rows), self.method == "instruments")

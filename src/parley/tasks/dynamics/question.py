@@ -53,7 +53,7 @@ class TrajectoryPreparation(Preparation):
         """One record a trajectory, in the order in which they begin; of each the first `samples` samples count."""
         source = open_table(table)
         if source.streams:
-            raise DataError(f"{name}: a streamed table cannot be told into trajectories; give one file")
+            raise DataError(f"{name}: a streamed table cannot be split into trajectories; give one file")
         columns = [*self.features, self.model.trajectory]
         require_columns(source.example, columns, name)
         records = self.records(source.frame(columns), name)
@@ -91,7 +91,8 @@ def trajectory_preparation(model: Model) -> TrajectoryPreparation:
     missing = [column for column in columns if column not in model.bounds]
     if missing:
         raise DataError(
-            f"model.bounds.{missing[0]}: expected [low, high] of every state and input: what is larger is cut to them"
+            f"model.bounds.{missing[0]}: expected [low, high] of every state and input; values beyond are clipped to "
+            f"them"
         )
     ends = np.array([model.bounds[column] for column in columns])
     scale = np.maximum(np.abs(ends).max(axis=1), SMALLEST)

@@ -244,5 +244,5 @@ def plant_result(asked: Asked) -> PlantResult:
 
 def _algorithm(setup: Setup) -> Identification:
     if setup.terms.task != "dynamics":
-        raise GuaranteeError("identification: expected terms of a plant, kind = 'delayed-dynamics'")
+        raise GuaranteeError("identification: expected terms for a plant, kind = 'delayed-dynamics'")
     return Identification.make(setup)

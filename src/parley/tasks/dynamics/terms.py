@@ -53,7 +53,7 @@ class PlantModel(Model):
         if not isinstance(content.get("trajectory"), str):
             return {"target": "trajectory", **content}  # the missing key is said, and no other
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
+            raise ValueError("target|not allowed for a plant, nor are features: its columns are states and inputs")
         return {**content, "target": content["trajectory"]}
 
     def check(self) -> None:
@@ -63,8 +63,8 @@ class PlantModel(Model):
             raise ValueError("states|expected different columns as states, inputs and trajectory")
         if self.samples < self.max_delay + 3:
             raise ValueError(
-                f"samples|expected at least max_delay + 3 = {self.max_delay + 3}: shorter trajectories say nothing "
-                "about the delay"
+                f"samples|expected at least max_delay + 3 = {self.max_delay + 3}: shorter trajectories do not "
+                f"determine the delay"
             )
         self.refuse(
             USELESS,
@@ -76,10 +76,10 @@ class PlantModel(Model):
         """Refuse scores of a plant, and units within a record."""
         privacy = terms.privacy
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None:
-            raise ValueError("privacy.score_epsilon|expected none, and no scale_epsilon, beside identification")
+            raise ValueError("privacy.score_epsilon|not allowed for a plant, nor is scale_epsilon")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|expected none beside identification, and one record a person: a record is a whole "
+                "privacy.person|not allowed for a plant, nor are several records per person: a record is a whole "
                 "trajectory"
             )
 

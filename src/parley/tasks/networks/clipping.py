@@ -258,8 +258,8 @@ class RecordGradients:
             found = each(parameters, rows, targets)
         except (RuntimeError, ValueError) as error:
             raise GuaranteeError(
-                "network: PyTorch finds no gradients of single records of this module; expected one that neither "
-                "mixes records, nor draws at random, nor changes buffers, and a loss for each record"
+                "network: PyTorch cannot compute gradients of single records of this module; it must not mix records, "
+                "draw at random or change buffers, and the loss must be one number per record"
             ) from error
         return Written([found[name].flatten(1).double() for name in parameters])
 
@@ -285,8 +285,8 @@ def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
     made = exact_network(module)
     if losses not in SLOPES:
         raise GuaranteeError(
-            f"loss: a release takes {', '.join(each.__name__ for each in SLOPES)}, whose slopes are known to be those "
-            f"of single records; name one of them, {STUDY}"
+            f"loss: a release takes {', '.join(each.__name__ for each in SLOPES)}, whose gradients are known to be "
+            f"those of single records; choose one, {STUDY}"
         )
     require_row_axes(made, row)
     return made

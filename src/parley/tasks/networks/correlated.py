@@ -82,7 +82,7 @@ class MixedGradientQuestion(Question):
     ) -> Self:
         """The question about a table of so many rows; `table`: as of `NetworkGradientQuestion`."""
         if band.width > batches:
-            raise GuaranteeError("band: expected at most as many diagonals as batches, or a record counts twice")
+            raise GuaranteeError("band: expected at most one diagonal per batch; otherwise a record counts twice")
         clip, most, share = gradients.clip, largest_batch(table or rows, batches), batches / rows * (1 + 4 * UNIT)
         rounding = gradients.rounding(most)
         mixed = sum(map(abs, band.numbers)) * most * clip * (1 + rounding)
@@ -126,7 +126,7 @@ class MixedGradientQuestion(Question):
     def series(self, plan: ReleasePlan) -> JointSeries:
         """All answers under one budget, which the first one spends."""
         if plan.mechanism != "gaussian" or plan.pieces > 1:
-            raise GuaranteeError("mixed-network-gradient: expected Gaussian noise, and one record of a person")
+            raise GuaranteeError("mixed-network-gradient: needs Gaussian noise and one record per person")
         return JointSeries.from_budget(plan.epsilon, plan.delta, self.together, self.reach, plan.copies)
 
     def words(self) -> str:
@@ -214,6 +214,6 @@ def agreed_band(learning: Learning, parameters: int) -> Band:
     if widest < 2:
         raise TermsError(
             f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights beside correlated-sgd, whose "
-            f"questions bring those of several rounds; this network has {parameters:,}"
+            f"questions carry the weights of several rounds; this network has {parameters:,}"
         )
     return best_band(learning.batches or 1, learning.epochs or 1, usual_momentum(learning.optimiser), widest)

@@ -28,21 +28,23 @@ class CorrelatedSGDRules(NetworkSGDRules):
         """Refuse rounds that are no epochs of batches, and rounds that somebody may miss."""
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
-            raise ValueError("batches|expected at least 2 beside correlated-sgd: one batch follows no other")
+            raise ValueError(
+                "batches|expected at least 2 with correlated-sgd: with one batch there is nothing to correlate"
+            )
         if learning.horizon > MAX_STEPS:
             raise ValueError(f"horizon|expected at most {MAX_STEPS:,} beside correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
-                "straggler|expected 'wait' or 'stop' beside correlated-sgd: who misses a round leaves noise that "
-                "nobody takes back"
+                "straggler|expected 'wait' or 'stop' with correlated-sgd: an owner that misses a round leaves noise "
+                "that later rounds cannot cancel"
             )
         if learning.participation is not None:
-            raise ValueError("participation|expected none beside correlated-sgd: every round asks everybody")
+            raise ValueError("participation|not allowed with correlated-sgd: every round asks everybody")
 
     def check(self, terms: CheckableTerms) -> None:
         """Refuse rounds that ask some alone."""
         if any(owner.stride is not None for owner in terms.owners):
-            raise ValueError("owners.stride|expected none beside correlated-sgd: every round asks everybody")
+            raise ValueError("owners.stride|not allowed with correlated-sgd: every round asks everybody")
 
 
 ALGORITHM: AlgorithmRules = CorrelatedSGDRules()

@@ -53,7 +53,7 @@ def require_device(device: str) -> str:
         raise SettingError(f"device = {device!r}: expected cpu, cuda or cuda:0")
     if kind == "cuda" and int(place or 0) >= torch.cuda.device_count():
         raise SettingError(
-            f"device = {device!r}: expected a GPU that PyTorch sees; it sees {torch.cuda.device_count()}"
+            f"device = {device!r}: expected a GPU that PyTorch finds; it finds {torch.cuda.device_count()}"
         )
     return device
 
@@ -63,7 +63,7 @@ def exact_kernels(device: str = "cpu") -> Iterator[None]:
     """Float32 means float32 in here, and the same order of operations every time: no TF32, no bfloat16, no search for
     the fastest kernel; on a GPU no kernel whose order is left to chance, which is refused (GuaranteeError)."""
     if os.environ.get("DNNL_DEFAULT_FPMATH_MODE", "STRICT").upper() not in ("STRICT", ""):
-        raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: expected none: products of matrices must not be bfloat16")
+        raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: unset it; matrix products must not use bfloat16")
     cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
     kept = cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
     chance = torch.are_deterministic_algorithms_enabled()
@@ -79,8 +79,8 @@ def exact_kernels(device: str = "cpu") -> Iterator[None]:
         if "deterministic" not in str(error):
             raise
         raise GuaranteeError(
-            f"network: a layer has no kernel on {device} whose order of operations is fixed; expected others, or the "
-            "device cpu"
+            f"network: a layer has no kernel on {device} with a fixed order of operations; use other layers or the "
+            f"device cpu"
         ) from None
     finally:
         torch.use_deterministic_algorithms(chance)

@@ -116,9 +116,9 @@ def require_row_axes(network: Module, row: tuple[int, ...]) -> None:
         if said is None or len(said) != 2:  # the axis of records is nobody's
             fits = False
         if not fits:
-            raise SettingError(f"network: {kind} does not fit what comes to it of rows of shape {row}")
+            raise SettingError(f"network: {kind} does not fit its input for rows of shape {row}")
     if said.dim() != 2:
-        raise SettingError("network: expected a list of numbers for each row at its end; add nn.Flatten()")
+        raise SettingError("network: the last layer must give a list of numbers per row; add nn.Flatten()")
 
 
 def _row_axes(layer: Module) -> int:
@@ -185,7 +185,7 @@ def _require_plain(part: Module, name: str) -> None:
     """Refuse hooks, and what hides a layer's own methods: neither would take part, and so neither is passed over."""
     held = vars(part)
     if any(held[key] for key in held if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))):
-        raise _refused(part, name, "has hooks, which would see records")
+        raise _refused(part, name, "has hooks, which could see records")
     if changed := sorted(set(held) & set(dir(type(part)))):
         raise _refused(part, name, f"has a {changed[0]} of its own")
     if part._buffers and type(part) is not Scattering:
@@ -210,7 +210,7 @@ def _whole_numbers(setting: object, axes: int, least: int) -> None:
 def _numbers(*settings: object) -> None:
     """Refuse settings other than plain numbers: a tensor could hold one for each record."""
     if not all(type(each) in (int, float) for each in settings):
-        raise _UnlistedError("has a setting that is no plain number")
+        raise _UnlistedError("has a setting that is not a plain number")
 
 
 def _pooled(layer: Module, axes: int, **more: bool) -> Made:
@@ -236,7 +236,7 @@ def _linear(layer: Module) -> Made:
 
 def _convolution(layer: Module) -> Made:
     if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
-        raise _UnlistedError("has groups, or a padding that is no number of zeros")
+        raise _UnlistedError("has groups, or a padding other than zeros")
     settings = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     return [type(layer)(*settings, bias=layer.bias is not None)]
 

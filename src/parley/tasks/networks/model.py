@@ -54,7 +54,7 @@ class NetworkModel(JointModel):
         path = Path(path)
         weights = path.with_suffix(".safetensors")
         if weights == path:
-            raise ModelError(f"{path}: expected another ending than .safetensors, which the weights beside it have")
+            raise ModelError(f"{path}: the weights go into a .safetensors file; give the model another ending")
         p, shapes = self.preparation_, architecture_of(self.preparation_).shapes
         pieces = np.split(float32_rows(self.theta_), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
         blob = save({n: piece.reshape(shape) for (n, shape), piece in zip(shapes.items(), pieces, strict=True)})
@@ -138,7 +138,7 @@ def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Met
     agreement = owner.prepare(terms)
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: these terms hold no rows with a target out, so there is nothing to score on")
+        raise ModelError("model.holdout: no held-out row has a target, so there is nothing to score on")
     return int(np.count_nonzero(held_out.present)), held_out_metrics(
         agreement.setup.preparation, held_out, model.theta_
     )

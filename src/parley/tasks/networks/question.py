@@ -83,7 +83,7 @@ def float32_rows(X: Floats) -> NDArray[np.float32]:
 def network_rows_of(rows: object) -> NetworkRows:
     """Rows that were prepared for a network."""
     if not isinstance(rows, NetworkRows):
-        raise DataError("records: expected a table prepared by terms of networks")
+        raise DataError("records: expected a table prepared under terms of networks")
     return rows
 
 

@@ -62,28 +62,28 @@ class NetworkModel(Model):
         """Refuse keys that networks have no use for, and names of networks that are not listed."""
         self.refuse(USELESS, "for networks")
         if self.architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: no code travels")
+            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms carry no code")
         if self.intercept:
-            raise ValueError("intercept|expected none for networks: every layer has constants of its own")
+            raise ValueError("intercept|not allowed for networks: every layer has constants of its own")
         if self.layers is not None and self.architecture != "mlp":
-            raise ValueError("layers|expected only beside architecture = 'mlp'")
+            raise ValueError("layers|allowed only with architecture = 'mlp'")
         shape = image_shape(self.architecture)
         if shape is not None and (self.features is None or len(self.features) != math.prod(shape)):
             raise ValueError(
-                f"features|expected {math.prod(shape)} columns beside {self.architecture!r}: images of {shape[1]} by "
+                f"features|expected {math.prod(shape)} columns with {self.architecture!r}: images of {shape[1]} by "
                 f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
             )
         if not self.classifies and self.target not in self.bounds:
-            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target: what is beyond is cut")
+            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped")
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning, or no proof yet, beside networks."""
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
-            raise ValueError("learning.start|expected none for networks: they begin at drawn weights, which are public")
+            raise ValueError("learning.start|not allowed for networks: they start from drawn public weights")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none for networks")
+                raise ValueError(f"privacy.{key}|not allowed for networks")
         if privacy.clip is None or not LEAST_CLIP <= privacy.clip <= MOST_CLIP:
             raise ValueError(
                 f"privacy.clip|expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g} for networks: nothing else "
@@ -107,7 +107,7 @@ class NetworkSGDRules(PrivateSGDRules):
         if learning.sampling != self.sampling:
             raise ValueError(f"sampling|expected {self.sampling!r} {self.why}")
         if learning.step == "auto":
-            raise ValueError("step|expected a number for networks: no bound says how long steps may be")
+            raise ValueError("step|expected a number for networks: no bound limits the length of steps")
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return False

@@ -97,13 +97,13 @@ class NetworkPlan:
         if self.mechanism not in ("gaussian", "laplace"):
             raise SettingError(f"mechanism = {self.mechanism!r}: expected 'gaussian' or 'laplace'")
         if self.mechanism == "gaussian" and not 0 < self.delta < 1:
-            raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 beside Gaussian noise")
+            raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 with Gaussian noise")
         if self.mechanism == "laplace" and self.delta != 0:
-            raise SettingError(f"delta = {self.delta!r}: expected 0 beside Laplace noise, which needs none")
+            raise SettingError(f"delta = {self.delta!r}: expected 0 with Laplace noise, which needs none")
         if self.noise not in ("independent", "correlated"):
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
-            raise SettingError("noise = 'correlated': expected mechanism = 'gaussian' beside it; no other is proved")
+            raise SettingError("noise = 'correlated': needs mechanism = 'gaussian'; no other is proved")
         if self.noise == "correlated" and self.steps > MAX_STEPS:
             raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps beside correlated noise")
 
@@ -229,9 +229,9 @@ def train_network(
     if isinstance(plan, StablePlan):
         require_study(seed, ledger)
     if seed is not None and ledger is not None:
-        raise SettingError("seed: expected none beside a ledger; released noise has no seed")
+        raise SettingError("seed: not allowed with a ledger; released noise has no seed")
     if checkpoint is not None and (ledger is None or not ledger.durable):
-        raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
+        raise SettingError("checkpoint: needs a ledger, so that resuming never restores budget")
     speed = speed or Speed()
     rows, public = _rows(X, y), None if validation is None else _rows(*validation)
     answering = _answering(module, rows, plan, loss, ledger, owner, seed, speed)
@@ -380,7 +380,7 @@ def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
     try:
         rows, targets = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):  # whose words quote a cell
-        raise DataError("X, y: expected numbers alone; code names and fill gaps first") from None
+        raise DataError("X, y: expected only numbers; encode names and fill missing cells first") from None
     if rows.ndim < 2 or targets.shape != (len(rows),) or not len(rows):
         raise DataError("X, y: expected rows of numbers [n, ...] and a target for each [n]")
     return NetworkRows(rows, targets, np.isfinite(targets))
@@ -391,7 +391,7 @@ def _require_classes(module: Any, rows: NetworkRows, binary: bool) -> None:
     classes = 2 if binary else module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
     y = rows.y[rows.present]
     if not np.array_equal(y, np.clip(np.rint(y), 0, classes - 1)):
-        raise DataError(f"y: expected the places of classes, whole numbers from 0 to {classes - 1}")
+        raise DataError(f"y: expected class numbers from 0 to {classes - 1}")
 
 
 def _digest(rows: NetworkRows) -> bytes:

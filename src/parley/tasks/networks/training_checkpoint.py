@@ -45,10 +45,10 @@ def load_training_checkpoint(path: Path, agreement: str, start: State) -> State:
     check, content = blob[len(FORMAT) : len(FORMAT) + 32], blob[len(FORMAT) + 32 :]
     if not blob.startswith(FORMAT) or hashlib.sha256(content).digest() != check:
         raise SettingError(
-            f"{path}: no checkpoint of a network, or changed since it was written; put that of the run back"
+            f"{path}: not a network's checkpoint, or changed since it was written; put the run's checkpoint back"
         )
     if content[:64] != agreement.encode():
-        raise SettingError(f"{path}: a checkpoint of another agreement: other rows, another network or another plan")
+        raise SettingError(f"{path}: the checkpoint of another agreement: its rows, network or plan differ")
     with np.load(io.BytesIO(content[64:]), allow_pickle=False) as held:
         memory = {name: held[f"memory/{name}"] for name in start.memory}
         return State(int(held["round"]), held["theta"], memory)

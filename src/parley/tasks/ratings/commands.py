@@ -26,7 +26,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
     replicates, seed = options.replicates, options.seed
     if options.ledgers is not None and (replicates != 1 or seed is not None):
-        raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+        raise SettingError("--replicates and --seed belong to simulations; remove them, or remove --ledgers")
     if options.ledgers is not None:
         require_ledgers(terms, options.ledgers, options.lifetime, options.lifetime_delta)
     if options.ledgers is not None and not options.anyway and not spent_so_far(terms, options.ledgers):
@@ -50,7 +50,7 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
     if options.save_own is not None:
         raise SettingError(
-            "--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere"
+            "--save-own: not allowed for ratings: users' factors are computed on request and never stored"
         )
     if not (options.resume or options.anyway):
         require_items_worth(terms)
@@ -105,7 +105,9 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 
 def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
     """Refuse: nothing forecasts items yet."""
-    raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
+    raise SettingError(
+        "ratings: forecasts of ratings are not available yet; parley train without --ledgers simulates them"
+    )
 
 
 def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> Sheet:
@@ -144,7 +146,7 @@ def recommend_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """What would this user like? The best of what one of the owner's own users has not rated.
+    """Recommend items to one of the owner's own users: the best of those that the user has not rated.
 
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
     kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and
@@ -159,7 +161,7 @@ def recommend_command(
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
-        raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
+        raise SettingError(f"{terms_file}: expected the terms of ratings under which {model_file} was learned")
     found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
     content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}
     rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]

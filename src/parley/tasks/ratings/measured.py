@@ -105,7 +105,7 @@ def measured(
     """The result of a study with every replicate's error on all owners' held-out ratings, and what the first is worth
     to each owner."""
     if result.released:
-        raise GuaranteeError("a release is not measured on private ratings; parley score shows an owner its own")
+        raise GuaranteeError("a release is not measured on private ratings; each owner can run parley score")
     found, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))
@@ -195,8 +195,8 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --force "
-            "(what becomes of it then: parley train without --ledgers). Nothing was spent"
+            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or release anyway "
+            f"with --force (parley train without --ledgers shows the result first). Nothing was spent"
         )
 
 

@@ -66,10 +66,10 @@ def learn_from_noisy(
 ) -> ItemsResult:
     """A simulation of `replicates` runs, measured on held-out ratings."""
     if terms.privacy.mechanism not in RATING_MECHANISMS:
-        raise SettingError("privacy.mechanism: expected one that changes ratings themselves")
+        raise SettingError("privacy.mechanism: expected a mechanism that changes the ratings themselves")
     if any(owner.releases for owner in owners):
         raise GuaranteeError(
-            "owners: expected none with a ledger; ratings that are changed themselves are for simulations"
+            "owners: not allowed with a ledger; mechanisms that change ratings are for simulations only"
         )
     began, found = time.perf_counter(), list[tuple[Recommender, list[Floats]]]()
     preparation, several = (
@@ -101,7 +101,7 @@ def learn_from_noisy(
 def _party(terms: Terms, preparation: RatingPreparation, owner: Owner, several: int) -> Party:
     tables = preparation.designs(owner.table, terms, owner.name)
     if not len(tables[0].values):
-        raise DataError(f"{owner.name}: no ratings of listed items are left to learn from")
+        raise DataError(f"{owner.name}: no ratings of listed items remain to learn from")
     return Party(owner.name, *tables, terms.owner(owner.name).epsilon / several)
 
 

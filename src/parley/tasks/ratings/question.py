@@ -163,5 +163,5 @@ class ItemFactorsQuestion(Question):
 def ratings_of(rows: Any) -> UserRatings:
     """Rows that are ratings by users."""
     if not isinstance(rows, UserRatings):
-        raise DataError("ratings: expected a table prepared by terms of ratings")
+        raise DataError("ratings: expected a table prepared under terms of ratings")
     return rows

@@ -152,7 +152,7 @@ def unbounded(
     row = np.full(len(ratings.user_names), -1)
     row[users] = np.arange(len(users))
     if (row[ratings.users] < 0).any():
-        raise SettingError("users: expected everybody who rated something")
+        raise SettingError("users: expected all users with a rating")
     order = np.argsort(row[ratings.users], kind="stable")
     sorted_rows = row[ratings.users][order]
     parts: list[tuple[NDArray[np.int64], Floats]] = []
@@ -210,8 +210,8 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
     if not count * BYTES <= memory:
         raise GuaranteeError(
             f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, "
-            f"{count * BYTES / 1e9:,.3g} GB of memory; allowed are {memory / 1e9:,.3g} GB: allow more, use bounded "
-            "DP, or release updates"
+            f"{count * BYTES / 1e9:,.3g} GB of memory, and the limit is {memory / 1e9:,.3g} GB; raise the limit, use "
+            f"bounded DP, or release updates"
         )
 
 
@@ -233,5 +233,5 @@ def _from_cells(ratings: Ratings, users: NDArray[np.int64], parts: list[tuple[ND
         ratings.item_names,
     )
     if not len(found):
-        raise SettingError("unbounded DP: nothing is left of the matrix; drop less of it")
+        raise SettingError("unbounded DP: no ratings remain; drop fewer")
     return found

@@ -108,7 +108,7 @@ class Recommender:
         """The scores of all items for one user [items]."""
         if own.item_names != self.item_names:
             raise SettingError(
-                "ratings: expected those of the model's items, in its order; read them with items=model.item_names"
+                "ratings: expected ratings of the model's items in its order; read them with items=model.item_names"
             )
         place = _place(own.user_names, user, "user")
         mine = by_user(own.pick(own.users == place), np.array([place]), self.low, self.high)
@@ -177,7 +177,7 @@ def recommendations(
     ['Dune']
     """
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
-        raise SettingError("terms: expected the terms of ratings by which the model was learned")
+        raise SettingError("terms: expected the terms of ratings under which the model was trained")
     preparation = rating_preparation(terms.model)
     own = preparation.read(owner.table, terms, owner.name)
     if user not in own.user_names:

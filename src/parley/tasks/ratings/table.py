@@ -114,7 +114,7 @@ def find_ratings(folder: Path) -> Ratings:
             if name.endswith(".csv"):
                 return read_ratings(folder / name, "userId", "movieId", "rating")
             return read_ratings(folder / name)
-    raise DataError(f"{folder}: no ratings here; expected one of {', '.join(FILES)}")
+    raise DataError(f"{folder}: the folder has no ratings; expected one of {', '.join(FILES)}")
 
 
 def enough(ratings: Ratings, least: int = 10) -> Ratings:
@@ -255,7 +255,7 @@ def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float)
     row[users] = np.arange(len(users))
     place = row[ratings.users]
     if len(ratings) and (place.min() < 0 or ratings.items.min() < 0 or ratings.items.max() >= len(ratings.item_names)):
-        raise SettingError("users: expected everybody who rated something, and only listed items")
+        raise SettingError("users: expected all users with a rating, and only listed items")
     _, order = np.unique(place * len(ratings.item_names) + ratings.items, return_index=True)
     first = np.searchsorted(place[order], np.arange(len(users) + 1)).astype(np.int64)
     values = np.clip(ratings.values[order], low, high) - (low + high) / 2
@@ -303,7 +303,7 @@ class RatingPreparation(Preparation):
         """The columns that are read, all rows at once."""
         source = open_table(table)
         if source.streams:
-            raise DataError(f"{name}: a streamed table cannot be told into users; give one file")
+            raise DataError(f"{name}: a streamed table cannot be split into users; give one file")
         model = self.model
         columns = [model.user, model.item, model.target, *([] if person is None else [person])]
         require_columns(source.example, columns, name)

@@ -74,9 +74,9 @@ class RatingsModel(Model):
     def check(self) -> None:
         """Refuse ratings without a range, items that no message holds, and what ratings have no use for."""
         if self.holdout_by is not None:
-            raise ValueError("holdout_by|expected none for ratings: some ratings of every user are held out")
+            raise ValueError("holdout_by|not allowed for ratings: some ratings of every user are held out")
         if self.holdout_seed is not None:
-            raise ValueError("holdout_seed|expected none for ratings: `seed` says which of them are kept")
+            raise ValueError("holdout_seed|not allowed for ratings: `seed` says which of them are kept")
         self.refuse(
             USELESS,
             "for ratings: their columns are user, item and target",
@@ -86,8 +86,8 @@ class RatingsModel(Model):
             raise ValueError("user|expected three different columns as user, item and target")
         if self.bounds.keys() != {self.target}:
             raise ValueError(
-                f"bounds.{self.target}|expected [low, high] of the ratings, and bounds of nothing else: what is "
-                f"beyond is cut"
+                f"bounds.{self.target}|expected [low, high] of the ratings and no other bounds; ratings beyond are "
+                f"clipped"
             )
         if isinstance(self.items, tuple) and (not self.items or len(set(self.items)) < len(self.items)):
             raise ValueError(f"items|expected different names, or {EXPECTED}")
@@ -100,20 +100,20 @@ class RatingsModel(Model):
         if self.radius is not None and self.radius > LARGEST_ITEM:
             raise ValueError(f"radius|expected at most {LARGEST_ITEM:g} for items' factors")
         if self.regularisation is not None and not self.regularisation > 0:
-            raise ValueError("regularisation|expected a number above 0: without, a user of few ratings has no factors")
+            raise ValueError(
+                "regularisation|expected a number above 0; otherwise a user with few ratings has no factors"
+            )
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse what has no meaning beside ratings."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError(
-                "learning.step|expected no step and no start for ratings: how far to go follows from the noise"
-            )
+            raise ValueError("learning.step|not allowed for ratings, nor is start: the noise decides how far to go")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none for ratings")
+                raise ValueError(f"privacy.{key}|not allowed for ratings")
         if privacy.person not in (None, self.user):
-            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or leave the key out")
+            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or remove the key")
         some = (
             learning.participation is not None
             or learning.straggler == "skip"
@@ -121,27 +121,26 @@ class RatingsModel(Model):
         )
         if terms.noise.summed and some:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose "
-                "answers a sum has"
+                "privacy.noise|expected 'each-owner' with strides, participation or skip: nobody can tell whose "
+                "answers are in a sum"
             )
         if not isinstance(privacy, RatingNoisePrivacy):
             if privacy.clip is None:
-                raise ValueError(
-                    "privacy.clip|expected a number: what a user says about all items together is scaled down to it"
-                )
+                raise ValueError("privacy.clip|expected a number: a user's whole contribution is scaled down to it")
             return
         if privacy.clip is not None:
             what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
-            raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
+            raise ValueError(f"privacy.clip|not allowed with {what}: remove the key, because nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed"
             )
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
-            raise ValueError("privacy.rating_scale|expected none beside 'hide': it has no noise, and no ε")
+            raise ValueError("privacy.rating_scale|not allowed with 'hide': it has neither noise nor ε")
         if privacy.person is not None and privacy.rating_scale == "published":
             raise ValueError(
-                "privacy.person|expected none beside rating_scale = 'published': what that gives is known of one rating"
+                "privacy.person|not allowed with rating_scale = 'published': its guarantee is known only for single "
+                "ratings"
             )
 
     @classmethod
@@ -155,7 +154,7 @@ class RatingsModel(Model):
                 text = lines.read(LONGEST + 1)
         except (OSError, ValueError):
             where = printable(str(folder / model["items"]))
-            raise TermsError(f"model.items: {where}: no such file, or none of text; expected {EXPECTED}") from None
+            raise TermsError(f"model.items: {where}: no such text file; expected {EXPECTED}") from None
         if len(text) > LONGEST:
             raise TermsError(f"model.items: expected a file of at most {LONGEST:,} characters")
         return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}

@@ -139,7 +139,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
     agreement = owner.prepare(terms)
     held_out = placed_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: these terms hold no rows with a target out, so there is nothing to score on")
+        raise ModelError("model.holdout: no held-out row has a target, so there is nothing to score on")
     silent = terms.changed(
         only=[owner.name],
         owners={owner.name: {"epsilon": SILENT}},
@@ -172,7 +172,7 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
     setup = resolve(terms)
     preparation, algorithm = setup.preparation, BoostedTrees.make(setup)
     if not isinstance(preparation, TreePreparation):
-        raise TypeError("terms of boosted trees have a preparation of their own")
+        raise TypeError("boosted trees prepare columns in their own way")
     rows, begin = preparation.records(public, "public sample"), starting_point(setup)
     rows, costs = rows.where(rows.present), list[list[float]]()
     for place, held in enumerate(folds(len(rows), FOLDS)):
@@ -184,7 +184,7 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
     whole, half = np.mean(costs, axis=0) * (1 if terms.model.classifies else 2)
     seen = len(rows) * (1 - 1 / FOLDS)
     if not half - whole < whole:
-        raise DataError("public sample: too few rows to tell what boosted trees would cost")
+        raise DataError("public sample: too few rows to estimate what boosted trees would cost")
     return float(whole - (half - whole) * max(0.0, 1 - seen / float(algorithm.records.sum())))
 
 

@@ -362,5 +362,5 @@ class LeafSumsQuestion(Question):
 def placed_rows_of(rows: Any) -> PlacedRows:
     """Rows that were placed in leaves."""
     if not isinstance(rows, PlacedRows):
-        raise DataError("records: expected a table prepared by terms of boosted trees")
+        raise DataError("records: expected a table prepared under terms of boosted trees")
     return rows

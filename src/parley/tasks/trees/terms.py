@@ -46,7 +46,7 @@ class TreesModel(Model):
 
     def check(self) -> None:
         """Refuse columns without declared places to split at, and what trees have no use for."""
-        self.refuse(USELESS, "for boosted trees: leaves are counted, whatever units columns have")
+        self.refuse(USELESS, "for boosted trees: leaves do not depend on the units of columns")
         self.refuse(["coding"], "for boosted trees: every listed name has a leaf anyway")
         for column in self.features or ():
             if (column in self.bounds) is (column in self.categories):
@@ -59,8 +59,8 @@ class TreesModel(Model):
                 raise ValueError(f"categories.{column}|expected at most {MOST_NAMES:,} names for boosted trees")
         if not self.classifies and (self.target not in self.bounds or self.target in self.categories):
             raise ValueError(
-                f"bounds.{self.target}|expected [low, high] of the target: what is beyond is cut, and errors are "
-                "limited by a part of it"
+                f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped, and errors are "
+                f"limited to a part of that range"
             )
         if self.depth == 2 and len(self.features or ()) < 2:
             raise ValueError("depth|expected 1 for trees of a single column")
@@ -69,13 +69,13 @@ class TreesModel(Model):
         """Refuse what has no meaning, or no proof yet, beside boosted trees."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError("learning.step|expected no step and no start for trees: leaf values follow from the noise")
+            raise ValueError("learning.step|not allowed for trees, nor is start: the noise decides the leaf values")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none for boosted trees")
+                raise ValueError(f"privacy.{key}|not allowed for boosted trees")
         if self.classifies and privacy.clip is not None:
             raise ValueError(
-                "privacy.clip|expected none for boosted-classification: no error counts more than 1 anyway"
+                "privacy.clip|not allowed for boosted-classification: no error counts for more than 1 anyway"
             )
         least = 1 + len(self.features or ())
         if learning.horizon < least:
@@ -85,7 +85,7 @@ class TreesModel(Model):
         some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or learning.straggler == "skip"):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside strides, participation or skip: the noise of a sum of "
+                "privacy.noise|expected 'each-owner' with strides, participation or skip: the noise in a sum over "
                 "some owners is not known"
             )
         for owner in terms.owners:

@@ -102,7 +102,7 @@ def pejo2018(
                parley reproduce pejo2018 --points five.json --game --prior 0.2,1,5 --discount 0.9
     """
     if points is not None and (figure, table, study) != (None, None, None):
-        raise SettingError("--points: expected no --figure, --table or --study beside it: it holds a figure already")
+        raise SettingError("--points: not allowed with --figure, --table or --study; it already holds a figure")
     if discount is not None and not game:
         raise SettingError("--discount: expected --game, whose next period it is about")
     known = None if points is None else _read_points(points)

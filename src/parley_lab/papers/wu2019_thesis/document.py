@@ -62,6 +62,6 @@ def wu2019_thesis(
     Example:  parley reproduce wu2019-thesis --figure payoffs --plot payoffs.png
     """
     if plot is not None and len(figure or ()) > 1:
-        raise SettingError("--plot: expected one --figure beside it, which is drawn there")
+        raise SettingError("--plot: needs one --figure, which is drawn there")
     usual = DOCUMENT.exhibits[:1]
     show(DOCUMENT, lambda asked: printed, {"figure": figure}, usual, plot=plot, as_json=as_json, listing=listing)

@@ -42,7 +42,7 @@ class StudyNoise:
         if not 1 <= self.alpha <= 2:
             raise SettingError(f"alpha = {self.alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
         if not (self.scale == 0 or 0 < self.scale * self.clip < math.inf):
-            raise SettingError("scale: expected a finite clip beside noise")
+            raise SettingError("scale: expected a finite clip with noise")
 
 
 @dataclass(frozen=True)

@@ -43,4 +43,4 @@ def test_the_bound_is_reached_where_it_is_and_nowhere_else(tmp_path):
         kind, size = each["graph"].split(" of ")
         assert each["reached"] is (kind != "count" or size == "1")
         assert each["reached"] or Fraction(each["optimum"]) < Fraction(each["bound"])
-    assert "expected one --figure" in str(run("--figure", "bound", "--figure", "payoffs", "--plot", "b.png").exception)
+    assert "needs one --figure" in str(run("--figure", "bound", "--figure", "payoffs", "--plot", "b.png").exception)

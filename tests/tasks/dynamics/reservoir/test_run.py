@@ -150,7 +150,7 @@ def test_owners_judge_it_on_held_out_and_on_new_recordings(tables, fresh):
         ("reservoir", {"washout": 100}, "washout"),
         ("reservoir", {"spectral_radius": 1.0}, "spectral_radius"),
         ("reservoir", {"nodes": 0}, "nodes"),
-        ("reservoir", {"recording": "u"}, "another column"),
+        ("reservoir", {"recording": "u"}, "a column other"),
         ("model", {"kind": "linear-regression"}, "only with kind"),
         ("learning", {"algorithm": "gradient-descent"}, "read-out"),
         ("learning", {"horizon": 2}, "horizon"),

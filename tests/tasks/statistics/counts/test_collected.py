@@ -81,7 +81,7 @@ def test_the_commands_draw_and_count(tmp_path):
 
 def test_what_is_no_answer_is_refused_without_being_repeated():
     survey = Survey(NAMES, 1.0)
-    with pytest.raises(DataError, match="row 2 is none of the names") as error:
+    with pytest.raises(DataError, match="row 2 is not one of the names") as error:
         survey.counted(["never", "Jane Doe"])
     assert "Jane" not in str(error.value)
     with pytest.raises(SettingError, match="expected one of never, sometimes, daily") as truth:
@@ -117,11 +117,11 @@ def test_answers_are_read_by_their_values_and_words_for_a_gap_are_told(tmp_path)
     frame.to_csv(csv, index=False)
     refused = count(csv, "None", "yes")
     assert refused.exit_code != 0
-    assert "CSV files say for a missing cell too" in str(refused.exception)
+    assert "also means a missing cell in a CSV file" in str(refused.exception)
     frame.to_parquet(parquet)
     assert [name["answers"] for name in json.loads(count(parquet, "None", "yes").stdout)["names"]] == [2, 1]
     pd.DataFrame({"a": ["yes", None]}).to_parquet(parquet)
-    assert "row 2 is none of the names" in str(count(parquet, "None", "yes").exception)
+    assert "row 2 is not one of the names" in str(count(parquet, "None", "yes").exception)
 
 
 def test_truths_are_lines_whatever_else_is_in_a_name():

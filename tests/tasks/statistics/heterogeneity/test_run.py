@@ -94,7 +94,7 @@ def test_terms_without_the_key_keep_their_hash_and_with_one_noise_owners_draw_th
     [
         ({"privacy": {"difference_epsilon": 3.0}}, "less than the epsilon of 'o0'"),
         ({"learning": {"algorithm": "sufficient-statistics"}}, "whose clip bounds a record's gradient"),
-        ({"model": {"kind": "linear-regression", "target": "y"}}, "model.public beside it"),
+        ({"model": {"kind": "linear-regression", "target": "y"}}, "needs model.public"),
         ({"owners": [{"name": "o0", "records": 9, "epsilon": 3.0}]}, "two owners or more"),
     ],
 )

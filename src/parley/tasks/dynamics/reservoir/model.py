@@ -137,7 +137,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -
     records = tables.held_out.in_memory().X if new is None else new_records(terms.model, new)
     if not len(records):
         raise ModelError(
-            "model.holdout: these terms hold no recordings out; give new ones with --data"
+            "model.holdout: these terms have no held-out recordings; give new ones with --data"
             if new is None
             else "new recordings: expected one or more"
         )
@@ -188,5 +188,5 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
 def forecast_reservoir(terms: Terms, pilot: Path | None) -> NoReturn:
     """Refuse: nothing forecasts a read-out yet."""
     raise SettingError(
-        "echo-state networks: nothing forecasts a read-out yet; parley train without --ledgers simulates it"
+        "echo-state networks: forecasts are not available yet; parley train without --ledgers simulates it"
     )

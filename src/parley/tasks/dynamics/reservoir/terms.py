@@ -48,7 +48,7 @@ class Reservoir(Section):
     @model_validator(mode="after")
     def _some_rows(self) -> Self:
         if not self.samples > self.washout:
-            raise ValueError("washout|expected fewer samples than a recording has: none would be left to learn from")
+            raise ValueError("washout|expected fewer samples than a recording has, so that some remain to learn from")
         return self
 
     @property
@@ -68,28 +68,28 @@ class EchoStateModel(Model):
 
     def check(self) -> None:
         """Refuse a reservoir without columns or bounds, and what it has no use for."""
-        self.refuse(USELESS, "beside kind = 'echo-state': inputs and target have bounds alone")
+        self.refuse(USELESS, "with kind = 'echo-state': inputs and target have only bounds")
         if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
         if self.reservoir.recording in (*self.features, self.target):
-            raise ValueError("reservoir.recording|expected another column than inputs and target")
+            raise ValueError("reservoir.recording|expected a column other than the inputs and the target")
         for column in (*self.features, self.target):
             if column not in self.bounds:
                 raise ValueError(f"bounds.{column}|expected [low, high] of every input and the target")
         for column in self.bounds:
             if column not in (*self.features, self.target):
-                raise ValueError(f"bounds.{column}|expected bounds of inputs and the target alone")
+                raise ValueError(f"bounds.{column}|expected bounds of the inputs and the target only")
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse units within a recording, and what has no proof beside one release."""
         privacy = terms.privacy
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none beside kind = 'echo-state'")
+                raise ValueError(f"privacy.{key}|not allowed with kind = 'echo-state'")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|expected none beside kind = 'echo-state', and one record a person: a record is a "
-                "whole recording"
+                "privacy.person|not allowed with kind = 'echo-state', nor are several records per person: a record is "
+                "a whole recording"
             )
 
 

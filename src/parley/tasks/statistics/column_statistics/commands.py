@@ -44,7 +44,8 @@ def column_statistics_command(
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.
+    """Ask the owners how their columns are distributed, for terms without a public sample. Answers are noisy and
+    debited.
 
     It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has

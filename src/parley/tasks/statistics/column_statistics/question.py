@@ -191,7 +191,7 @@ class ColumnStatisticsQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         terms, preparation = context.terms, context.preparation
         if not isinstance(preparation, CellPreparation):
-            raise GuaranteeError("column statistics: expected cells as they are")
+            raise GuaranteeError("column statistics: expected unprepared cells")
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
         named, norm = may_name(terms), context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
@@ -226,13 +226,9 @@ class ColumnStatisticsQuestion(Question):
         check_parameter(grid, (3 * self.columns,), "grid")
         for kind, low, high in grid.reshape(-1, 3).tolist():
             if kind not in (MAGNITUDES, EQUAL, NAMES) or (kind == EQUAL and not low < high):
-                raise Malformed(
-                    "grid: expected for each column one of the known kinds, and low < high where there are equal bins"
-                )
+                raise Malformed("grid: expected a known kind for each column, and low < high for equal bins")
             if kind == NAMES and query.round != self.names_in:
-                raise Malformed(
-                    "grid: expected names to be asked in the last round only, and by terms with a delta for them"
-                )
+                raise Malformed("grid: names may be asked only in the last round, under terms with a delta for them")
 
     def exact(self, query: ColumnStatisticsQuery, tables: Tables) -> Floats:
         return self._counted(query, tables)[0] / self.records
@@ -248,7 +244,7 @@ class ColumnStatisticsQuestion(Question):
     def _counted(self, query: ColumnStatisticsQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:
         """Rows on the fixed places of all columns [size], and by name."""
         if not isinstance(tables.train, CellTable):
-            raise GuaranteeError("column statistics: expected cells as they are")
+            raise GuaranteeError("column statistics: expected unprepared cells")
         counts = np.zeros((self.columns, WIDTH))
         names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grids[:, 0])
         for part in tables.train.parts():

@@ -123,7 +123,8 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
             owner.prepare(ready)
     except DataError as error:
         raise DataError(
-            f"{error}. Learning would refuse that after the column statistics were paid for: nobody was asked"
+            f"{error}. Training would refuse these terms after the column statistics were paid for, so no owner was "
+            f"asked"
         ) from None
 
 
@@ -138,8 +139,8 @@ def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
         f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
-        f"{UNASKED}: declare model.bounds or model.categories of all of them, and no scales are needed; or list "
-        f"names in model.categories, leave some out of model.features{hosts}, or set {enough} or more aside"
+        f"{UNASKED}: declare model.bounds or model.categories for all of them, so that no scales are needed; or list "
+        f"names in model.categories, drop some from model.features{hosts}, or set {enough} or more aside"
         f"{'' if least >= 1 else ' (--force asks all the same)'}"
     )
 

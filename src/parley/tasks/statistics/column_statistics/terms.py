@@ -25,16 +25,14 @@ class ScalesRules(AlgorithmRules):
     def check(self, terms: CheckableTerms) -> None:
         learning, privacy = terms.learning, terms.privacy
         if learning.horizon != ROUNDS or learning.step != "auto" or learning.straggler == "skip":
-            raise ValueError(
-                f"learning.algorithm|expected horizon = {ROUNDS}, no step and nobody skipped beside 'scales'"
-            )
+            raise ValueError(f"learning.algorithm|'scales' needs horizon = {ROUNDS}, no step and no skipping")
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None or terms.model.holdout > 0:
-            raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
+            raise ValueError("learning.algorithm|'scales' does not allow score_epsilon, scale_epsilon or holdout")
         if ALL_MECHANISMS[privacy.mechanism].grid:
-            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
+            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' with 'scales'")
         if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
-                "learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides"
+                "learning.algorithm|'scales' asks every owner in both rounds: no participation and no strides"
             )
 
 
@@ -58,8 +56,8 @@ def column_statistics_agreement(terms: Terms) -> Terms:
     """
     if terms.privacy.scale_epsilon is None:
         raise TermsError(
-            "privacy.scale_epsilon: missing; it says how much of every owner's epsilon the scales may cost, such as "
-            "0.2 of 1.0"
+            "privacy.scale_epsilon: missing; state how much of every owner's epsilon the scales may cost, such as 0.2 "
+            "of 1.0"
         )
     model, privacy, learning, delta = terms.model, terms.privacy, terms.learning, float(_scale_delta(terms))
     content: dict[str, Any] = {

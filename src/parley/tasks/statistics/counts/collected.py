@@ -38,7 +38,7 @@ class Survey:
 
     def __post_init__(self) -> None:
         if len(self.names) < 2 or len(set(self.names)) < len(self.names) or "" in self.names:
-            raise SettingError("names: expected two or more, each once and none of them empty")
+            raise SettingError("names: expected two or more different names, none of them empty")
         if not 0 < self.epsilon < math.inf:
             raise SettingError(f"epsilon = {self.epsilon!r}: expected a positive number")
 
@@ -62,7 +62,7 @@ class Survey:
         told = [list(answers).count(name) for name in self.names]
         if sum(told) < len(answers):
             place = next(at for at, answer in enumerate(answers) if answer not in self.names)
-            raise DataError(f"answers: row {place + 1} is none of the names; expected the names of the question alone")
+            raise DataError(f"answers: row {place + 1} is not one of the names in the question")
         return CollectedCounts(self, tuple(told))
 
     def mechanism(self, records: int) -> RandomisedResponse:

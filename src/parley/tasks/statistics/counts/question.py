@@ -82,7 +82,7 @@ def require_told_apart(names: Sequence[str], where: str, source: TableSource, na
     lost = [word for word in names if source.drops_words and is_missing_word(word)]
     if lost:
         raise DataError(
-            f"{name}: {where} {lost[0]!r}, which CSV files say for a missing cell too; expected a Parquet file, or "
+            f"{name}: {where} {lost[0]!r}, which also means a missing cell in a CSV file; use a Parquet file, or "
             f"{instead} without that name"
         )
 
@@ -176,7 +176,7 @@ class CountsQuestion(Question):
 
     def exact(self, query: CountsQuery, tables: Tables) -> Floats:
         if not isinstance(tables.train, CellCounts):
-            raise DataError("records: expected a table prepared by terms that count")
+            raise DataError("records: expected a table prepared under terms of counts")
         return tables.train.counts[: self.size] / self.records
 
     def words(self) -> str:

@@ -48,22 +48,22 @@ class CellsModel(Model):
 
     def check(self) -> None:
         """Refuse a column whose places the terms do not list, and what counting has no use for."""
-        self.refuse(USELESS, f"beside kind = {self.kind!r}: rows are counted, nothing is learned")
-        self.refuse(["coding", "missing"], f"beside kind = {self.kind!r}: all rows count")
+        self.refuse(USELESS, f"with kind = {self.kind!r}: rows are counted, nothing is learned")
+        self.refuse(["coding", "missing"], f"with kind = {self.kind!r}: all rows count")
         if self.holdout > 0:
-            raise ValueError(f"holdout|expected none beside kind = {self.kind!r}: all rows count")
+            raise ValueError(f"holdout|not allowed with kind = {self.kind!r}: all rows count")
         for column in (*self.bounds, *self.categories):
             if column != self.target:
-                raise ValueError(f"bounds.{column}|expected the column that is counted, {self.target!r}, and no other")
+                raise ValueError(f"bounds.{column}|expected only the counted column, {self.target!r}, and no other")
         if (self.target in self.bounds) is (self.target in self.categories):
             raise ValueError(
-                f"categories.{self.target}|expected the names that are counted, or [low, high] in "
-                f"model.bounds.{self.target}, and not both: what is counted must not depend on private rows"
+                f"categories.{self.target}|list the names to count, or give [low, high] in "
+                f"model.bounds.{self.target}, not both: what is counted must not depend on private rows"
             )
         if self.bins is not None and (self.kind == "count" or self.target in self.categories):
-            raise ValueError("bins|expected only for a histogram of numbers within bounds")
+            raise ValueError("bins|allowed only for a histogram of numbers within bounds")
         if self.target in self.bounds and len(set(ends := step_ends(self))) < len(ends):
-            raise ValueError("bins|expected fewer steps, or bounds further apart: no number lies between their ends")
+            raise ValueError("bins|use fewer steps or wider bounds: some steps contain no number")
         if len(self.categories.get(self.target, ())) > MOST_CELLS:
             raise ValueError(f"categories.{self.target}|expected at most {MOST_CELLS:,} names")
 
@@ -76,10 +76,10 @@ class CellsModel(Model):
                 f"'gaussian' or {RESPONSE!r}"
             )
         if privacy.mechanism == RESPONSE and terms.noise.summed:
-            raise ValueError(f"privacy.noise|expected 'each-owner' beside {RESPONSE!r}: records answer one by one")
+            raise ValueError(f"privacy.noise|expected 'each-owner' with {RESPONSE!r}: records answer one by one")
         for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|expected none for counts: a record counts once, and nothing is scored")
+                raise ValueError(f"privacy.{key}|not allowed for counts: a record counts once, and nothing is scored")
         if sum(owner.records for owner in terms.owners) > MOST_RECORDS:
             raise ValueError(f"owners.records|expected at most {MOST_RECORDS:,} records in all")
 

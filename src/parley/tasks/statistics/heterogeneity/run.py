@@ -47,7 +47,7 @@ def heterogeneity_agreement(terms: Terms) -> Terms:
     privacy = terms.privacy
     if privacy.difference_epsilon is None:
         raise TermsError(
-            "privacy.difference_epsilon: missing; it says how much of every owner's epsilon the answer may cost, such "
+            "privacy.difference_epsilon: missing; state how much of every owner's epsilon the answer may cost, such "
             "as 0.1 of 1.0"
         )
     content: dict[str, Any] = {
@@ -333,7 +333,7 @@ class PublicScatter:
 def public_scatter(setup: Setup) -> PublicScatter:
     """What answers are judged by; `DataError` where it does not tell."""
     if setup.public is None:
-        raise DataError("heterogeneity: expected a public sample, whose rows tell how much owners' would scatter")
+        raise DataError("heterogeneity: needs a public sample, whose rows show how much owners' rows would scatter")
     if setup.parameters > MOST:
         raise DataError(f"heterogeneity: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
     theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
