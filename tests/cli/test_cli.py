@@ -214,7 +214,7 @@ def test_a_forecast_needs_no_private_table(folder):
     )
     assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
     shown = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv")])
-    assert shown.output.startswith(("Join", "Stay", "Unsure"))
+    assert shown.stdout.startswith(("Join", "Stay", "Unsure"))
     assert max(map(len, shown.output.splitlines()[2:6])) <= 80
     details = ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv"), "--details"]
     assert "Expected test cost on each owner's own rows" in CliRunner().invoke(app, details).output

@@ -50,7 +50,7 @@ from parley.durable import (
 )
 from parley.errors import DiskError, LedgerError, OtherBooksError, ParleyError, UnknownTerms
 from parley.numerals import number
-from parley.owner.ledger import Ledger, transactions
+from parley.owner.ledger import Ledger, stored_rows
 from parley.owner.ledger.account import Budget
 from parley.owner.ledger.chain import hash_at
 from parley.owner.ledger.connections import looking
@@ -428,7 +428,7 @@ def _look(note: Note) -> _Promises:
     """What a noted ledger says; nothing if it is not there any more. It is neither upgraded nor changed."""
     with suppress(sqlite3.Error, LedgerError), looking(note.path) as db:
         if hash_at(db, 1) == note.ledger:
-            accepted = [terms_hash for _, terms_hash in transactions.accepted(db)]
-            spent = sum((transactions.account(db, terms_hash).spent for terms_hash in accepted), Fraction(0))
-            return {*accepted}, transactions.reserved(db), spent
+            accepted = [terms_hash for _, terms_hash in stored_rows.accepted(db)]
+            spent = sum((stored_rows.account(db, terms_hash).spent for terms_hash in accepted), Fraction(0))
+            return {*accepted}, stored_rows.reserved(db), spent
     return set(), None, Fraction(0)

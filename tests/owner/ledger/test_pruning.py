@@ -8,7 +8,7 @@ import pytest
 from bookkeeping import each, filled, never, query, value
 
 import parley.owner.ledger.chain
-import parley.owner.ledger.transactions
+import parley.owner.ledger.stored_rows
 from parley.errors import BrokenChainError, OutOfOrder
 from parley.owner.ledger import Ledger
 
@@ -16,7 +16,7 @@ from parley.owner.ledger import Ledger
 @pytest.fixture
 def narrow(monkeypatch):
     """Room for two answers of three numbers."""
-    monkeypatch.setattr(parley.owner.ledger.transactions, "KEPT", 50)
+    monkeypatch.setattr(parley.owner.ledger.stored_rows, "KEPT", 50)
 
 
 def kept(path):
@@ -48,7 +48,7 @@ def test_the_latest_answers_stay_and_all_facts(tmp_path, narrow):
 
 
 def test_the_last_answer_stays_however_long_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(parley.owner.ledger.transactions, "KEPT", 1)
+    monkeypatch.setattr(parley.owner.ledger.stored_rows, "KEPT", 1)
     path = filled(tmp_path, answers=0)
     ledger = Ledger(path)
     for k in range(1, 4):
@@ -80,7 +80,7 @@ def test_letting_go_hashes_no_answer_again(tmp_path, narrow, monkeypatch, writte
     if written_before:
         with sqlite3.connect(path) as db:
             db.execute("UPDATE entries SET pruned=NULL")
-    for module in (parley.owner.ledger.transactions, parley.owner.ledger.chain):
+    for module in (parley.owner.ledger.stored_rows, parley.owner.ledger.chain):
         monkeypatch.setattr(
             module, "answer_digest", lambda answer: hashed.append(answer) or hashlib.sha256(answer).digest()
         )

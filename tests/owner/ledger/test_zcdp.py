@@ -13,7 +13,7 @@ from samples import make_terms, regression_table
 
 import parley
 import parley.owner.ledger.opening
-import parley.owner.ledger.transactions
+import parley.owner.ledger.stored_rows
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import RHO_TOLERANCE, Reservation, epsilon_of, holds, largest_rho

@@ -15,7 +15,7 @@ PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "fullfsync=ON",
-    # KiB: the answers that are kept (`transactions.KEPT`), so that the oldest is let go without reading it
+    # KiB: the answers that are kept (`stored_rows.KEPT`), so that the oldest is let go without reading it
     "cache_size=-12000",
     # an answer that is let go was sent long ago: to write zeros over it doubles what a commit writes
     "secure_delete=OFF",

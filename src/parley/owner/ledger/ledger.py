@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.durable import create, create_once
 from parley.errors import LedgerError
-from parley.owner.ledger import opening, transactions
+from parley.owner.ledger import opening, stored_rows
 from parley.owner.ledger.account import (
     RULES,
     Account,
@@ -61,7 +61,7 @@ class Ledger:
     answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts; at
     most one answer ever exists for a query id and for a round of an agreement; all answers under an agreement come from
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
-    all, or for learners that keep their own state (`prune`) the latest, up to `transactions.KEPT` bytes for each
+    all, or for learners that keep their own state (`prune`) the latest, up to `stored_rows.KEPT` bytes for each
     agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
     account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put back
     together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
@@ -133,20 +133,20 @@ class Ledger:
     def lifetime(self) -> Budget:
         """(epsilon, delta): the most that all agreements together may ever cost."""
         with self._reader.transaction() as db:
-            return transactions.lifetime(db)
+            return stored_rows.lifetime(db)
 
     @property
     def reserved(self) -> Budget:
         """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a restore."""
         with self._reader.transaction() as db:
-            return transactions.reserved(db)
+            return stored_rows.reserved(db)
 
     @property
     def rho(self) -> Budget | None:
         """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple
         sums."""
         with self._reader.transaction() as db:
-            return transactions.filtered(db)
+            return stored_rows.filtered(db)
 
     @property
     def head(self) -> Head:
@@ -178,7 +178,7 @@ class Ledger:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a
         version."""
         with self._reader.transaction() as db:
-            return None if entries < (transactions.upgraded(db) or 0) else hash_at(db, entries)
+            return None if entries < (stored_rows.upgraded(db) or 0) else hash_at(db, entries)
 
     def accept(
         self,
@@ -196,49 +196,49 @@ class Ledger:
         other books, kept with the terms.
         """
         with self._writer.transaction() as db:
-            transactions.accept(db, self.path, reservation, table, schema, other_books)
+            stored_rows.accept(db, self.path, reservation, table, schema, other_books)
 
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise, and change nothing."""
         with self._reader.transaction() as db:
-            transactions.room(db, self.path, reservation)
+            stored_rows.room(db, self.path, reservation)
 
     def table(self, terms_hash: str) -> bytes | None:
         """The digest of the table that terms were accepted with, for the owner's own eyes; None: none was kept."""
         with self._reader.transaction() as db:
-            return transactions.table(db, terms_hash)
+            return stored_rows.table(db, terms_hash)
 
     def other_books(self, terms_hash: str) -> str | None:
         """Why the table may have other books, as was said when these terms were accepted; None: nothing was."""
         with self._reader.transaction() as db:
-            return transactions.other_books(db, terms_hash)
+            return stored_rows.other_books(db, terms_hash)
 
     def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""
         with self._reader.transaction() as db:
-            return transactions.table(db, terms_hash) is not None
+            return stored_rows.table(db, terms_hash) is not None
 
     def close_terms(self, terms_hash: str, why: str) -> None:
         """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes
         nothing."""
         with self._writer.transaction() as db:
-            transactions.close(db, terms_hash, why)
+            stored_rows.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
         """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so
         wanted (`backup`)."""
         with self._writer.transaction() as db:
-            transactions.assume_spent(db, self.path, owner, lost, everything)
+            stored_rows.assume_spent(db, self.path, owner, lost, everything)
 
     def account(self, terms_hash: str) -> Account:
         """What the agreement with this hash reserved and has spent so far."""
         with self._reader.transaction() as db:
-            return replace(transactions.account(db, terms_hash), head=head(db))
+            return replace(stored_rows.account(db, terms_hash), head=head(db))
 
     def accounts(self) -> list[tuple[str, Account]]:
         """All agreements with the time of their acceptance, oldest first."""
         with self._reader.transaction() as db:
-            return [(time, transactions.account(db, terms_hash)) for time, terms_hash in transactions.accepted(db)]
+            return [(time, stored_rows.account(db, terms_hash)) for time, terms_hash in stored_rows.accepted(db)]
 
     def answer(
         self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
@@ -290,7 +290,7 @@ class Ledger:
                     answer=value.tobytes(),
                 )
                 if prune:
-                    transactions.prune(db, query.terms_hash, after.answers, value.nbytes)
+                    stored_rows.prune(db, query.terms_hash, after.answers, value.nbytes)
             with contextlib.suppress(OSError):  # a full disk: the answer is stored already
                 self._drawing.note(end)
         if end.entries % WAITING == 0:
@@ -364,7 +364,7 @@ class Ledger:
         if rule not in (None, kept):
             raise LedgerError(f"{self.path}: its lifetime budget uses the rule {kept!r}, which never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
-            raise LedgerError(f"{self.path}: its lifetime budget is {transactions.written(known)}, which never changes")
+            raise LedgerError(f"{self.path}: its lifetime budget is {stored_rows.written(known)}, which never changes")
 
     def _recall_end(self) -> Memory | None:
         """The memory, from which every row that is written from now on goes on."""
@@ -400,7 +400,7 @@ class Ledger:
 
     def _follow(self, verification: Verification) -> None:
         with self._archivist.transaction() as db:
-            upgraded = transactions.upgraded(db)
+            upgraded = stored_rows.upgraded(db)
         verification.follow(self._archivist.transaction, self.path, upgraded)
 
 
@@ -419,11 +419,11 @@ def _look(
     """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that
     still holds if the chain ends where it did."""
     end = head(db)
-    stored = transactions.stored(db, query)
+    stored = stored_rows.stored(db, query)
     if stored is not None:
         return stored
     known = last is not None and last.head == end and last.terms_hash == query.terms_hash
-    account = last if last is not None and known else transactions.account(db, query.terms_hash)
+    account = last if last is not None and known else stored_rows.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
 
 

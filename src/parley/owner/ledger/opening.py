@@ -39,7 +39,7 @@ from typing import Any
 
 from parley.durable import replace_text, state_folder
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, StateFolderError, UnknownTerms
-from parley.owner.ledger import transactions
+from parley.owner.ledger import stored_rows
 from parley.owner.ledger.account import Account, Budget, Head, Rule, holds
 from parley.owner.ledger.chain import (
     COLUMNS,
@@ -54,7 +54,7 @@ from parley.owner.ledger.chain import (
     row_hash,
 )
 from parley.owner.ledger.connections import looking
-from parley.owner.ledger.transactions import stated, stated_rho
+from parley.owner.ledger.stored_rows import stated, stated_rho
 
 FORMAT = "parley-verified-1"
 FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second
@@ -275,7 +275,7 @@ def make_or_upgrade(
         if lifetime is None:
             raise LedgerError(f"{path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
         make(db)
-        transactions.begin(db, lifetime, rule)
+        stored_rows.begin(db, lifetime, rule)
     end = head(db)
     if before == 0:
         move(db)

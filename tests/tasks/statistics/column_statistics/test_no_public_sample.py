@@ -71,7 +71,7 @@ def test_the_guide_works_as_it_is_typed(folder):
     assert "cardiology, children, surgery" in scales
     assert "ghost" not in "".join(said.values()) + Path("ready.toml").read_text() + Path("model.json").read_text()
     foreseen = next(output for line, output in said.items() if line == "parley forecast ready.toml")
-    assert "the interval covers all of them" in " ".join(foreseen.split())
+    assert "The interval covers all of them" in " ".join(foreseen.split())
     asked, ready = column_statistics_agreement(parley.load_terms("terms.toml")), parley.load_terms("planned.toml")
     assert [owner.epsilon for owner in ready.owners] == [0.7, 0.7]
     assert ready.privacy.delta == 9e-7
