@@ -122,7 +122,8 @@ def _require_latest(backup: Path, ledger: Path) -> None:
         if row == (known.hash,) and end.entries > known.entries:
             raise LedgerError(
                 f"{backup}: the current ledger continues this backup and has "
-                f"{counted(end.entries - known.entries, 'more row')}; nothing needs to be restored. If it lacks answers too, give {ledger} itself"
+                f"{counted(end.entries - known.entries, 'more row')}; nothing needs to be restored. If it lacks "
+                f"answers too, give {ledger} itself"
             )
 
 
