@@ -167,7 +167,7 @@ def make_bank(
     )
     parley.Ledger(settings.ledger, lifetime=1.0)
     owner = open_owner(settings)
-    owner.accept(terms)
+    owner.accept(terms, other_books="tables of a benchmark")
     Acceptances(settings.accepted).store(Acceptance(terms, relay=socket is not None))
     return terms, settings
 
