@@ -44,7 +44,9 @@ CUT = ("bins", "hinges")  # columns that `bins` cuts
 BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
-UNSAID: Collection[Any] = (None, {}, (), "integer", "refuse")  # values of keys that say nothing
+# values of keys that say nothing, whatever the key; and of some keys
+UNSAID: Collection[Any] = (None, {}, ())
+USUAL: Mapping[str, Any] = {"coding": "integer", "missing": "refuse"}
 
 
 class Model(Section):
@@ -126,10 +128,10 @@ class Model(Section):
     def check_terms(self, terms: "CheckableTerms") -> None:
         """Refuse terms whose other sections do not fit this kind."""
 
-    def refuse(self, keys: Iterable[str], why: str, unsaid: Collection[Any] = UNSAID) -> None:
+    def refuse(self, keys: Iterable[str], why: str) -> None:
         """Refuse keys that this kind has no use for, unless they say nothing."""
         for key in keys:
-            if getattr(self, key) not in unsaid:
+            if getattr(self, key) not in (*UNSAID, USUAL.get(key)):
                 raise ValueError(f"{key}|not allowed {why}")
 
     @property

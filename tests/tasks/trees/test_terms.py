@@ -19,6 +19,7 @@ def refused(classes=True, sizes=None, **sections):
     ("sections", "words"),
     [
         ({"model": {"public": "sample.csv"}}, "model.public: not allowed for boosted trees"),
+        ({"model": {"public": "refuse"}}, "model.public: not allowed for boosted trees"),
         ({"model": {"radius": 3.0}}, "model.radius: not allowed for boosted trees"),
         ({"model": {"intercept": False}}, "model.intercept: not allowed for boosted trees"),
         ({"model": {"coding": "one-hot"}}, "model.coding: not allowed for boosted trees"),

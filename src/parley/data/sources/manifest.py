@@ -59,10 +59,9 @@ class Manifest:
         keys = ", ".join(self.keys)
         return (
             f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. This order decides which "
-            f"rows are held out and which share a batch. So {keys} counts as public and must tell nothing about "
-            "anybody, "
-            "such as a number given at random. Which people the query returns, and so the number of rows, counts as "
-            "public too."
+            f"rows are held out and which share a batch. So {keys} counts as public, keeps its place when a person is "
+            "replaced, and must tell nothing about anybody (a number given at random). Which people the query returns, "
+            "and so the number of rows, counts as public too: a person is replaced by one whom it would return."
         )
 
 

@@ -179,8 +179,8 @@ def promised(verdict: Verdict) -> str:
     """What the claim means for whoever attacks."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
     return (
-        f"At {claim(verdict)}, nobody can tell two such tables apart well, whatever they know: the rates of false "
-        f"alarms and misses add up to at least {total:.3f}. Guessing has 1."
+        f"At {claim(verdict)}, whoever tries to tell two such tables apart, whatever they know, has rates of false "
+        f"alarms and misses that add up to at least {total:.3f}. Guessing has 1."
     )
 
 
