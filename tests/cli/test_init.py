@@ -178,6 +178,9 @@ def test_terms_between_organisations_are_drafted_without_anybodys_table(files, t
     more = ("--target", "outcome", "--columns", "lines", "--write", tmp_path / "t.toml", "--delta", 0)
     refused = invoke(*given, *more, "--yes")
     assert "say which: --dates seen=%d/%m/%Y or --dates seen=%m/%d/%Y" in str(refused.exception)
+    public.rename(columns={"seen": "last seen"}).to_csv(tmp_path / "spaced.csv", index=False)
+    spaced = invoke("init", "--public", tmp_path / "spaced.csv", *given[3:], *more, "--yes")
+    assert "say which: --dates 'last seen=%d/%m/%Y' or" in str(spaced.exception)  # as a shell takes it
     run = invoke(*given, *more, "--epsilon", 1, input="\n\n\n%m/%d/%y\n%m/%d/%Y\n")  # person, hosts, missing, how
     assert run.exit_code == 0, (run.output, run.exception)
     terms = parley.load_terms(tmp_path / "t.toml")

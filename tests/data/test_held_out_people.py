@@ -100,6 +100,7 @@ FORMS = {
     "numbers": np.arange(1.0, PEOPLE + 1),
     "text": [str(place) for place in range(1, PEOPLE + 1)],
     "as tools write them": [f"{place}.0" for place in range(1, PEOPLE + 1)],
+    "as databases pad them": [f"{place:<8}" for place in range(1, PEOPLE + 1)],
 }
 
 

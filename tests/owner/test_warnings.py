@@ -119,6 +119,18 @@ def test_rows_that_look_like_several_of_one_person_are_warned_of(tmp_path):
     assert warned_of(parley.Owner("a", copied), make_terms(300)) == ["privacy.person"]
 
 
+def test_a_person_whose_name_is_written_in_two_ways_is_warned_of():
+    table, terms = regression_table(300), make_terms(300, privacy__person="who", privacy__records_per_person=2)
+    names = [f"c{place // 2}" for place in range(300)]
+    assert warned_of(parley.Owner("a", table.assign(who=names)), terms) == []
+    names[1:6:2] = ["C0", " c1 ", "c2.0"]  # the last is another name: only whole numbers are written with decimals
+    owner = parley.Owner("a", table.assign(who=names))
+    [warning] = find_warnings(owner, owner.prepare(terms))
+    assert warning.about == "privacy.person"
+    assert warning.sentence.startswith("4 names in column 'who' differ from another name only by capitals")
+    assert "c0" not in warning.sentence.lower()
+
+
 def test_a_public_sample_of_the_owners_own_rows_is_warned_of(tmp_path):
     """Not a copy of the file, which is refused: other columns, another order, another format."""
     table = regression_table(300)

@@ -151,11 +151,12 @@ def trained_places(model: Model, rows: int) -> Marks:
 
 def is_held_out(model: Model, person: str) -> bool:
     """Whether a person of this name is held out: where the first word of SHAKE-256, of the seed and the name, is below
-    the share. A whole number that is written with decimals is that number, as tools write ids."""
+    the share. A whole number that is written with decimals is that number, as tools write ids, and spaces around a
+    name do not count: databases pad names of a fixed length."""
     key = (
         _PEOPLE_DOMAIN
         + (model.holdout_seed or 0).to_bytes(8, "little")
-        + plain_name(person).encode(errors="surrogatepass")
+        + plain_name(person.strip()).encode(errors="surrogatepass")
     )
     word = int.from_bytes(hashlib.shake_256(key).digest(8), "little")
     return word < Fraction(model.holdout) * 2**64

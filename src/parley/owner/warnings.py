@@ -8,6 +8,7 @@ does not rest on them.
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data import Design
+from parley.data.cells import plain_name
 from parley.data.fitting import dropped_rows, grown_here
 from parley.data.headers import Range, ranges
 from parley.data.holdout import Kept, counted_rows, parts_of
 from parley.data.sources import TableSource
 from parley.data.sources.source import column_names
-from parley.data.table import codes
+from parley.data.table import PERSON_NAME, codes, names_of
 from parley.numerals import number, percent
 from parley.owner.disclosure import limit_words, place_warnings, role_warnings
 from parley.owner.owner import Agreement, Owner
@@ -32,6 +34,7 @@ from parley.protocol.tree_folds import worse_trees
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.terms.file import TermsWarning
+from parley.terms.keys import folded
 from parley.terms.sections import OWNER
 from parley.validate import few_names, printable
 
@@ -171,6 +174,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     own = agreement.setup.task.warnings(owner, agreement)
     if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
         counted = [] if frame is None else person_warnings(frame, terms)
+        counted += alike_people(table, terms.privacy.person, owner.name)
         return [*place_warnings(table.placed_by), *role_warnings(terms), *counted, *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
@@ -186,6 +190,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     found += role_warnings(terms)
     found += name_warnings(owner, agreement)
     found += target_warnings(owner, agreement)
+    found += alike_people(table, terms.privacy.person, owner.name)
     if frame is not None:
         found += person_warnings(frame, terms)
         found += familiar_warnings(agreement)
@@ -361,6 +366,22 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     if copies > MAX_SHARE_COPIES and not found:
         found.append(TermsWarning(about, f"{percent(copies)} of the rows are copies of an earlier row. {meaning}"))
     return found
+
+
+def alike_people(table: TableSource, column: str | None, name: str) -> list[TermsWarning]:
+    """Names of people that differ by capitals, spaces or decimals alone: the promise takes each for another person."""
+    called = (
+        set() if column is None or table.streams else {*names_of(table.frame([column]), column, name, PERSON_NAME)[1]}
+    )
+    alike = Counter(folded(plain_name(name.strip())) for name in called)
+    several = sum(count for count in alike.values() if count > 1)
+    if not several:
+        return []
+    sentence = (
+        f"{several:,} names in column {printable(str(column))!r} differ from another name only by capitals, spaces or "
+        "decimals. Each counts as another person: write every person's name in one way."
+    )
+    return [TermsWarning("privacy.person", sentence)]
 
 
 def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:

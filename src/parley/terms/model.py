@@ -128,10 +128,10 @@ class Model(Section):
     def check_terms(self, terms: "CheckableTerms") -> None:
         """Refuse terms whose other sections do not fit this kind."""
 
-    def refuse(self, keys: Iterable[str], why: str) -> None:
-        """Refuse keys that this kind has no use for, unless they say nothing."""
+    def refuse(self, keys: Iterable[str], why: str, besides: Collection[Any] = ()) -> None:
+        """Refuse keys that this kind has no use for, unless they say nothing; nor do the values `besides`."""
         for key in keys:
-            if getattr(self, key) not in (*UNSAID, USUAL.get(key)):
+            if getattr(self, key) not in (*UNSAID, USUAL.get(key), *besides):
                 raise ValueError(f"{key}|not allowed {why}")
 
     @property

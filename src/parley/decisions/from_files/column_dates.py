@@ -1,5 +1,6 @@
 """How the dates of a column are written, and ends of its range that people say as dates."""
 
+import shlex
 from collections.abc import Sequence
 
 from parley.data.dates import ISO_FORMAT, WrittenDates, day_number
@@ -11,13 +12,23 @@ from parley.terms.keys import DATE_FORMAT, date_pattern
 from parley.validate import printable
 
 
+def option_words(option: str, column: str, value: str = "") -> str:
+    """An option about a column, as a shell takes it.
+
+    >>> option_words("--dates", "seen", "=%d/%m/%Y"), option_words("--merge", "last job")
+    ('--dates seen=%d/%m/%Y', "--merge 'last job'")
+    """
+    said = f"{printable(column, 60)}{value}"
+    return f"{option} {shlex.quote(said) if ' ' in said else said}"
+
+
 class AmbiguousDatesError(SettingError):
     """Every date of a column can be read in several ways, which a person can tell apart."""
 
     def __init__(self, column: str, formats: Sequence[str]) -> None:
         self.column, self.formats = column, tuple(formats)
         called = printable(column, 60)
-        ways = " or ".join(f"--dates {called}={each}" for each in formats)
+        ways = " or ".join(option_words("--dates", column, f"={each}") for each in formats)
         super().__init__(f"{called}: every date can be read as {' and as '.join(formats)}; say which: {ways}")
 
 
@@ -31,13 +42,15 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     if found is None:
         raise SettingError(
             f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; state the format, "
-            f"--dates {called}=%Y-%m-%d, or list its names, --categories {called}=A,B,C"
+            f"{option_words('--dates', column, '=%Y-%m-%d')}, or list its names, "
+            f"{option_words('--categories', column, '=A,B,C')}"
         )
     first, *more = found.formats
     if found.others:
         raise SettingError(
             f"{called}: {_rows(found, found.others)} in {where} hold dates written in another way than {first}. Write "
-            f"all of them in one way, or give --dates {called}={first}: the others then count as missing cells"
+            f"all of them in one way, or give {option_words('--dates', column, f'={first}')}: the others then count "
+            "as missing cells"
         )
     if more:
         raise AmbiguousDatesError(column, found.formats)
@@ -59,7 +72,7 @@ def dates_as_target(target: str) -> SettingError:
 
 def date_words(column: str, written: str) -> str:
     """What becomes of a column of dates."""
-    return f"{printable(column, 60)} holds dates ({written}), learned from as days since 1970-01-01"
+    return f"{printable(column, 60)} holds dates ({written}), learned as days since 1970-01-01"
 
 
 def _rows(found: WrittenDates, some: int) -> str:

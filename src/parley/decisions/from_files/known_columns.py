@@ -19,7 +19,13 @@ from parley.data.sources import Table, find_source, read_table
 from parley.data.table import codes, days, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.from_files.column_choice import Wanted
-from parley.decisions.from_files.column_dates import date_words, dates_as_target, found_format, require_format
+from parley.decisions.from_files.column_dates import (
+    date_words,
+    dates_as_target,
+    found_format,
+    option_words,
+    require_format,
+)
 from parley.decisions.from_files.odd_columns import alike_words, odd_columns, says_who, spelled_alike, tells_apart
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
@@ -395,13 +401,14 @@ class KnownColumns:
             why = {column: self._useless(column) or "" for column in unused}
             groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
             listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
-            said.append(f"Not learned from, short of --features: {listed}.")
+            said.append(f"Not learned from, unless --features names them: {listed}.")
         said += self.said
         if self.public is not None:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
                 if groups := spelled_alike(self.public, column):
-                    one = "read as one" if column in self.wishes.merged else "told apart; --merge makes one of them"
-                    said.append(f"{alike_words(column, groups)}: they are {one}.")
+                    apart = f"told apart; {option_words('--merge', column)} reads them as one"
+                    read = "read as one" if column in self.wishes.merged else apart
+                    said.append(f"{alike_words(column, groups)}: they are {read}.")
             said += odd_columns(
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )

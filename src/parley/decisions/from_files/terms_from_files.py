@@ -42,6 +42,7 @@ from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.numerals import number
 from parley.privacy.accounting import mechanism_norm
+from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS, PREDICTION
 from parley.validate import LARGEST, printable
@@ -271,11 +272,12 @@ def _least(terms: Terms) -> float:
     """The cost by which ways for columns are compared, if owners' answers had no noise at all: halfway between the
     public sample's own model and the best one. Below everything where that cannot be told before a plan is made."""
     try:
-        known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
-        if known.has_rows and known.setup.parameters > len(known.design):
+        setup = resolve(terms)
+        if setup.public is not None and setup.parameters > len(setup.public):  # told before a pilot is opened: dear
             raise TermsError(
                 "model.columns: there are more columns than public rows, so their worth cannot be estimated"
             )
+        known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
         fit, best = known.own_fit, best_cost(known)
     except (DataError, SettingError):  # classes that separate: a plan puts a box around its parameters
         return -math.inf

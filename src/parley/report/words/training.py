@@ -27,11 +27,10 @@ MANY_CLIPPED = 0.2  # share of an owner's records
 
 def owner_rows(result: Result) -> Rows:
     """What each owner promised and spent, for how many answers."""
-    score = "" if result.scores is None else " + score"
     rows = [["owner", "records", "ε promised", "ε spent", "answers", "records clipped"]]
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
-        answers = f"{o.answers:,}{f' + {o.late:,} late' if o.late else ''}{score}"
+        answers = f"{o.answers:,}{f' + {o.late:,} late' if o.late else ''}"
         rows.append([o.name, f"{o.records:,}", promised, spent, answers, percent(o.clipped_share)])
     return rows
 

@@ -69,7 +69,7 @@ class PlantModel(Model):
         self.refuse(
             USELESS,
             "for a plant: states and inputs are cut to their bounds and scaled by them",
-            (None, {}, (), "integer", "refuse", 0.0),
+            (0.0,),
         )
 
     def check_terms(self, terms: CheckableTerms) -> None:

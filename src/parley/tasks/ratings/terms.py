@@ -80,7 +80,7 @@ class RatingsModel(Model):
         self.refuse(
             USELESS,
             "for ratings: their columns are user, item and target",
-            (None, {}, (), "integer", "refuse", False),
+            (False,),
         )
         if len({self.user, self.item, self.target}) < 3:
             raise ValueError("user|expected three different columns as user, item and target")
