@@ -84,8 +84,7 @@ def check_score(terms: CheckableTerms) -> None:
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
         raise ValueError(
-            f"privacy.score_epsilon|expected bounds of the target, model.bounds.{model.target}, or a public sample "
-            f"beside it"
+            f"privacy.score_epsilon|needs bounds of the target, model.bounds.{model.target}, or a public sample"
         )
 
 

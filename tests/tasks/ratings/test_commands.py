@@ -100,7 +100,7 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
     [
         (["train", "TERMS", "--plot", "x.png"], "not allowed for ratings"),
         (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "belong to simulations"),
-        (["forecast", "TERMS"], "nothing forecasts items yet"),
+        (["forecast", "TERMS"], "forecasts of ratings are not available yet"),
         (["plan", "TERMS"], "items cannot be planned"),
         (["negotiate", "TERMS"], "items cannot be planned or negotiated"),
         (["recommend", "none.json", "TERMS", "--owner", "north", "--user", "x"], "none.json: no such file"),

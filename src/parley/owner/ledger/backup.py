@@ -19,6 +19,7 @@ from pathlib import Path
 
 from parley.durable import create, state_folder, sync_folder
 from parley.errors import LedgerError
+from parley.numerals import counted
 from parley.owner.ledger.account import Head, Reservation
 from parley.owner.ledger.chain import Memory, head
 from parley.owner.ledger.connections import connect
@@ -120,8 +121,9 @@ def _require_latest(backup: Path, ledger: Path) -> None:
         row = now.execute("SELECT hash FROM entries WHERE seq=?", (known.entries,)).fetchone()
         if row == (known.hash,) and end.entries > known.entries:
             raise LedgerError(
-                f"{backup}: the current ledger continues this backup and has {end.entries - known.entries} "
-                f"more rows; nothing needs to be restored. If it lacks answers too, give {ledger} itself"
+                f"{backup}: the current ledger continues this backup and has "
+                f"{counted(end.entries - known.entries, 'more row')}; nothing needs to be restored. If it lacks "
+                f"answers too, give {ledger} itself"
             )
 
 
