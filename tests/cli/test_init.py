@@ -301,7 +301,7 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
             model = draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False).terms.model
             assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
             continue
-        with pytest.raises(SettingError, match=r"these columns hold: income\. Declare .* No terms were written"):
+        with pytest.raises(SettingError, match=r"these columns hold: income\. If you declare .* No terms were written"):
             draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):
         with pytest.raises(SettingError, match="No terms were written") as refused:

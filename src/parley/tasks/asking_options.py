@@ -87,7 +87,7 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
     """Write the agreement and say what it is for, where a file was named; nobody is asked then."""
     if file is not None:
         write_terms(asked, file)
-        console.print(f"{file}  every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
+        console.print(f"{file}  now every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
     return file is not None
 
 

@@ -59,10 +59,9 @@ class Manifest:
         keys = ", ".join(self.keys)
         return (
             f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. This order decides which "
-            f"rows are held out and which share a batch. So {keys} counts as public and must tell nothing about "
-            "anybody, "
-            "such as a number given at random. Which people the query returns, and so the number of rows, counts as "
-            "public too."
+            f"rows are held out and which share a batch. So {keys} counts as public and must reveal nothing about "
+            f"people; use for example a random number. The choice of people by the query, and so the number of rows, "
+            f"counts as public too."
         )
 
 

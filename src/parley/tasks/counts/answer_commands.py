@@ -66,10 +66,10 @@ def count_answers_command(
     ]
     console.print(terminal_table([head, *body], f"Answers of {found.people:,} people"))
     console.print(
-        f"Each was true with a chance of {percent(survey.truthful)}, else any name: ε = {number(epsilon)} for every "
-        f"person, whoever collects. 'True of' has a deviation of at most {number(found.deviation, 3)} people; 'within' "
-        "holds in about 95 of 100 cases, of many people, each name by itself; 'likeliest' are the counts, none "
-        "negative, that explain all answers best.",
+        f"Each answer was true with probability {percent(survey.truthful)}, otherwise any name: ε = {number(epsilon)} "
+        "for every person, whoever collects the answers. 'True of' has a deviation of at most "
+        f"{number(found.deviation, 3)} people; 'within' holds for each name in about 95% of cases, if there are many "
+        "people; 'likeliest' are the counts, none negative, that explain all answers best.",
         style="dim",
     )
 

@@ -19,7 +19,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
 
     asks: ClassVar[str] = "mixed-network-gradient"
     sampling: ClassVar[str] = "partition"
-    why: ClassVar[str] = "beside correlated-sgd: its noise is proved for fixed batches, not for secret draws"
+    why: ClassVar[str] = "with correlated-sgd: its noise is proved for fixed batches, not for secret draws"
     keys: ClassVar[Mapping[str, str]] = {
         key: what for key, what in NetworkSGDRules.keys.items() if key != "learning.batch_seed"
     }
