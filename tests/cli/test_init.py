@@ -243,7 +243,7 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert terms.privacy.scale_epsilon == pytest.approx(0.2)
     said = " ".join(run.output.split())
     assert re.search(
-        r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said
+        r"whether these columns hold numbers or names: income, job, smoker\. That much becomes public", said
     )
     assert "parley column-stats" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
@@ -311,6 +311,13 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
         draft_to_learn_by(tables(files), replace(wishes, epsilon=0.005), Nobody(), asks=False, anyway=True)
 
 
+def test_questions_without_answers_name_the_way_out(files, tmp_path):
+    """Nobody is at the keyboard: a script, or a build."""
+    run = invoke("init", *tables(files), "--target", "outcome", "--write", tmp_path / "t.toml", input="")
+    assert isinstance(run.exception, SettingError)
+    assert "give --yes or the options that answer them" in str(run.exception)
+
+
 @pytest.mark.parametrize("names", ["diseased", "healthy,diseased,other", "diseased,diseased"])
 def test_two_names_are_two(files, tmp_path, names):
     options = ("--target", "outcome", "--kind", "logistic-regression", "--write", tmp_path / "t.toml")
@@ -337,7 +344,7 @@ def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_pat
     assert model.categories["smoker"] == ("no", "yes")
     assert ("job" in model.categories) is bool(jobs)
     assert "outcome holds names" in run.output
-    assert re.search(r"hold numbers or names were read: [^.]*outcome\.", (tmp_path / "t.toml").read_text())
+    assert re.search(r"hold numbers or names: [^.]*outcome\.", (tmp_path / "t.toml").read_text())
 
 
 KINDS = {

@@ -143,7 +143,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
     facts, liars, heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
     if heard < 2 * liars + facts.more:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {heard} of them, and where "
+            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {heard} of them, and if "
             f"{liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)

@@ -263,8 +263,8 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     known = stated(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the one there now declares other "
-            "columns or column types. Put the accepted table back and restart the daemon, or agree on new terms"
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the current one declares other "
+            f"columns or types. Put the accepted table back and restart the daemon, or agree on new terms"
         )
 
 

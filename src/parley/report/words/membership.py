@@ -125,7 +125,7 @@ def tried(audit: ModelAudit) -> list[str]:
     """What was done, in sentences."""
     found = audit.membership
     how = (
-        "at least cost and without noise, because no terms were given"
+        "at minimum cost and without noise, because no terms were given"
         if found.claimed_epsilon is None
         else f"by the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
     )
