@@ -39,10 +39,10 @@ def caption(terms: Terms) -> str:
     """What the columns of the table mean, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER
     worst = (
-        "For the worst table of an owner and someone who knows all other tables. Bits known: mutual information of that table"
+        "For the worst table of an owner and someone who knows all other tables. Bits known: mutual information of it"
         if whole
-        else "For the worst person and someone who knows everybody else's records. Bits known: mutual information of that "
-        "person's records"
+        else "For the worst person and someone who knows everybody else's records. Bits known: mutual information of "
+        "that person's records"
     )
     shared = (
         ""
