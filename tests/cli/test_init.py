@@ -136,7 +136,7 @@ def test_the_terms_are_planned_and_teach(files, written):
     assert [(part.name, part.records) for part in terms.owners] == [("north-clinic", 4000), ("south", 3000)]
     assert "# what all answers together may tell about a person" in text
     assert "patient_id" in written.output
-    assert "nothing else" in " ".join(written.output.split())
+    assert "Parley read only the column names" in " ".join(written.output.split())
     assert "Planned:" in text
     delta = f" --lifetime-delta {1.2 * terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
     assert f"--lifetime 1.2{delta} --save" in written.stderr
@@ -228,7 +228,7 @@ def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
     assert terms.model.scales["age"] == pytest.approx(82 / 4)
     assert terms.privacy.scale_epsilon is None
     said = " ".join(run.output.split())
-    assert "nothing else" in said
+    assert "Parley read only the column names" in said
     assert "invented rows" in said
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text()]
     trained = json.loads(invoke("train", tmp_path / "terms.toml", "--seed", 1, "--json").stdout)
@@ -243,7 +243,7 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert terms.privacy.scale_epsilon == pytest.approx(0.2)
     said = " ".join(run.output.split())
     assert re.search(
-        r"whether these columns hold numbers or names: income, job, smoker\. That much becomes public", said
+        r"whether these columns hold numbers or names: income, job, smoker\. The terms make that public", said
     )
     assert "parley column-stats" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]

@@ -96,7 +96,7 @@ def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
     wishes = {"target": "y", "features": ("x0",), "bounds": {"x0": (0.0, 2.0), "y": (0.0, 2.0)}, "delta": 0.0}
     plain, counted = (draft([tmp_path / "a.csv"], Wishes(**wishes, **more)) for more in ({}, {"person": "who"}))
     assert plain.said[0] == "Parley read only the column names and the number of rows of 1 private file."
-    assert "how many rows count (by the column 'who': the first row of each person) of else." in counted.said[0]
+    assert "how many rows count (by the column 'who': the first row of each person) of" in counted.said[0]
     assert "`records` becomes public with the terms." in counted.said[1]
     assert any("without a target (y) counts but contributes nothing" in said for said in plain.said)
     assert counted.terms.owners[0].records == 3

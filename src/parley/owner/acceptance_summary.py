@@ -115,6 +115,10 @@ def _counted(agreement: Agreement) -> list[str]:
     return lines
 
 
+def _each(rounds: Sized) -> str:
+    return "each " if len(rounds) > 1 else ""
+
+
 def _noisy(agreement: Agreement) -> str:
     """Return what leaves where the owner adds its own noise."""
     terms, training = agreement.setup.terms, agreement.part.training
@@ -125,7 +129,7 @@ def _noisy(agreement: Agreement) -> str:
             f"for ε = {number(terms.score_epsilon, side='above')} (training has the rest)"
         )
     return (
-        f"What leaves: {counted(len(training.rounds), 'answer')}, each {training.question.words()}, with "
+        f"What leaves: {counted(len(training.rounds), 'answer')}, {_each(training.rounds)}{training.question.words()}, with "
         f"{terms.privacy.mechanism} noise{scored}. Nothing else."
     )
 
@@ -145,7 +149,7 @@ def _shared(agreement: Agreement) -> list[str]:
     )
     shares = "two shares, one" if two else "three shares, two of them"
     return [
-        f"What leaves: {counted(len(training.rounds), 'answer')}, each {training.question.words()}{scored}. Your exact "
+        f"What leaves: {counted(len(training.rounds), 'answer')}, {_each(training.rounds)}{training.question.words()}{scored}. Your exact "
         f"sum, without noise, leaves in {shares} for each host. Nothing else.",
         f"Hosts: {host_names(terms)}. One of them alone can read nothing. "
         f"{'The two together' if two else 'Any two of these parties together'} can read your exact sum.",

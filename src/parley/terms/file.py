@@ -94,7 +94,7 @@ class TermsWarning:
     @property
     def line(self) -> str:
         """Both, as a remark."""
-        return f"Look twice at {self.about}. {self.sentence}"
+        return f"Check {self.about}. {self.sentence}"
 
 
 DIGITS = 8  # of a hash, at least: fewer would fit other terms by chance

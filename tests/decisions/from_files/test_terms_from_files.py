@@ -67,7 +67,7 @@ def test_without_a_public_sample_declared_columns_are_not_looked_at(folder):
     patients(60, 11, "elsewhere").assign(age="unheard of").to_csv(folder / "north.csv", index=False)
     after = draft(files(folder), Wishes("outcome", **declared))
     assert before.terms.hash == after.terms.hash
-    assert "nothing else" in before.said[0]
+    assert "Parley read only the column names" in before.said[0]
     assert before.terms.model.centres == {"age": 59.0, "income": 5e4}
     assert before.terms.privacy.scale_epsilon is None
 
@@ -229,7 +229,7 @@ def test_without_a_public_sample_formats_are_read_and_ranges_are_said_as_dates(d
     assert again.said == made.said  # how many private rows hold no date is not said in a file that others get
     given = replace(wishes, dates={"opened": "%d/%m/%Y"})
     (dated / "mill.csv").write_text((dated / "mill.csv").read_text().replace("/2019", "/unknown"))
-    assert "nothing else" in draft([dated / "mill.csv"], given).said[0]  # no cell was looked at
+    assert "Parley read only the column names" in draft([dated / "mill.csv"], given).said[0]  # no cell was looked at
 
 
 def test_numbers_and_names_of_nearly_one_row_each_are_left_out_and_said(dated):
@@ -253,7 +253,7 @@ def test_owners_whose_tables_are_elsewhere_need_no_file(dated):
     assert made.terms.model.features == drafted(dated).terms.model.features
     both = draft([dated / "mill.csv"], Wishes("rate", dated / "public.csv", owners=owners))
     assert [part.name for part in both.terms.owners] == ["mill", "bank-a", "bank-b"]
-    assert both.said[0].startswith("Of 1 private file the names")
+    assert both.said[0].startswith("Parley read only the column names")
     with pytest.raises(SettingError, match="--owner NAME=RECORDS"):
         draft([], Wishes("rate", owners=owners))
 
