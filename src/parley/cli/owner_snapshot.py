@@ -109,7 +109,7 @@ def take(
     if plan.spreads:
         warn(
             f"The query holds {', '.join(plan.spreads)}. So one person may have several rows, or a row may be about "
-            f"several people. The promise covers one person's rows, at most as many as the terms say. Look twice."
+            f"several people. The promise covers one person's rows, at most as many as the terms say. Check this."
         )
     return manifest, plan.spreads
 

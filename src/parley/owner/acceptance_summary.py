@@ -115,8 +115,10 @@ def _counted(agreement: Agreement) -> list[str]:
     return lines
 
 
-def _each(rounds: Sized) -> str:
-    return "each " if len(rounds) > 1 else ""
+def _answers(agreement: Agreement) -> str:
+    training = agreement.part.training
+    each = "each " if len(training.rounds) > 1 else ""
+    return f"{counted(len(training.rounds), 'answer')}, {each}{training.question.words()}"
 
 
 def _noisy(agreement: Agreement) -> str:
@@ -128,10 +130,7 @@ def _noisy(agreement: Agreement) -> str:
             f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with laplace noise "
             f"for ε = {number(terms.score_epsilon, side='above')} (training has the rest)"
         )
-    return (
-        f"What leaves: {counted(len(training.rounds), 'answer')}, {_each(training.rounds)}{training.question.words()}, with "
-        f"{terms.privacy.mechanism} noise{scored}. Nothing else."
-    )
+    return f"What leaves: {_answers(agreement)}, with {terms.privacy.mechanism} noise{scored}. Nothing else."
 
 
 def _shared(agreement: Agreement) -> list[str]:
@@ -149,7 +148,7 @@ def _shared(agreement: Agreement) -> list[str]:
     )
     shares = "two shares, one" if two else "three shares, two of them"
     return [
-        f"What leaves: {counted(len(training.rounds), 'answer')}, {_each(training.rounds)}{training.question.words()}{scored}. Your exact "
+        f"What leaves: {_answers(agreement)}{scored}. Your exact "
         f"sum, without noise, leaves in {shares} for each host. Nothing else.",
         f"Hosts: {host_names(terms)}. One of them alone can read nothing. "
         f"{'The two together' if two else 'Any two of these parties together'} can read your exact sum.",
