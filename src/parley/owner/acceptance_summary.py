@@ -123,7 +123,7 @@ def _answers(agreement: Agreement) -> str:
 
 def _noisy(agreement: Agreement) -> str:
     """Return what leaves where the owner adds its own noise."""
-    terms, training = agreement.setup.terms, agreement.part.training
+    terms = agreement.setup.terms
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = (
@@ -135,7 +135,7 @@ def _noisy(agreement: Agreement) -> str:
 
 def _shared(agreement: Agreement) -> list[str]:
     """Return what leaves where hosts draw one noise for all, and who could read it."""
-    terms, training = agreement.setup.terms, agreement.part.training
+    terms = agreement.setup.terms
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"

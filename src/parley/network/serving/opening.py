@@ -117,7 +117,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
         ):
             raise SettingError(
                 f"{known}: {table} already has a ledger there. A table has one lifetime budget, so use that ledger. "
-                f"Only if it never accepted terms (parley owner ledger {known}) may you give it up: move "
+                f"You may abandon it only if it never accepted terms (parley owner ledger {known}): move "
                 f"{known.parent} out of {known.parent.parent} and run init again"
             )
 
