@@ -151,7 +151,7 @@ def cost_sentence(asked: Terms, released: bool) -> str:
     )
     if not released:
         return (
-            f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs "
+            f"Simulation, not a release: seeded noise, no ledger was debited. A release under these terms costs "
             f"{cost}. {INSIDE}"
         )
     return f"Released: {cost}, debited in its ledger before anything left."

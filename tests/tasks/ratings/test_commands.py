@@ -148,7 +148,7 @@ def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
     [
         (
             {"a": (0.68, 1.043)},
-            "the error of a grows by 53.4%. That is worse than alone for everybody: do not release by these terms.",
+            "the error of a grows by 53.4%. That is worse than alone for everybody: do not release under these terms.",
         ),
         ({"a": (1.0, 0.9), "b": (1.0, 1.0001)}, "the error of a falls by 10.0%, of b stays the same."),
         (

@@ -127,7 +127,7 @@ def tried(audit: ModelAudit) -> list[str]:
     how = (
         "at minimum cost and without noise, because no terms were given"
         if found.claimed_epsilon is None
-        else f"by the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
+        else f"under the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
     )
     return [
         f"{audit.members} rows of the table and {audit.others} rows that could have been in it were put together. "

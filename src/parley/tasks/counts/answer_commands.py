@@ -11,11 +11,11 @@ from parley.report.terminal import console, print_json, terminal_table
 answers_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Randomised answers where nobody is trusted: drawn on people's own devices, counted by whoever collects them.",
+    help="Randomised answers for people who trust nobody: drawn on their own devices, counted by the collector.",
 )
 
 Names = Annotated[list[str], typer.Option("--name", metavar="NAME", help="One of the answers; once for each of them.")]
-Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="What an answer may tell of its person.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="How much an answer may reveal about its person.")]
 
 
 @answers_app.command("draw")

@@ -130,7 +130,7 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
     return [
         *rows,
         ["together, no noise", total, number(found.without_noise, 3)],
-        ["together, by these terms", total, together],
+        ["together, under these terms", total, together],
     ]
 
 
