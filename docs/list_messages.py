@@ -18,6 +18,18 @@ from count_words import END, GENERATED, ROOT, Measures, _words, pages, sentences
 SOURCE = Path(__file__).parents[1] / "src" / "parley"
 SPOKEN = ("report", "workflows", "studio", "cli", "demo")  # rooms in which every sentence is for people
 SPOKEN_FILES = re.compile(r"(words|acceptance|warnings|notices|notes|advice)")  # and files anywhere
+CALLS = {
+    "warn",
+    "say",
+    "says",
+    "print",
+    "echo",
+    "Line",
+    "refuse",
+    "append",
+    "TermsWarning",
+}  # what they are given is shown
+SENTENCES = {"sentences", "sentence", "warnings", "notices"}  # functions that return what is shown
 TAG = re.compile(r"\{[%#].*?[%#]\}|<(script|style).*?</\1>|<[^>]+>", re.DOTALL)
 
 
@@ -25,10 +37,16 @@ def spoken(file: Path) -> Iterator[tuple[int, str]]:
     """(line, text) of every literal of a module that people can see."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     everywhere = file.relative_to(SOURCE).parts[0] in SPOKEN or SPOKEN_FILES.search(file.stem)
-    roots = [tree] if everywhere else [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    roots = [tree] if everywhere else [node for node in ast.walk(tree) if _speaks(node)]
     quiet = {id(inner) for node in ast.walk(tree) for inner in _docstring(node)}
     for root in roots:
         yield from _literals(root, quiet)
+
+
+def _speaks(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "attr", getattr(node.func, "id", "")) in CALLS
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.FunctionDef) and node.name in SENTENCES)
 
 
 def _docstring(node: ast.AST) -> Iterator[ast.AST]:
@@ -53,6 +71,10 @@ def _literals(node: ast.AST, quiet: set[int]) -> Iterator[tuple[int, str]]:
 
 def messages() -> Iterator[tuple[str, str]]:
     """(place, sentence) of everything that has at least four words."""
+    yield from dict.fromkeys(_messages())
+
+
+def _messages() -> Iterator[tuple[str, str]]:
     for file in sorted(SOURCE.rglob("*.py")):
         for line, text in spoken(file):
             for sentence in END.split(" ".join(text.replace("|", ": ", 1).split())):

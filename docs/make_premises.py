@@ -15,8 +15,9 @@ CHECKS = "tests/support/premises.py"  # what tests/test_premises.py runs
 STEP = re.compile(r"^(?P<code>`.+?`); (?P<premises>none|[FT]\d(?: [FT]\d)*); (?P<tests>`tests/\S+`(?:, `tests/\S+`)*)$")
 HEAD = """# Premises
 
-Proofs end where a processor, a library or a file format begins. What they assume there has tests that fail where it is
-false. Tests of arithmetic also run with every BLAS kernel of the processor, and without NumPy's own instructions.
+Proofs end where a processor, a library or a file format begins. Each assumption about these has a test that
+fails if it is false. Tests of arithmetic also run with every BLAS kernel of the processor, and without NumPy's own
+instructions.
 
 (Written by `docs/make_premises.py`, from tests' docstrings and the proofs.)
 

@@ -62,7 +62,7 @@ def test_speeds_of_owners_are_given_by_name(folder):
     assert "0 + 2 late" in run("train", folder / "terms.toml", "--seed", 1, "--speeds", "a=10,b=1").output
     for text, sentence in (
         ("a", "expected names and numbers"),
-        ("z=1", "no owner is called 'z'"),
+        ("z=1", "the terms have no owner 'z'"),
         ("a=-1", "a = -1.0"),
     ):
         refused = run("train", folder / "terms.toml", "--speeds", text)
@@ -106,7 +106,7 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
     monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", never)
     for command in ("train", "forecast"):
         for text, sentence in (
-            ("z=1", "no owner is called 'z'"),
+            ("z=1", "the terms have no owner 'z'"),
             ("a=-1", "a = -1.0"),
             ("a=1,a=2", "every owner once"),
         ):

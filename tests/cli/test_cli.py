@@ -229,7 +229,7 @@ def test_an_owner_scores_the_joint_model_for_itself(folder):
     assert content["rows"] == 60
     assert content["gain"] == pytest.approx(content["cost_alone"] - content["cost_together"])
     assert "keep it inside" in CliRunner().invoke(app, [*arguments, "b"]).output
-    assert "no owner is called 'c'" in str(CliRunner().invoke(app, [*arguments, "c"]).exception)
+    assert "the terms have no owner 'c'" in str(CliRunner().invoke(app, [*arguments, "c"]).exception)
 
 
 def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):

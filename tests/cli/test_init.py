@@ -136,7 +136,7 @@ def test_the_terms_are_planned_and_teach(files, written):
     assert [(part.name, part.records) for part in terms.owners] == [("north-clinic", 4000), ("south", 3000)]
     assert "# what all answers together may tell about a person" in text
     assert "patient_id" in written.output
-    assert "nothing else" in " ".join(written.output.split())
+    assert "Parley read only the column names" in " ".join(written.output.split())
     assert "Planned:" in text
     delta = f" --lifetime-delta {1.2 * terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
     assert f"--lifetime 1.2{delta} --save" in written.stderr
@@ -231,7 +231,7 @@ def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
     assert terms.model.scales["age"] == pytest.approx(82 / 4)
     assert terms.privacy.scale_epsilon is None
     said = " ".join(run.output.split())
-    assert "nothing else" in said
+    assert "Parley read only the column names" in said
     assert "invented rows" in said
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text()]
     trained = json.loads(invoke("train", tmp_path / "terms.toml", "--seed", 1, "--json").stdout)
@@ -246,7 +246,7 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert terms.privacy.scale_epsilon == pytest.approx(0.2)
     said = " ".join(run.output.split())
     assert re.search(
-        r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said
+        r"whether these columns hold numbers or names: income, job, smoker\. The terms make that public", said
     )
     assert "parley column-stats" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
@@ -304,7 +304,7 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
             model = draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False).terms.model
             assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
             continue
-        with pytest.raises(SettingError, match=r"these hold: income\. Declare .* No terms were written"):
+        with pytest.raises(SettingError, match=r"these columns hold: income\. If you declare .* No terms were written"):
             draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):
         with pytest.raises(SettingError, match="No terms were written") as refused:
@@ -312,6 +312,13 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
         assert ("--force writes them" in str(refused.value)) == helps
     with pytest.raises(SettingError, match=r"written$"):
         draft_to_learn_by(tables(files), replace(wishes, epsilon=0.005), Nobody(), asks=False, anyway=True)
+
+
+def test_questions_without_answers_name_the_way_out(files, tmp_path):
+    """Nobody is at the keyboard: a script, or a build."""
+    run = invoke("init", *tables(files), "--target", "outcome", "--write", tmp_path / "t.toml", input="")
+    assert isinstance(run.exception, SettingError)
+    assert "give --yes or the options that answer them" in str(run.exception)
 
 
 @pytest.mark.parametrize("names", ["diseased", "healthy,diseased,other", "diseased,diseased"])
@@ -340,7 +347,7 @@ def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_pat
     assert model.categories["smoker"] == ("no", "yes")
     assert ("job" in model.categories) is bool(jobs)
     assert "outcome holds names" in run.output
-    assert re.search(r"hold numbers or names were read: [^.]*outcome\.", (tmp_path / "t.toml").read_text())
+    assert re.search(r"hold numbers or names: [^.]*outcome\.", (tmp_path / "t.toml").read_text())
 
 
 KINDS = {

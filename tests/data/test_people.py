@@ -95,13 +95,10 @@ def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
     table.to_csv(tmp_path / "a.csv", index=False)
     wishes = {"target": "y", "features": ("x0",), "bounds": {"x0": (0.0, 2.0), "y": (0.0, 2.0)}, "delta": 0.0}
     plain, counted = (draft([tmp_path / "a.csv"], Wishes(**wishes, **more)) for more in ({}, {"person": "who"}))
-    assert plain.said[0] == "Of 1 private file the names of columns and the number of rows were read, nothing else."
-    assert (
-        "how many rows count (by the cells of 'who': the first row of everybody) were read, nothing else."
-        in counted.said[0]
-    )
+    assert plain.said[0] == "Parley read only the column names and the number of rows of 1 private file."
+    assert "how many rows count (by the column 'who': the first row of each person) of" in counted.said[0]
     assert "`records` becomes public with the terms." in counted.said[1]
-    assert any("without a target (y) counts among them, and contributes nothing" in said for said in plain.said)
+    assert any("without a target (y) counts but contributes nothing" in said for said in plain.said)
     assert counted.terms.owners[0].records == 3
     terms = make_terms(3, model__features=["x0"], privacy__person="who")
     owner = parley.Owner("a", tmp_path / "a.csv", ledger=parley.Ledger(tmp_path / "a.ledger", 3.0))

@@ -153,11 +153,11 @@ def numbers(words, change):
     [
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, np.nan)),
-            r"b: said numbers in round 1, step 0 that are not finite",
+            r"b: sent numbers in round 1, step 0 that are not finite",
         ),
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, 1e300)),
-            r"b: said numbers in round 1, step 0 that are not finite, or beyond",
+            r"b: sent numbers in round 1, step 0 that are not finite, or beyond",
         ),
         (lambda w: setattr(w, "data", w.data[8:]), r"b: expected 1 x 3 numbers as what it said in round 1, step 0"),
         (lambda w: setattr(w, "rows", 2), r"b: expected 1 x 3 numbers"),

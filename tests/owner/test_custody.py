@@ -101,7 +101,7 @@ def test_both_commands_say_it_on_the_screen_and_as_json(tmp_path):
         assert [host["name"] for host in content["hosts"]] == ["h0", "h1", "h2"]
         assert all(host["roles"] == [] and host["key"] is None for host in content["hosts"])
         assert [warning["about"] for warning in content["doubts"]] == ["hosts.key"]
-        assert "Look twice at hosts.key. Neither the terms nor" in screen
+        assert "Check hosts.key. Neither the terms nor" in screen
         assert content["promise"][0] in screen
     consortium.pin()
     for party, file in (("owner", "b.toml"), ("host", "h1.toml")):

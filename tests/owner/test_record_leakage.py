@@ -99,7 +99,7 @@ def test_with_a_delta_the_table_says_how_often_a_belief_may_grow_further(tmp_pat
     terms = make_terms(50, **GAUSSIAN)
     write_terms(terms, tmp_path / "terms.toml")
     said = CliRunner().invoke(app, ["budget", "explain", "--terms", str(tmp_path / "terms.toml")]).stdout
-    assert "chance of more" in said
+    assert "except with" in said
     assert number(promises(terms)[0]["posterior"]["failure"], 3, "above") in said
     assert promises(terms)[0]["posterior"]["failure"] > terms.privacy.delta
 

@@ -186,7 +186,7 @@ def test_accept_shows_warnings_and_says_all_of_it_as_json(tmp_path):
     assert [warning["about"] for warning in content["doubts"]] == ["model.bounds.x0"]
     assert content["figures"]["bounds"] == {"x0": [-1, 1], "x1": [None, None], "x2": [None, None], "y": [None, None]}
     words = accepted.stderr.replace("\n", " ")
-    assert "Look twice at model.bounds.x0" in words
+    assert "Check model.bounds.x0" in words
     assert "ε = 1.001" in words  # never rounded down
     assert "98765" not in accepted.output
     assert "98,765" not in accepted.output

@@ -223,7 +223,7 @@ def test_parts_are_resolved_once_and_for_the_names_of_the_terms():
     assert setup.part("b") is setup.part("b") is setup.parts["b"]
     assert [*setup.parts] == ["a", "b"]
     assert setup.hash == setup.terms.hash
-    with pytest.raises(TermsError, match="no owner is called 'c'"):
+    with pytest.raises(TermsError, match="the terms have no owner 'c'"):
         setup.part("c")
 
 

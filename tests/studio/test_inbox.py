@@ -96,7 +96,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert f"<code>{terms.hash}</code>" in page
     meant = re.search('name="meant" value="([0-9a-f]{64})"', page).group(1)
     look_first = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant="0" * 64)
-    assert "look at it again" in look_first.text
+    assert "Read it again" in look_first.text
     for digits in ("", terms.hash[:8], terms.hash[:15], "0" * 16, "x"):
         assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits, meant=meant).headers
     assert "hx-redirect" not in sent(client, "refuse", terms.hash, reason=" ").headers

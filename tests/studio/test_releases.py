@@ -108,7 +108,7 @@ def test_tables_that_are_too_large_are_refused_before_they_fill_the_disk(client,
 
     assert "too large" in bring(client, "new.csv", endless())  # that does not say how much it is
     monkeypatch.setattr(file_pages.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 10}))
-    assert "no room" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
+    assert "the disk is full" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
     assert not list(folder.glob("*new.csv"))
 
 

@@ -258,7 +258,7 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
         ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' a held-out record"),
         (
             {"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}},
-            "expected bounds of the target, model.bounds.y",
+            "needs bounds of the target, model.bounds.y",
         ),
     ],
 )

@@ -218,7 +218,7 @@ PARTS = {
         "Open a page on this machine: try other owners, rows and budgets, train, read ledgers, audit. Asks nobody "
         "else.",
     ),
-    "certs": Part("cli.certs", "certs_app", "Certificates, by which organisations know each other."),
+    "certs": Part("cli.certs", "certs_app", "Certificates that identify organisations to each other."),
     "man": Part(
         "cli.man",
         "man_command",

@@ -19,7 +19,7 @@ def explain_terms(file: Path, as_json: bool) -> None:
     if as_json:
         print_json({"owners": found, "adjacency": adjacency, "terms_hash": terms.hash}, inside=False)
         return
-    rows = [["owner", "ε", "δ", "50% becomes at most", "chance of more", "bits known", "factor of a guess"]]
+    rows = [["owner", "ε", "δ", "50% becomes at most", "except with", "bits known", "factor of a guess"]]
     rows += [
         [
             printable(each["owner"]),
@@ -40,10 +40,10 @@ def caption(terms: Terms) -> str:
     """What the columns of the table mean, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER
     worst = (
-        "For the worst table of an owner and whoever knows all others'. Bits known: mutual information of that table"
+        "For the worst table of an owner and someone who knows all other tables. Bits known: mutual information of it"
         if whole
-        else "For the worst person and whoever knows everybody else's records. Bits known: mutual information of that "
-        "person's records"
+        else "For the worst person and someone who knows everybody else's records. Bits known: mutual information of "
+        "that person's records"
     )
     shared = (
         ""
@@ -52,10 +52,10 @@ def caption(terms: Terms) -> str:
         f"shared with the owners whose answers reveal most."
     )
     return (
-        f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "
-        "much it becomes likelier (min-entropy), known without a delta only. Chance of more: with a delta, single "
-        "answers may tell more than the column before it says, with at most this probability."
-        f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
+        f"{worst} with all that leaves under these terms, on average over its possible content. Factor of a guess: how "
+        "much likelier it becomes (min-entropy), known only without a delta. Except with: the probability at most with "
+        f"which, given a delta, single answers reveal more than the column before it.{shared} Neighbours: "
+        f"{Adjacency.from_unit(terms.privacy.unit)}."
     )
 
 

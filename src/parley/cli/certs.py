@@ -14,7 +14,7 @@ from parley.validate import whole
 certs_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""Certificates, by which organisations know
+    help="""Certificates that identify organisations to
 each other.
 
     One member keeps the authority (init, issue, renew, revoke). Every member makes its own key, which never leaves it,

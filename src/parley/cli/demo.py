@@ -21,8 +21,7 @@ def demo(
         typer.Option("--unions", min=4, help="Number of credit unions, besides the large bank. Default: 39."),
     ] = None,
 ) -> None:
-    """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a
-    report.
+    """Forty credit unions decide whether to train together: who gains, who must be paid, the result, and a report.
 
     Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes
     DIR/report.html too.

@@ -33,7 +33,7 @@ def init_command(
         str | None, typer.Option(metavar="A,B,C", help="Three (or two) parties that draw one noise for all.")
     ] = None,
     person: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that tells people apart, where one has several rows.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that tells people apart, if people have several rows.")
     ] = None,
     records_per_person: Annotated[
         int, typer.Option(metavar="K", help="With --person: at most this many rows per person count.")
@@ -46,7 +46,8 @@ def init_command(
         str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: the exposure column.")
     ] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --kind survival: 1 where it happened, 0 where not yet.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --kind survival: the column with 1 if the event happened."),
     ] = None,
     periods: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the ends of the periods.")

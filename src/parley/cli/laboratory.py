@@ -11,7 +11,7 @@ GROUP = "parley.laboratory"
 
 
 def _not_installed() -> None:
-    """A source document's numbers again: published beside recomputed.
+    """Recompute the figures and tables of a source document and compare them with the published ones.
 
     The laboratory has it, which is not installed here: the extra 'lab' brings it.
     """

@@ -99,7 +99,7 @@ def run_command(
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="If the learner is an owner: its personal model, which must stay inside."),
+        typer.Option(metavar="FILE", help="If the learner is an owner: its personal model (stays inside)."),
     ] = None,
     track: Track = None,
     differences: Differences = None,

@@ -29,7 +29,7 @@ def negotiate_command(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
     ] = False,
-    keep_own: Annotated[bool, typer.Option(help="Members may keep their own model where it is better.")] = True,
+    keep_own: Annotated[bool, typer.Option(help="Members may keep their own model if it is better.")] = True,
     differences: Differences = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")

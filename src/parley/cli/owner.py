@@ -93,7 +93,7 @@ def init_command(
     if not lifetime_delta > 0:
         warn(
             "Without --lifetime-delta this ledger can never accept terms with gaussian noise or one noise for all. If "
-            "it should: move {folder} out of its parent folder now, while it is unused, and run init again."
+            f"it should: move {folder} out of its parent folder now, while it is unused, and run init again."
         )
     acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: read them before the first start", soft_wrap=True)

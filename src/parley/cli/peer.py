@@ -53,7 +53,7 @@ def run_command(
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     deadline: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Time after which late neighbours are named, and waited for at the end."),
+        typer.Option(metavar="SECONDS", help="Time after which late neighbours are named; also waited at the end."),
     ] = 60.0,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: beside TERMS.")

@@ -50,9 +50,7 @@ def plan_command(
 
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, which nobody has accepted yet.")],
-    write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="New terms that pin the numbers, kept in a file next to them.")
-    ],
+    write: Annotated[Path, typer.Option(metavar="TERMS2", help="New terms; their pinned numbers go next to them.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Freeze the preprocessing constants next to the terms file, so that all parties use the same ones on any machine.

@@ -37,7 +37,7 @@ step = 1.2
 mechanism = "gaussian"
 delta = 1e-6
 clip = 15.34                    # no record's gradient counts for more than this
-noise = "shared"                # one noise for all, drawn by three hosts of whom none knows it
+noise = "shared"                # one noise for all, drawn by three hosts; none of them knows it
 """,
     OWN: """\
 [learning]

@@ -170,7 +170,7 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
         [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
     )
     if promised.delta > Fraction(str(lifetime_delta or 0)):
-        short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")
+        short.append(f"a lifetime δ of {delta:g} or more, because their noise needs a δ (--lifetime-delta {delta:g})")
     if short:
         raise LedgerError(
             f"{path}: these terms need {' and '.join(short)}. No ledger was created, because its budget can never "

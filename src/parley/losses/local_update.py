@@ -294,7 +294,7 @@ def local_step(
     if not step * largest <= 2 * (1 - 1e-12):
         pull = " and the pull of learning.proximal" if proximal else ""
         raise TermsError(
-            f"{key} = {step:g}: expected at most {2 * (1 - 1e-5) / largest:.6g} beside {algorithm}, 2 over the largest "
+            f"{key} = {step:g}: expected at most {2 * (1 - 1e-5) / largest:.6g} with {algorithm}, 2 over the largest "
             f"curvature that records within the bounds{pull} can have: longer local steps may drive neighbouring "
             f"tables apart"
         )

@@ -115,24 +115,27 @@ def _counted(agreement: Agreement) -> list[str]:
     return lines
 
 
+def _answers(agreement: Agreement) -> str:
+    training = agreement.part.training
+    each = "each " if len(training.rounds) > 1 else ""
+    return f"{counted(len(training.rounds), 'answer')}, {each}{training.question.words()}"
+
+
 def _noisy(agreement: Agreement) -> str:
     """Return what leaves where the owner adds its own noise."""
-    terms, training = agreement.setup.terms, agreement.part.training
+    terms = agreement.setup.terms
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = (
             f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with laplace noise "
             f"for ε = {number(terms.score_epsilon, side='above')} (training has the rest)"
         )
-    return (
-        f"What leaves: {counted(len(training.rounds), 'answer')}, each {training.question.words()}, with "
-        f"{terms.privacy.mechanism} noise{scored}. Nothing else."
-    )
+    return f"What leaves: {_answers(agreement)}, with {terms.privacy.mechanism} noise{scored}. Nothing else."
 
 
 def _shared(agreement: Agreement) -> list[str]:
     """Return what leaves where hosts draw one noise for all, and who could read it."""
-    terms, training = agreement.setup.terms, agreement.part.training
+    terms = agreement.setup.terms
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
@@ -145,7 +148,7 @@ def _shared(agreement: Agreement) -> list[str]:
     )
     shares = "two shares, one" if two else "three shares, two of them"
     return [
-        f"What leaves: {counted(len(training.rounds), 'answer')}, each {training.question.words()}{scored}. Your exact "
+        f"What leaves: {_answers(agreement)}{scored}. Your exact "
         f"sum, without noise, leaves in {shares} for each host. Nothing else.",
         f"Hosts: {host_names(terms)}. One of them alone can read nothing. "
         f"{'The two together' if two else 'Any two of these parties together'} can read your exact sum.",

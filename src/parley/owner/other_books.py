@@ -250,11 +250,11 @@ class OtherBooks:
         shared = "the same table as" if self.same else "a table with some of the same rows or people as"
         found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s."
         if self.reserved is None:
-            return f"{found} It is not there any more, so nobody can tell what it spent."
+            return f"{found} It no longer exists, so nobody can tell what it spent."
         epsilon, delta = (number(each, side="above") for each in self.reserved)
         return (
-            f"{found} It reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} of it. A "
-            "release by another ledger adds to that."
+            f"{found} It reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} of it. "
+            f"A release under another ledger adds to that."
         )
 
 

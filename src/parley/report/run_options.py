@@ -87,7 +87,7 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
     """Write the agreement and say what it is for, where a file was named; nobody is asked then."""
     if file is not None:
         write_terms(asked, file)
-        console.print(f"{file}  every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
+        console.print(f"{file}  now every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
     return file is not None
 
 
@@ -151,7 +151,7 @@ def cost_sentence(asked: Terms, released: bool) -> str:
     )
     if not released:
         return (
-            f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs "
+            f"Simulation, not a release: seeded noise, no ledger was debited. A release under these terms costs "
             f"{cost}. {INSIDE}"
         )
     return f"Released: {cost}, debited in its ledger before anything left."

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from parley.errors import SettingError
 from parley.numerals import number
 from parley.report.sheet import Grid, Line, Part, Report
 
@@ -97,6 +98,20 @@ def progress_bar(label: str) -> Iterator[Bar]:
                 yield bar
 
 
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Say what to do where nobody is at the keyboard and standard input ends without an answer."""
+    try:
+        yield
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise SettingError(
+            "standard input ended before all questions were answered; run the command at a terminal, or give --yes or "
+            "the options that answer them"
+        ) from None
+
+
 class Terminal:
     """The person at this terminal (`workflows.person.Person`): remarks and questions on stderr."""
 
@@ -111,10 +126,12 @@ class Terminal:
         warn(sentence)
 
     def ask(self, question: str, usual: Answer) -> Answer:
-        return cast(Answer, typer.prompt(question, usual, type=type(usual), err=True))
+        with _answered():
+            return cast(Answer, typer.prompt(question, usual, type=type(usual), err=True))
 
     def require(self, question: str) -> str:
-        return str(typer.prompt(question, err=True))
+        with _answered():
+            return str(typer.prompt(question, err=True))
 
     def confirm(self, question: str, usual: bool = False) -> bool:
         return typer.confirm(question, default=usual, err=True)

@@ -120,7 +120,7 @@ def _cells(agreement: Agreement) -> list[str]:
         coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
         if isinstance(forest, MarginLines):
             said.append(
-                "The columns of a record are then centred, scaled, and clipped to where public rows end. What "
+                "The columns of a record are then centred, scaled, and clipped to the range of public rows. What "
                 f"{counted(forest.margin.trees, 'tree')} predict for it is one more column per outcome ({origin}). The "
                 f"norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
             )
@@ -131,7 +131,7 @@ def _cells(agreement: Agreement) -> list[str]:
         )
         if isinstance(forest, MarginForest):
             said.append(
-                f"What {forest.margin.trees:,} more trees predict for it is added up as a public margin: one column "
+                f"What {forest.margin.trees:,} more trees predict for it is summed into a public margin: one column "
                 f"per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a fixed weight."
             )
         if preparation.origin is not None:

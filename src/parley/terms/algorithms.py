@@ -135,7 +135,7 @@ class GossipRules(AlgorithmRules):
         """
         topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
         if topology is None:
-            raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
+            raise ValueError(f"learning.topology|required with 'gossip': {EXPECTED}")
         if terms.noise.summed:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, which a sum does not show"

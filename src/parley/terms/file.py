@@ -73,7 +73,7 @@ NOTES: Mapping[str, str] = {
     "privacy.difference_epsilon": "of every epsilon, for one answer that tells how much owners differ, asked before "
     "anything is learned",
     "privacy.unit": "owner: answers are clipped as a whole, and the noise hides a whole table, not one person in it",
-    "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it, or two",
+    "privacy.noise": "shared: one noise for all, drawn by three hosts (none of them knows it) or two",
     "aggregation.rule": "how answers become one; all but the mean hold where some owners lie, and cost noise",
     "aggregation.byzantine": "how many owners may lie",
     "aggregation.spread": "how far apart honest owners' answers lie at most, but for noise: who is farther is named",
@@ -94,7 +94,7 @@ class TermsWarning:
     @property
     def line(self) -> str:
         """Both, as a remark."""
-        return f"Look twice at {self.about}. {self.sentence}"
+        return f"Check {self.about}. {self.sentence}"
 
 
 DIGITS = 8  # of a hash, at least: fewer would fit other terms by chance

@@ -42,7 +42,7 @@ def check_participation(terms: CheckableTerms) -> None:
     if learning.participation is not None and strides:
         raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
     if learning.horizon > MOST_ROUNDS:
-        raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} beside participation or strides")
+        raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} with participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
             "owners.stride|expected at least one owner without a stride, or with stride 1: every round must ask an "
@@ -112,7 +112,7 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
     if all_answers(terms) > MOST_ROUNDS:
         raise ValueError(
-            f"learning.horizon|expected at most {MOST_ROUNDS:,} answers of all owners together beside staleness"
+            f"learning.horizon|expected at most {MOST_ROUNDS:,} answers of all owners together with staleness"
         )
 
 
@@ -143,7 +143,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
     facts, liars, heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
     if heard < 2 * liars + facts.more:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {heard} of them, and where "
+            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {heard} of them, and if "
             f"{liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)

@@ -84,8 +84,7 @@ def check_score(terms: CheckableTerms) -> None:
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
         raise ValueError(
-            f"privacy.score_epsilon|expected bounds of the target, model.bounds.{model.target}, or a public sample "
-            f"beside it"
+            f"privacy.score_epsilon|needs bounds of the target, model.bounds.{model.target}, or a public sample"
         )
 
 
@@ -132,9 +131,8 @@ def check_hosts(terms: CheckableTerms) -> None:
         raise ValueError("hosts|not allowed: hosts draw noise only with privacy.noise = 'shared'")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
-            f"hosts|expected 3 different names with privacy.noise = 'shared', or 2, found {len(names)}: three hosts "
-            f"draw one noise that none of them knows, and two hosts each add a whole noise; owners and the learner "
-            f"may be hosts"
+            f"hosts|privacy.noise = 'shared' needs 3 different names, or 2; found {len(names)}. Three hosts draw one "
+            f"noise that none of them knows; two each add a whole noise. Owners and the learner may be hosts"
         )
 
 

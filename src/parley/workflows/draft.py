@@ -70,7 +70,7 @@ class DraftReport(Finished):
         if len(made.tried) > 1:
             yield Line(columns_line(made.tried), folded=True)
         if made.proposal is not None and self.plan is not None:
-            yield from (*plan_parts(made.proposal), Line(PSI, "dim", folded=True))
+            yield from (*plan_parts(made.proposal, written=True), Line(PSI, "dim", folded=True))
             yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")

@@ -166,7 +166,7 @@ def foresee(
 ) -> Forecast:
     """The forecast of terms as they stand, by their own public sample; refused where a wing has one of its own."""
     if task_of(terms).command("forecast") is not None:
-        raise SettingError(f"terms for {terms.task} have a forecast of their own: parley forecast")
+        raise SettingError(f"terms for {terms.task} have their own forecast: parley forecast")
     return forecast(terms, seed=seed, progress=progress, doing=doing)
 
 

@@ -43,7 +43,7 @@ class PlanReport:
         return {**self.content, "written": None if self.written is None else str(self.written)}
 
     def parts(self) -> Iterator[Part]:
-        yield from plan_parts(self.proposal)
+        yield from plan_parts(self.proposal, self.written is not None)
         yield from (*lines([self.verdict]), Line(PSI, "dim", folded=True))
         yield from lines(plan_beside(self.content), folded=True)
         if (coding := coding_warning(self.proposal.terms)) is not None:
@@ -58,12 +58,12 @@ class PlanReport:
         self.proposal.require_choice()
 
 
-def plan_parts(proposal: Proposal) -> list[Part]:
-    """What the planner tried, and the lines to put into the terms."""
+def plan_parts(proposal: Proposal, written: bool = False) -> list[Part]:
+    """What the planner tried, and the lines to put into the terms, unless they were `written` there."""
     bold = None if proposal.best is None else proposal.choices.index(proposal.best)
     return [
         *(BLANK, Grid(said.plan_rows(proposal), said.PLAN, bold), BLANK),
-        Line(said.plan_advice(proposal), folded=True),
+        Line(said.plan_advice(proposal, written), folded=True),
         Line(said.plan_rests_on(proposal), "dim"),
         *lines(said.unjudged_lines(proposal), "yellow"),
     ]

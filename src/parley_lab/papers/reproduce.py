@@ -33,7 +33,7 @@ for document, command in COMMANDS.items():
 
 @reproduce_app.callback(invoke_without_command=True)
 def _reproduce(context: typer.Context, listing: Listing = False, as_json: AsJson = False) -> None:
-    """A source document's numbers again: published beside recomputed.
+    """Recompute the figures and tables of a source document and compare them with the published ones.
 
     Without a document: every figure and table of all of them, whether it comes out here, and what to type for it.
     """

@@ -67,7 +67,7 @@ def test_without_a_public_sample_declared_columns_are_not_looked_at(folder):
     patients(60, 11, "elsewhere").assign(age="unheard of").to_csv(folder / "north.csv", index=False)
     after = draft(files(folder), Wishes("outcome", **declared))
     assert before.terms.hash == after.terms.hash
-    assert "nothing else" in before.said[0]
+    assert "Parley read only the column names" in before.said[0]
     assert before.terms.model.centres == {"age": 59.0, "income": 5e4}
     assert before.terms.privacy.scale_epsilon is None
 
@@ -117,7 +117,7 @@ def test_what_is_heard_of_a_column_is_what_noise_leaves(folder):
 
 def test_where_kinds_are_read_from_private_rows_that_is_said(folder):
     made = draft(files(folder), Wishes("outcome", positive="diseased", bounds={"age": (18.0, 100.0)}))
-    assert "income, job, smoker. That much becomes public" in made.said[0]
+    assert "income, job, smoker. The terms make that public" in made.said[0]
     assert made.terms.privacy.scale_epsilon == pytest.approx(0.2)
     assert made.terms.model.features == ("age", "income", "job", "smoker")
     with pytest.raises(SettingError, match="--delta: expected a number above 0"):
@@ -128,7 +128,7 @@ def test_people_and_columns_that_not_everybody_has_are_not_learned_from(folder):
     patients(60, 1, "north").assign(ward=1).to_csv(folder / "north.csv", index=False)
     made = draft(files(folder), Wishes("outcome", folder / "public.csv", person="patient_id", records_per_person=2))
     assert "ward" not in (made.terms.model.features or ())
-    assert any("not everybody has them: patient_id, ward" in said for said in made.said)
+    assert any("because not every owner has them: patient_id, ward" in said for said in made.said)
     assert made.terms.privacy.person == "patient_id"
     assert made.terms.model.holdout_by == "person"
     assert made.terms.owners[0].records == 60
@@ -221,7 +221,7 @@ def test_without_a_public_sample_formats_are_read_and_ranges_are_said_as_dates(d
     made = draft([dated / "mill.csv", dated / "bakery.csv"], wishes)
     assert made.terms.model.dates == {"opened": "%d/%m/%Y"}
     assert made.terms.privacy.scale_epsilon is None
-    assert "how dates are written, were read: opened." in " ".join(made.said)
+    assert "how dates are written: opened." in " ".join(made.said)
     frame = pd.read_csv(dated / "mill.csv")
     frame.loc[:2, "opened"] = "deceased"
     frame.to_csv(dated / "mill.csv", index=False)
@@ -229,13 +229,13 @@ def test_without_a_public_sample_formats_are_read_and_ranges_are_said_as_dates(d
     assert again.said == made.said  # how many private rows hold no date is not said in a file that others get
     given = replace(wishes, dates={"opened": "%d/%m/%Y"})
     (dated / "mill.csv").write_text((dated / "mill.csv").read_text().replace("/2019", "/unknown"))
-    assert "nothing else" in draft([dated / "mill.csv"], given).said[0]  # no cell was looked at
+    assert "Parley read only the column names" in draft([dated / "mill.csv"], given).said[0]  # no cell was looked at
 
 
 def test_numbers_and_names_of_nearly_one_row_each_are_left_out_and_said(dated):
     made = drafted(dated)
     assert made.terms.model.features == ("opened", "logged", "amount", "kind")
-    (said,) = (each for each in made.said if each.startswith("Not learned from"))
+    (said,) = (each for each in made.said if each.startswith("Not used"))
     assert "pid (tells people apart)" in said
     assert "card_no, tag (nearly every row has a value of its own" in said
     assert "card_no" in drafted(dated, features=("card_no", "amount")).terms.model.features
@@ -253,7 +253,7 @@ def test_owners_whose_tables_are_elsewhere_need_no_file(dated):
     assert made.terms.model.features == drafted(dated).terms.model.features
     both = draft([dated / "mill.csv"], Wishes("rate", dated / "public.csv", owners=owners))
     assert [part.name for part in both.terms.owners] == ["mill", "bank-a", "bank-b"]
-    assert both.said[0].startswith("Of 1 private file the names")
+    assert both.said[0].startswith("Parley read only the column names")
     with pytest.raises(SettingError, match="--owner NAME=RECORDS"):
         draft([], Wishes("rate", owners=owners))
 

@@ -280,7 +280,7 @@ def test_averages_count_versions():
 
 
 REFUSED = [
-    ({"learning__algorithm": "averaged-subgradient", "learning__decay": None}, "'gradient-descent' alone"),
+    ({"learning__algorithm": "averaged-subgradient", "learning__decay": None}, "only 'gradient-descent' uses answers"),
     ({"learning__decay": 0.5}, "learning.decay: expected 0.0"),
     ({"learning__decay": None}, "learning.decay: expected 0.0"),
     ({"learning__momentum": 0.5}, "learning.momentum: not allowed"),
@@ -320,7 +320,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
 def test_speeds_that_nobody_has_are_refused():
     owners = [parley.Owner(name, table) for name, table in different_tables(SIZES).items()]
     for speeds, sentence in (
-        ({"z": 1}, "no owner is called 'z'"),
+        ({"z": 1}, "the terms have no owner 'z'"),
         ({"a": -1}, "a = -1"),
         ({"a": float("nan")}, "a = nan"),
     ):

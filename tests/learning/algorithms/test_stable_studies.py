@@ -116,7 +116,7 @@ def test_what_it_costs_is_said_in_one_coordinate_and_in_all_with_the_adjacency(s
     assert "ε overall, at most" in head
     assert (first[0], first[-1]) == ("a", "replace-one")
     assert "medians and quartiles" in stable_line(study)
-    assert "There is no release by these terms" in guarantee(study)
+    assert "There is no release under these terms" in guarantee(study)
     assert "What does stable noise cost?" in run_page(study)
 
 

@@ -77,7 +77,7 @@ def test_a_learner_hears_what_became_of_its_own_proposals_and_nothing_else(servi
     for stranger in (other, Caller(("b",), "key b"), Caller(("learner",)), Caller(relay=True)):
         with pytest.raises(UnknownTerms):
             told(service, terms.hash, caller=stranger)
-    with pytest.raises(Malformed, match="as the learner"):
+    with pytest.raises(Malformed, match="terms whose learner is"):
         proposed(service, terms, Caller(("b",), "key b"))
     service.inbox.refuse(service.inbox.find(terms.hash), "ε = 0.5 at most\x1b[31m")
     assert told(service, terms.hash) == ProposalState("refused", "ε = 0.5 at most [31m")
@@ -107,7 +107,7 @@ def test_a_new_key_takes_the_place_of_the_earlier_one_while_the_terms_are_open(s
         assert kept() == (caller.fingerprint, expected, None)
     with pytest.raises(UnknownTerms):
         told(service, terms.hash)
-    with pytest.raises(Malformed, match="as the learner"):
+    with pytest.raises(Malformed, match="terms whose learner is"):
         proposed(service, terms, Caller(("b",), "key b"))
     service.inbox.refuse(service.inbox.proposals()[0], "no")
     with pytest.raises(Refusal, match="another key"):

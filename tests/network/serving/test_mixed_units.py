@@ -17,4 +17,4 @@ def test_who_accepts_both_by_the_same_books_is_warned(tmp_path, first, second):
     acceptances.store(Acceptance(first))
     assert not unit_warnings(first, acceptances)
     (warning,) = unit_warnings(second, acceptances)
-    assert "Your table as a whole is protected by the former only; the latter may reveal it" in warning.sentence
+    assert "Only the former protect your table as a whole; the latter may reveal it" in warning.sentence

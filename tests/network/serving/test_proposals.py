@@ -173,7 +173,7 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
     own, others = terms_of("member", epsilon=0.25), terms_of(epsilon=0.125)
     peer = at(served, "member")
     assert peer.propose(own.hash, own.canonical, 20) == ProposalState("open")
-    with pytest.raises(Malformed, match="as the learner"):
+    with pytest.raises(Malformed, match="terms whose learner is"):
         peer.propose(others.hash, others.canonical, 20)
     with pytest.raises(UnknownTerms, match="nobody at this owner accepted"):
         peer.statement(own.hash, "member", 20)

@@ -65,4 +65,4 @@ def test_the_same_on_one_machine(consortium):
     assert [owner["epsilon_spent"] for owner in found["owners"]] == [500.0] * 3
     assert "terms" in str(CliRunner().invoke(app, ["identify", str(folder / "a.csv"), "--seed", "1"]).exception)
     pilot = typed("forecast", folder / "here.toml", "--pilot", folder / "a.csv")
-    assert "together, by these terms" in pilot
+    assert "together, under these terms" in pilot

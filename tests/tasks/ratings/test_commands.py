@@ -100,7 +100,7 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
     [
         (["train", "TERMS", "--plot", "x.png"], "not allowed for ratings"),
         (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "belong to simulations"),
-        (["forecast", "TERMS"], "nothing forecasts items yet"),
+        (["forecast", "TERMS"], "forecasts of ratings are not available yet"),
         (["plan", "TERMS"], "items cannot be planned"),
         (["negotiate", "TERMS"], "items cannot be planned or negotiated"),
         (["recommend", "none.json", "TERMS", "--owner", "north", "--user", "x"], "none.json: no such file"),
@@ -148,7 +148,7 @@ def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
     [
         (
             {"a": (0.68, 1.043)},
-            "the error of a grows by 53.4%. That is worse than alone for everybody: do not release by these terms.",
+            "the error of a grows by 53.4%. That is worse than alone for everybody: do not release under these terms.",
         ),
         ({"a": (1.0, 0.9), "b": (1.0, 1.0001)}, "the error of a falls by 10.0%, of b stays the same."),
         (

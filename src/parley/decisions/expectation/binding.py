@@ -30,16 +30,17 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     if pilot.has_rows and pilot.terms.model.classifies:
         fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
         if fewest < 30:
-            warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
+            warnings.append(f"one class has only {fewest} records in the pilot: the forecast has little to rely on")
     if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
         warnings.append(
-            "owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law"
+            "owners that differ drift apart in their local steps: the forecast assumes that all of them resemble the "
+            "pilot"
         )
     rule = pilot.setup.aggregation
     if isinstance(rule, Robust) and not rule.averages:
         warnings.append(
             f"the {rule.rule} lets through {number(rule.price(pilot.setup), 3)} times the mean's noise. The forecast "
-            "assumes that owners differ by chance alone and that nobody lies"
+            f"assumes that owners differ only by chance and that nobody lies"
         )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))

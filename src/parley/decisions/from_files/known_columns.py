@@ -353,35 +353,33 @@ class KnownColumns:
         """What was read, where the rest comes from, and what was left out."""
         files = f"{counted(len(terms.owners) - len(self.wishes.owners), 'private file')}"
         said, rows = (
-            [f"Of {files} the names of columns and the number of rows were read, nothing else."],
+            [f"Parley read only the column names and the number of rows of {files}."],
             "the number of rows",
         )
         person, most = self.wishes.person, self.wishes.records_per_person
         if person is not None:
-            rows = f"how many rows count (by the cells of {printable(person, 60)!r}: {_first(most)} of everybody)"
-            said = [f"Of {files} the names of columns and {rows} were read, nothing else."]
+            rows = f"how many rows count (by the column {printable(person, 60)!r}: {_first(most)} of each person)"
+            said = [f"Parley read only the column names and {rows} of {files}."]
         if self.read:
-            kinds = (
-                "numbers or names were" if not self.said else "numbers, names or dates, and how dates are written, were"
-            )
+            kinds = "numbers or names" if not self.said else "numbers, names or dates, and how dates are written"
             said = [
-                f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
-                f"hold {kinds} read: {_list(self.read)}. That much becomes public with the terms; --dates, "
-                "--categories and --bounds in numbers spare it."
+                f"Parley read the column names and {rows} of {files}. Without a public sample it also read whether "
+                f"these columns hold {kinds}: {_list(self.read)}. The terms make that public; --dates, --categories "
+                f"and numeric --bounds avoid it."
             ]
         if self.wishes.owners:
             who = _list([*self.wishes.owners])
-            stated = f"How many rows these owners have was stated, and is checked when they accept: {who}."
+            stated = f"These owners' numbers of rows were stated and are checked when they accept: {who}."
             said = [*(said if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
             said.append(
-                "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no "
-                "others in the table, leaves it as it is; how many people there are, and how many rows each has, is "
+                "`records` becomes public with the terms. It does not change if a person is replaced by someone with "
+                "as many rows and no others in the table. How many people there are, and how many rows each has, is "
                 "not protected."
             )
         said.append(
-            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and "
-            "contributes nothing; its owner is told how many there are, and nobody else."
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts but contributes nothing; "
+            f"only its owner learns how many there are."
         )
         if self.public is not None:
             said.append(
@@ -390,30 +388,30 @@ class KnownColumns:
             said += [] if self.dropped is None else [self.dropped]
         elif missing:
             said.append(
-                f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for "
-                f"{terms.privacy.scale_epsilon} of every epsilon. Each column makes all of them noisier: --features "
-                "names those that matter."
+                f"Nobody stated how these columns are distributed: {_list(missing)}. Owners will be asked with noise, "
+                f"for {terms.privacy.scale_epsilon} of every epsilon. Each column makes all of them noisier; keep "
+                f"those that matter with --features."
             )
         else:
-            said.append("Ranges and names of categories are those that were declared.")
+            said.append("Ranges and names of categories are as declared.")
         unused = [c for c in self.columns if c not in (*features, *self.wishes.outcome, self.wishes.person)]
         if unused and self.wishes.features is None:
             why = {column: self._useless(column) or "" for column in unused}
             groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
             listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
-            said.append(f"Not learned from, unless --features names them: {listed}.")
+            said.append(f"Not used unless you name them with --features: {listed}.")
         said += self.said
         if self.public is not None:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
                 if groups := spelled_alike(self.public, column):
-                    apart = f"told apart; {option_words('--merge', column)} reads them as one"
-                    read = "read as one" if column in self.wishes.merged else apart
+                    apart = f"kept apart; {option_words('--merge', column)} joins them"
+                    read = "joined" if column in self.wishes.merged else apart
                     said.append(f"{alike_words(column, groups)}: they are {read}.")
             said += odd_columns(
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )
         if self.elsewhere and self.wishes.features is None:
-            said.append(f"Not learned from, since not everybody has them: {_list(self.elsewhere)}.")
+            said.append(f"Not used, because not every owner has them: {_list(self.elsewhere)}.")
         return said
 
 

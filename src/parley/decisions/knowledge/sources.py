@@ -295,8 +295,8 @@ class ReleasedMoments(Source):
         )
         if fit < 4 * self.deviation:
             notes.append(
-                "the best cost drowns in the release's noise, and relative fitness is measured in it: the forecast is "
-                "a guess"
+                "the release's noise hides the best cost, in which relative fitness is measured: the forecast is a "
+                "guess"
             )
         return Landscape(-best[None], least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))
 

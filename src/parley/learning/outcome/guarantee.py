@@ -53,11 +53,11 @@ def guarantee(result: Result) -> str:
     )
     if privacy.unit == OWNER:
         people = "all records of one owner (a whole table, of the same public size)"
-    subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
+    subject = "Guarantee: each owner's answers together are" if result.released else "A release under these terms is"
     if result.terms.studied:
         subject = (
-            "There is no release by these terms: stable noise has no exact sampler. Drawn exactly, it would make each "
-            "owner's answers together"
+            "There is no release under these terms: stable noise has no exact sampler. Drawn exactly, it would make "
+            "each owner's answers together"
         )
     if result.by_word:
         subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"

@@ -68,7 +68,8 @@ class Scrutiny:
         if not self._extents[self._part.stages.index(stage)].holds(seen):
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} is larger than the agreed bound plus noise can "
-                f"explain (an honest one is, once in {1 / FALSE_ALARM_PROBABILITY:.0e}). Find out which software and "
+                f"explain (an honest answer exceeds it once in {1 / FALSE_ALARM_PROBABILITY:.0e}). Find out which "
+                f"software and "
                 "table it uses before you use anything it sent"
             )
 

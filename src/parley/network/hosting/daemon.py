@@ -93,7 +93,7 @@ class Readiness:
         try:
             begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
             if not all(begun):
-                found.append("terms were accepted that the journal does not know")
+                found.append("the journal does not know some accepted terms")
             if len(begun) > len(self._service.hosted):
                 found.append("accepted terms cannot be served; the log says why")
         except (ParleyError, OSError):

@@ -22,8 +22,8 @@ from parley.terms.file import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
-journal = "{name}.journal"    # what was opened, for ever. Put back no older one: it is refused by what the state
-                              # folder remembers (PARLEY_STATE, or ~/.local/state/parley)
+journal = "{name}.journal"    # what was opened, for ever. Never put back an older one: the state folder
+                              # (PARLEY_STATE, or ~/.local/state/parley) detects and refuses it
 accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
@@ -36,7 +36,7 @@ listen = {listen}           # for owners, the learner and the other hosts, with 
 authority = "ca.crt"
 certificate = "{name}.crt"
 key = "{name}.key"
-revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
+revoked = "ca.crl"            # the authority's revocation list: replace it by every new one
 """
 
 KEEP = (

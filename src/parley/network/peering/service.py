@@ -136,7 +136,7 @@ def _vectors(words: wire.PeerWords, owner: str, place: Place, shape: tuple[int, 
     vectors = np.frombuffer(data, dtype=_FLOATS).astype(np.float64).reshape(shape)
     if not (np.abs(vectors) <= LARGEST).all():
         raise ContradictionError(
-            f"{owner}: said numbers in {name_of(place)} that are not finite, or beyond {LARGEST:g}"
+            f"{owner}: sent numbers in {name_of(place)} that are not finite, or beyond {LARGEST:g}"
         )
     return vectors
 

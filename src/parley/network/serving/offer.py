@@ -153,8 +153,8 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "This ledger holds terms about whole tables and terms about single persons. What they spend together is "
-            "promised to persons. Your table as a whole is protected by the former only; the latter may reveal it.",
+            "This ledger holds terms about whole tables and terms about single persons. Their total protects single "
+            "persons. Only the former protect your table as a whole; the latter may reveal it.",
         )
     ]
 

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 SETTINGS = """\
-# An owner's things. Paths are relative to this file.
+# Settings of an owner. Paths are relative to this file.
 name = {quoted}               # as in the terms
 table = {table}
-# separator = "|"             # of a CSV table, where its line of names does not show it
-# encoding = "latin-1"        # likewise; left out: UTF-8, or what its first bytes say
+# separator = "|"             # of a CSV table, if its header does not show it
+# encoding = "latin-1"        # likewise. Default: UTF-8, or what its first bytes say
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
-inbox = "inbox"               # terms that certified learners propose; left out: none are taken
-# inbox_days = 30             # after which those lapse that nobody decided about
-listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
-# socket = "/run/parley/{name}.sock"   # for relays on this machine, by terms accepted with --relay
+inbox = "inbox"               # terms that certified learners propose; without this line, none are accepted
+# inbox_days = 30             # after which undecided proposals lapse
+listen = {listen}           # for learners with certificates; without it, off the network, [identity] unread
+# socket = "/run/parley/{name}.sock"   # for relays on this machine, under terms accepted with --relay
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read and keep pieces of a folder's table
 
-# [hosts]                     # for terms with one noise for all: where the hosts are that they name
+# [hosts]                     # for terms with one noise for all: the hosts' addresses
 # host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)
 # host-b = "host-b.example:7444"                                               # whoever is certified under this name
 # host-c = "host-c.example:7444"
@@ -53,7 +53,7 @@ listen = {listen}           # for learners with certificates; left out: off the 
 authority = "ca.crt"
 certificate = "{name}.crt"
 key = "{name}.key"
-revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
+revoked = "ca.crl"            # the authority's revocation list: replace it by every new one
 
 # [peer]                      # no centre (gossip): parley peer run, beside this daemon
 # listen = "0.0.0.0:7445"     # for its neighbours
@@ -117,7 +117,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
         ):
             raise SettingError(
                 f"{known}: {table} already has a ledger there. A table has one lifetime budget, so use that ledger. "
-                f"Only if it never accepted terms (parley owner ledger {known}) may you give it up: move "
+                f"You may abandon it only if it never accepted terms (parley owner ledger {known}): move "
                 f"{known.parent} out of {known.parent.parent} and run init again"
             )
 

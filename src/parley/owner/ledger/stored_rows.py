@@ -166,9 +166,9 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     after = before[0] + new.epsilon, before[1] + new.delta
     if new.delta > 0 and most[1] == 0:
         raise BudgetExhausted(
-            f"{path}: this ledger has a lifetime delta of 0 for ever, and these terms need {float(new.delta):g}. "
-            f"Agree on laplace noise, drawn by each owner. Only a ledger created with --lifetime-delta accepts terms "
-            f"with a delta"
+            f"{path}: this ledger has a lifetime delta of 0 which never changes, and these terms need "
+            f"{float(new.delta):g}. Agree on laplace noise, drawn by each owner. Only a ledger created with "
+            "--lifetime-delta accepts terms with a delta"
         )
     if after[0] > most[0] or after[1] > most[1]:
         hint = (
@@ -183,7 +183,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {written(after)} in all. The table's lifetime budget is "
-            f"{written(most)}, for ever, and {room}; agree on terms that cost at most that{hint}"
+            f"{written(most)}, which never changes, and {room}; agree on terms that cost at most that{hint}"
         )
     return after[0]
 
@@ -263,8 +263,8 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     known = stated(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the one there now declares other "
-            "columns or column types. Put the accepted table back and restart the daemon, or agree on new terms"
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the current one declares other "
+            f"columns or types. Put the accepted table back and restart the daemon, or agree on new terms"
         )
 
 

@@ -298,15 +298,13 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             f", except with probability at most {number(failure, side='above')} ({WIDER_NOTE})" if failure else ""
         )
         lines.append(
-            f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, "
+            f"Someone who believes something about a person with probability {percent(content['prior'])} cannot, "
             f"after seeing the release, believe it with more than {high} or less than {low}{except_for}."
         )
     lines.append(
-        "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at "
-        "most "
+        "A test for whether a person's record was used that raises a false alarm in 5% of cases finds it in at most "
         f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up "
-        f"to at least "
-        f"{percent(content['least_total_error'], 'below')}."
+        f"to at least {percent(content['least_total_error'], 'below')}."
     )
     if content["belief_bound"] is not None:
         bits, belief = (
@@ -314,8 +312,8 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             percent(content["belief_bound"], "above"),
         )
         lines += [
-            f"To guess a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
-            f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
+            f"Guessing a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
+            f"Someone who must tell which of {people} people is missing is right with probability at most {belief}.",
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")

@@ -85,7 +85,7 @@ def _deal_words(
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
     pays = f"down to ψ = {number(min(best), 3)}" if best else "no payment brings a better model"
-    return f"Worth of each budget to each owner, and what quality costs. Left, {who}. Right, {pays}."
+    return f"Worth of each budget to each owner, and the cost of quality. Left, {who}. Right, {pays}."
 
 
 def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:

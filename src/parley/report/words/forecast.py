@@ -139,8 +139,8 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
     return rows
 
 
-def plan_advice(proposal: Proposal) -> str:
-    """What to do: nothing, ask for more, or the lines to put into the terms."""
+def plan_advice(proposal: Proposal, written: bool = False) -> str:
+    """What to do: nothing, ask for more, or the lines to put into the terms, unless they were `written` there."""
     best = proposal.best
     if best is None:
         return "No choice can be judged, so the terms stay as they are."
@@ -166,7 +166,8 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += [f'noise = "{proposal.terms.privacy.noise}"'] if proposal.terms.noise.summed else []
-    return "Put this into the terms file:\n  " + "\n  ".join(lines)
+    title = "The terms file has the best choice:" if written else "Put this into the terms file:"
+    return f"{title}\n  " + "\n  ".join(lines)
 
 
 def plan_rests_on(proposal: Proposal) -> str:

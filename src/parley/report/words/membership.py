@@ -125,9 +125,9 @@ def tried(audit: ModelAudit) -> list[str]:
     """What was done, in sentences."""
     found = audit.membership
     how = (
-        "at least cost and without noise, because no terms were given"
+        "at minimum cost and without noise, because no terms were given"
         if found.claimed_epsilon is None
-        else f"by the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
+        else f"under the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
     )
     return [
         f"{audit.members} rows of the table and {audit.others} rows that could have been in it were put together. "

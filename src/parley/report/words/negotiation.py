@@ -15,8 +15,8 @@ CAVEAT = (
 )
 
 STATED = (
-    "Value is what one unit of test cost is worth to an owner, in money. Privacy cost is what each unit of its ε costs "
-    "it, in the same money. Only the owner knows them."
+    "Value is what one unit of test cost is worth to an owner, in money. Privacy cost is what each unit of ε costs "
+    "the owner, in the same money. Only the owner knows them."
 )
 SHARED = (
     "Value and privacy cost are part of the terms, and everyone who gets the file can read them. Changing them makes "

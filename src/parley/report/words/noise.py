@@ -90,8 +90,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
         f"With three hosts and one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = "
-        f"{best['delta']:g}, "
-        f"{counted(best['horizon'], 'round')}{step}{clip}: ψ = {number(best['relative_fitness'])}.",
+        f"{best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}: ψ = {number(best['relative_fitness'])}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
              f"{number(one['expected_cost'], 5)} with one for all."]
@@ -107,11 +106,11 @@ def two_hosts(owners: int) -> str:
     if owners == 2:
         return (
             "Two hosts instead of three would not reduce the noise of two owners, because each host adds a full noise. "
-            "It is even larger where the owners' ε differ (or their rows, where the unit of privacy is an owner)."
+            "It is even larger if the owners' ε differ (or their rows, if the unit of privacy is an owner)."
         )
     return (
         f"Two hosts instead of three add twice the variance of one noise. That is {number(owners / 2)} times less than "
-        f"the own noise of {owners} equal owners, and less of an advantage where their ε differ."
+        f"the own noise of {owners} equal owners, and less of an advantage if their ε differ."
     )
 
 

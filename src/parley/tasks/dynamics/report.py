@@ -48,22 +48,22 @@ class PlantForecast:
         """One sentence that says what to do."""
         if self.together is None:
             said = (
-                "The noise would drown the plant: more trajectories, larger budgets, tighter bounds, or one noise "
+                "The noise would hide the plant: use more trajectories, larger budgets, tighter bounds, or one noise "
                 "for all."
             )
         elif not self.gainers:
-            said = "Every owner knows its plant better alone."
+            said = "Every owner estimates its plant better alone."
         else:
             few = (
                 f"{len(self.gainers)} of {len(self.alone)} owners"
                 if len(self.gainers) < len(self.alone)
                 else "Every owner"
             )
-            said = f"{few} would know the delay better together than alone."
+            said = f"{few} would estimate the delay better together than alone."
         if self.clip is None:
             return said
         less = f"{self.louder:.1f} times less noise"
-        return f"{said} privacy.clip = {self.clip:g} would cut none of the pilot's trajectories and take {less}."
+        return f"{said} privacy.clip = {self.clip:g} would clip none of the pilot's trajectories and take {less}."
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints for a plant."""
@@ -130,7 +130,7 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
     return [
         *rows,
         ["together, no noise", total, number(found.without_noise, 3)],
-        ["together, by these terms", total, together],
+        ["together, under these terms", total, together],
     ]
 
 

@@ -68,7 +68,7 @@ class PlantModel(Model):
             )
         self.refuse(
             USELESS,
-            "for a plant: states and inputs are cut to their bounds and scaled by them",
+            "for a plant: states and inputs are clipped to their bounds and scaled by them",
             (0.0,),
         )
 

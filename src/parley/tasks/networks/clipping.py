@@ -258,7 +258,7 @@ class RecordGradients:
             found = each(parameters, rows, targets)
         except (RuntimeError, ValueError) as error:
             raise GuaranteeError(
-                "network: PyTorch cannot compute gradients of single records of this module; it must not mix records, "
+                "network: PyTorch cannot compute gradients of single records of this module. It must not mix records, "
                 "draw at random or change buffers, and the loss must be one number per record"
             ) from error
         return Written([found[name].flatten(1).double() for name in parameters])

@@ -213,7 +213,7 @@ def agreed_band(learning: Learning, parameters: int) -> Band:
     widest = min(MOST_NUMBERS // parameters, MAX_WIDTH)
     if widest < 2:
         raise TermsError(
-            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights beside correlated-sgd, whose "
+            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd, whose "
             f"questions carry the weights of several rounds; this network has {parameters:,}"
         )
     return best_band(learning.batches or 1, learning.epochs or 1, usual_momentum(learning.optimiser), widest)

@@ -19,7 +19,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
 
     asks: ClassVar[str] = "mixed-network-gradient"
     sampling: ClassVar[str] = "partition"
-    why: ClassVar[str] = "beside correlated-sgd: its noise is proved for fixed batches, not for secret draws"
+    why: ClassVar[str] = "with correlated-sgd: its noise is proved for fixed batches, not for secret draws"
     keys: ClassVar[Mapping[str, str]] = {
         key: what for key, what in NetworkSGDRules.keys.items() if key != "learning.batch_seed"
     }
@@ -32,7 +32,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
                 "batches|expected at least 2 with correlated-sgd: with one batch there is nothing to correlate"
             )
         if learning.horizon > MAX_STEPS:
-            raise ValueError(f"horizon|expected at most {MAX_STEPS:,} beside correlated-sgd")
+            raise ValueError(f"horizon|expected at most {MAX_STEPS:,} with correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
                 "straggler|expected 'wait' or 'stop' with correlated-sgd: an owner that misses a round leaves noise "

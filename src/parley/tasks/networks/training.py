@@ -105,7 +105,7 @@ class NetworkPlan:
         if self.noise == "correlated" and self.mechanism != "gaussian":
             raise SettingError("noise = 'correlated': needs mechanism = 'gaussian'; no other is proved")
         if self.noise == "correlated" and self.steps > MAX_STEPS:
-            raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps beside correlated noise")
+            raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps with correlated noise")
 
     @property
     def steps(self) -> int:

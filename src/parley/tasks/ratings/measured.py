@@ -171,9 +171,9 @@ class ItemsWorth:
         ):  # one owner has nobody to learn from: it releases for others
             return None
         return (
-            "every owner is expected to learn better items alone: through this noise the ratings of all "
-            f"{everybody:,} users say about as much as those of {number(self.heard, 2, 'above')} without noise, and "
-            f"the smallest owner, {printable(name)}, has {self.users[name]:,} of its own"
+            f"every owner is expected to learn better items alone: with this noise the ratings of all {everybody:,} "
+            f"users are worth about as much as those of {number(self.heard, 2, 'above')} without noise, and the "
+            f"smallest owner, {printable(name)}, has {self.users[name]:,} of its own"
         )
 
 

@@ -68,7 +68,7 @@ def unit_line(result: ItemsResult) -> str:
     counts = (
         f", of whom {rows:,} ratings count at most" if result.terms.privacy.person is not None else ", with all ratings"
     )
-    words = "Each owner's answers together are" if result.released else "A release by these terms is"
+    words = "Each owner's answers together are" if result.released else "A release under these terms is"
     return (
         f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit} "
         f"({result.adjacency}){counts}. No user's factors left their owner."
@@ -86,7 +86,7 @@ def gain_line(result: ItemsResult) -> str | None:
         f"{', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
     )
     if all(gain <= 0 for gain in gains.values()):
-        return f"{said} That is worse than alone for everybody: do not release by these terms."
+        return f"{said} That is worse than alone for everybody: do not release under these terms."
     losers = [printable(name) for name, gain in gains.items() if gain <= -LEAST]
     return f"{said} Worse than alone for {', '.join(losers)}, short of parley refine (personal)." if losers else said
 

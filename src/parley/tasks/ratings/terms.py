@@ -133,7 +133,7 @@ class RatingsModel(Model):
             raise ValueError(f"privacy.clip|not allowed with {what}: remove the key, because nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed"
+                "privacy.noise|expected 'each-owner' and no shared_records, because the ratings themselves are changed"
             )
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
             raise ValueError("privacy.rating_scale|not allowed with 'hide': it has neither noise nor ε")

@@ -51,8 +51,8 @@ class TreesModel(Model):
         for column in self.features or ():
             if (column in self.bounds) is (column in self.categories):
                 raise ValueError(
-                    f"bounds.{column}|expected [low, high], or the names in model.categories.{column}, and not both: "
-                    "where trees split must not depend on private rows"
+                    f"bounds.{column}|expected [low, high], or the names in model.categories.{column}, not both: tree "
+                    f"splits must not depend on private rows"
                 )
         for column, names in self.categories.items():
             if column != self.target and len(names) > MOST_NAMES:

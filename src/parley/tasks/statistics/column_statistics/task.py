@@ -72,8 +72,8 @@ class ColumnStatistics(Task):
         )
         return [
             f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an "
-            f"answer by at most "
-            f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
+            f"answer by at most {number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. "
+            f"{names}."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -91,12 +91,12 @@ class ColumnStatistics(Task):
             if 0 < text <= numbers:
                 said = (
                     f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which "
-                    f"learning refuses later"
+                    f"training will refuse"
                 )
                 found.append(
                     TermsWarning(
                         f"model.categories.{column}",
-                        f"{said}: empty those cells, or have the names listed in the terms.",
+                        f"{said}: empty those cells, or list the names in the terms.",
                     )
                 )
         return found

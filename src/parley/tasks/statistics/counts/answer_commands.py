@@ -11,11 +11,11 @@ from parley.report.terminal import console, print_json, terminal_table
 answers_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Randomised answers where nobody is trusted: drawn on people's own devices, counted by whoever collects them.",
+    help="Randomised answers for people who trust nobody: drawn on their own devices, counted by the collector.",
 )
 
 Names = Annotated[list[str], typer.Option("--name", metavar="NAME", help="One of the answers; once for each of them.")]
-Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="What an answer may tell of its person.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="How much an answer may reveal about its person.")]
 
 
 @answers_app.command("draw")
@@ -66,10 +66,10 @@ def count_answers_command(
     ]
     console.print(terminal_table([head, *body], f"Answers of {found.people:,} people"))
     console.print(
-        f"Each was true with a chance of {percent(survey.truthful)}, else any name: ε = {number(epsilon)} for every "
-        f"person, whoever collects. 'True of' has a deviation of at most {number(found.deviation, 3)} people; 'within' "
-        "holds in about 95 of 100 cases, of many people, each name by itself; 'likeliest' are the counts, none "
-        "negative, that explain all answers best.",
+        f"Each answer was true with probability {percent(survey.truthful)}, otherwise any name: ε = {number(epsilon)} "
+        "for every person, whoever collects the answers. 'True of' has a deviation of at most "
+        f"{number(found.deviation, 3)} people; 'within' holds for each name in about 95% of cases, if there are many "
+        "people; 'likeliest' are the counts, none negative, that explain all answers best.",
         style="dim",
     )
 

@@ -89,7 +89,7 @@ class Counting(Task):
         away = rows.counts[-1] / max(len(rows), 1) if isinstance(rows, CellCounts) else 0.0
         if terms.model.kind == "histogram" and away > MOST_ELSEWHERE:
             key = "categories" if terms.model.categories else "bounds"
-            said = f"{percent(away)} of your rows lie elsewhere: are its cells those of this table?"
+            said = f"{percent(away)} of your rows are elsewhere: do the terms fit this table?"
             found.append(TermsWarning(f"model.{key}.{terms.model.target}", said))
         return [warning for warning in found if warning is not None]
 

@@ -113,7 +113,7 @@ class BetweenOwners:
     def sentence(self) -> str:
         """How much owners differ, in words."""
         if self.low <= 0 and self.high > 2:
-            size = "by nobody knows how much (at this epsilon answers do not tell)"
+            size = "by an unknown amount (at this epsilon the answers do not show it)"
         else:
             size = (
                 "hardly"
