@@ -11,6 +11,7 @@ class Outcome(StrEnum):
     COMES_OUT = "comes out"
     AS_DRAWN = "comes out as drawn; the sound reading differs"
     DIFFERS = "comes out differently"
+    UNDECIDED = "recorded; nothing decides it"
     NOT_RUN = "no run recorded"
     NO_DATA = "no data"
     LONG = "not run here (long)"

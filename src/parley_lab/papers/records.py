@@ -85,12 +85,13 @@ class Record:
 
     @property
     def outcome(self) -> Outcome:
-        """Comes out if every comparison of the document's own reading holds; as drawn if only a sound one fails."""
+        """Comes out if every comparison of the document's own reading holds; as drawn if only a sound one fails;
+        undecided without any of the document's own reading."""
         for reading, outcome in ((Reading.DOCUMENT, Outcome.DIFFERS), (Reading.SOUND, Outcome.AS_DRAWN)):
             if not all(each.holds for each in self.comparisons if each.reading is reading):
                 return outcome
         decides = any(each.reading is Reading.DOCUMENT for each in self.comparisons)
-        return Outcome.COMES_OUT if decides else Outcome.NOT_RUN
+        return Outcome.COMES_OUT if decides else Outcome.UNDECIDED
 
 
 def record_file(document: str, folder: Path = RESULTS) -> Path:

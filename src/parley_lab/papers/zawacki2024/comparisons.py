@@ -49,8 +49,9 @@ def losses(shown: Mapping[str, Shown]) -> list[Comparison]:
             bend = float(np.abs(y - x * (y[-1] / x[-1])).max())
             lines.append(Comparison(f"{label}: how far from a straight line", 0.0, bend, 1e-6, "ours: rounding"))
             continue
-        fall = float(y.max() - y[-1])
-        lines.append(Comparison(f"{label}: from the peak to the end", 0.0, fall, 0.0, "as drawn", Relation.AT_LEAST))
+        fall, source = 1 - float(y[-1] / y.max()), "ours: a fall that a drawing shows"
+        what = f"{label}: share by which the loss falls from its peak to the end"
+        lines.append(Comparison(what, GAP, fall, 0.0, source, Relation.AT_LEAST))
         if label == "α = 1":
             lines.append(Comparison(f"{label}: peak", cauchy_epsilon(1.0, 1.0), float(y.max()), 0.005, GRID))
     return lines
