@@ -102,11 +102,6 @@ def check_owner_unit(terms: CheckableTerms) -> None:
             "privacy.unit|expected 'record' with this algorithm: an owner as a whole is hidden in gradients, local "
             "updates and second moments alone"
         )
-    if learning.algorithm == "fedinfer":
-        raise ValueError(
-            "privacy.unit|expected 'record' beside fedinfer: its intervals are of moments that nobody scaled down; "
-            "sufficient-statistics gives such a model without them"
-        )
     if privacy.clip is None:
         raise ValueError(
             "privacy.clip|expected a number beside unit = 'owner': an answer is scaled down to it as a whole"

@@ -148,9 +148,14 @@ def rounded(comparisons: Iterable[Comparison]) -> tuple[Comparison, ...]:
     from dataclasses import replace
 
     return tuple(
-        replace(each, found=float(f"{each.found:.{DIGITS}g}") if math.isfinite(each.found) else math.nan)
+        replace(each, published=_short(each.published), found=_short(each.found), tolerance=_short(each.tolerance))
         for each in comparisons
     )
+
+
+def _short(value: float) -> float:
+    kept = _kept(value)
+    return math.nan if kept is None else kept
 
 
 def commit_of_source() -> str:

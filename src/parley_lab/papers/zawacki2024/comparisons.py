@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import hypot
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parley.privacy.mechanisms.stable import cauchy_epsilon
+from parley.validate import Floats
 from parley_lab.papers.document import Shown
 from parley_lab.papers.records import Comparison, Reading, Relation
 from parley_lab.papers.zawacki2024.federated_inference import FIGURES, METHODS
@@ -132,33 +134,45 @@ def privacy(shown: Mapping[str, Shown]) -> list[Comparison]:
     coordinate, as drawn; spread over many it does not."""
     word, lines = _figure(shown)["figure"], list[Comparison]()
     gaps = [gap for panel in _figure(shown)["panels"] for gap in _gaps(panel)]
-    for name, one, many in gaps:
-        what = f"{name}: by which share ε at α = {STABLE:g} is below the Gaussian's"
-        lines.append(Comparison(what, GAP, one, 0.0, GAP_SOURCE, Relation.AT_LEAST))
-        lines.append(Comparison(f"{what}, spread", GAP, many, 0.0, GAP_SOURCE, Relation.AT_LEAST, Reading.SOUND))
-    ones = [one for _, one, _ in gaps]
+    for gap in gaps:
+        what = f"{gap.name}: largest share by which ε at α = {STABLE:g} is below the Gaussian's"
+        lines.append(Comparison(what, GAP, gap.one, 0.0, GAP_SOURCE, Relation.AT_LEAST))
+        lines.append(Comparison(f"{what}, spread", GAP, gap.many, 0.0, GAP_SOURCE, Relation.AT_LEAST, Reading.SOUND))
     if word in ("4.7", "4.8", "4.9"):  # wider as delta falls; closer as releases add up
         sign, how = (1, "wider as δ falls") if word == "4.7" else (-1, "closer with every composition")
-        steps = min(sign * (b - a) for a, b in pairwise(ones))
-        lines.append(Comparison(f"the gap gets {how}: least step", 0.0, steps, 0.0, "as printed", Relation.AT_LEAST))
+        steps = min(sign * (b.at_one - a.at_one) for a, b in pairwise(gaps))
+        what = f"the gap at scale 1 gets {how}: least step"
+        lines.append(Comparison(what, 0.0, steps, 0.0, "as printed", Relation.AT_LEAST))
     return lines
 
 
-def _gaps(panel: Content) -> list[tuple[str, float, float]]:
-    """(what, gap in one coordinate, gap spread over many): 1 less the ratio of epsilons, at scale 1 or at the delta."""
-    groups: dict[str, dict[tuple[float, str], float]] = {}
+@dataclass(frozen=True)
+class Gap:
+    """By which share epsilon at alpha = 1.999 is below the Gaussian's: the largest over the picture, in `one`
+    coordinate and spread over `many`, and that in one coordinate `at_one`, scale 1."""
+
+    name: str
+    one: float
+    many: float
+    at_one: float
+
+
+def _gaps(panel: Content) -> list[Gap]:
+    """The gap of each composition and sampling rate; of a curve of delta, at one delta."""
+    groups: dict[str, dict[tuple[float, str], Floats]] = {}
+    x = np.array([])
     for curve in panel["curves"]:
         rest = curve["label"].partition(",")[2].strip() or panel["title"]
-        x, y = np.array(curve["x"]), np.array(curve["y"])
+        x, values = np.array(curve["x"]), np.array(curve["y"])
         if panel["over"] == "epsilon":
-            value = float(np.interp(-math.log(AT_DELTA), -np.log(np.maximum(y, 1e-300)), x))
-        else:
-            value = float(np.interp(0.0, np.log(x), y))
-        groups.setdefault(rest, {})[curve["alpha"], curve["spread"]] = value
-    return [
-        (name, 1 - found[STABLE, "one"] / found[2.0, "one"], 1 - found[STABLE, "many"] / found[2.0, "one"])
-        for name, found in groups.items()
-    ]
+            values = np.interp([-math.log(AT_DELTA)], -np.log(np.maximum(values, 1e-300)), x)
+        groups.setdefault(rest, {})[curve["alpha"], curve["spread"]] = values
+    middle = 0 if panel["over"] == "epsilon" else int(np.argmin(np.abs(np.log(x))))
+    found = []
+    for name, group in groups.items():
+        one, many = (1 - group[STABLE, spread] / group[2.0, "one"] for spread in ("one", "many"))
+        found.append(Gap(name, float(one.max()), float(many.max()), float(one[middle])))
+    return found
 
 
 def trained(shown: Mapping[str, Shown]) -> list[Comparison]:
@@ -250,7 +264,8 @@ def descent(shown: Mapping[str, Shown]) -> list[Comparison]:
 
 def recovered(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Figure 6.6: the series is found."""
-    return [_median(name, each, Relation.AT_MOST) for name, each in _figure(shown)["errors"].items()]
+    first, *others = (_median(name, each, Relation.AT_MOST) for name, each in _figure(shown)["errors"].items())
+    return [first, *(replace(each, reading=Reading.BESIDE) for each in others)]
 
 
 def protected(shown: Mapping[str, Shown]) -> list[Comparison]:
@@ -269,7 +284,7 @@ def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
     content, lines = _figure(shown), list[Comparison]()
     figure = FIGURES[content["figure"]]
     ends = {each["method"]: each for each in content["at_its_budgets"]}
-    best, infers = content["without_privacy"], ends["FedInfer"]["accuracy"]
+    best, infers = float(content["without_privacy"]), float(ends["FedInfer"]["accuracy"])
 
     def near(name: str) -> tuple[float, str]:
         return NEAR + 2 * ends[name]["standard_error"], f"ours: {NEAR:g} points and two standard errors"
@@ -292,6 +307,10 @@ def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
         lines.append(
             Comparison("FedInfer after one step: accuracy, the optimum's", best, float(first), *near("FedInfer"))
         )
+    for each in content["by_owner"]:
+        what = f"{each['method']}: accuracy, the unit a client's whole answer, %"
+        drawn = float(figure.published.get(each["method"], best))
+        lines.append(Comparison(what, drawn, each["accuracy"], reading=Reading.BESIDE))
     if figure.number == "8.8":
         lines += _above(ends, figure.iterations)
     return lines
