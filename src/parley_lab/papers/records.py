@@ -114,7 +114,7 @@ def _record(path: Path, content: Mapping[str, Any]) -> Record:
     record = Record(**facts, comparisons=tuple(_comparison(each) for each in comparisons))
     if record.outcome != outcome:
         raise DataError(
-            f"{path}, {record.item}: its figures say {record.outcome!r}, it says {outcome!r}; record it again"
+            f"{path}, {record.item}: its figures say '{record.outcome}', it says '{outcome}'; record it again"
         )
     return record
 
