@@ -49,6 +49,11 @@ def test_every_kind_of_figure_has_its_forecast_and_says_that_it_is_synthetic(sma
         assert {"mean", "forecast", "without_noise"} <= set(table.columns)
         ratio = np.median(table["forecast"] / table["mean"])
         assert 0.6 < ratio < 1.6  # six runs a cell: only a forecast of the wrong size would be outside
+    compared = DOCUMENT.compared({f"figure-{n}": shown for n, shown in zip((2, 5, 6, 8, 9), found, strict=True)})
+    assert set(compared) == {f"figure {number}" for number in (2, 5, 6, 8, 9)}
+    by_step = [each for each in compared["figure 2"] if "fall" in each.what]
+    assert [each.reading for each in by_step] == ["beside", "fitted"]
+    assert by_step[1].found > 1.5 * by_step[0].found  # the longer the step, the less remains without noise
 
 
 def test_only_what_is_forecast_is_dashed():
