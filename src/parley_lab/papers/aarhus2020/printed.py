@@ -27,7 +27,7 @@ PRINTED = (
     Printed("figure 6", "draws tables 4 and 6", compare="comparisons:accuracies"),
     Printed(
         "figure 7",
-        "A starts from random weights; from them digits show in weights less their start",
+        "A starts from random weights; ours are judged with and without their start",
         compare="comparisons:weights",
     ),
     Printed("figure 8", "A: the eye sees nothing but noise", compare="comparisons:weights"),

@@ -14,7 +14,7 @@ PRINTED = (
     Printed("figure 5", compare="comparisons:slope"),
     Printed("figure 6", compare="comparisons:scenarios"),
     Printed(
-        "figure 7", "even the best model of its kind detects few of the 0.17 % frauds", compare="comparisons:paths"
+        "figure 7", "ψ is relative to the best model of its kind, whatever that detects", compare="comparisons:paths"
     ),
     Printed("figure 8", compare="comparisons:surface"),
     Printed("figure 9", compare="comparisons:slope"),
