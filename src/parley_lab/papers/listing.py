@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from parley.numerals import number
@@ -49,7 +48,7 @@ def _facts(document: Document, printed: Printed, record: Record | None) -> dict[
     run = None
     if record is not None:
         facts = {name: getattr(record, name) for name in ("date", "commit", "command", "seconds")}
-        run = {**facts, "comparisons": [{**asdict(each), "holds": each.holds} for each in record.comparisons]}
+        run = {**facts, "comparisons": [{**each.facts(), "holds": each.holds} for each in record.comparisons]}
     return {
         "document": document.name,
         "number": printed.number,

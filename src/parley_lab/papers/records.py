@@ -62,6 +62,10 @@ class Comparison:
         """Whether the number found agrees within the tolerance; one that is not finite never does."""
         return self.excess <= self.tolerance
 
+    def facts(self) -> dict[str, Any]:
+        """Its fields for JSON: null where no finite number was found."""
+        return {**asdict(self), "found": _kept(self.found)}
+
     @property
     def excess(self) -> float:
         """How far the number found is from where the printed one says it lies."""
@@ -135,7 +139,7 @@ def write_records(document: str, records: Iterable[Record], order: Sequence[str]
 
 def _content(record: Record) -> dict[str, Any]:
     facts = {name: getattr(record, name) for name in ("item", "date", "commit", "command", "seconds")}
-    comparisons = [{**asdict(each), "found": _kept(each.found)} for each in record.comparisons]
+    comparisons = [each.facts() for each in record.comparisons]
     return {**facts, "outcome": record.outcome, "comparisons": comparisons}
 
 
