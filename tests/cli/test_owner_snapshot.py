@@ -89,7 +89,7 @@ def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned
     (home / "loans.sql").write_text("\ufeffSELECT id, y,\n  CAST(random() AS INTEGER) AS k FROM loans;\n-- of March\n")
     place = ("owner", "snapshot", "--uri", f"sqlite:{home / 'bank.db'}", "--order-by", "id", "--to", home / "march")
     said = run(*place, "--query-file", home / "loans.sql").stderr.replace("\n", " ")
-    assert "The query calls random(). A key made by that puts every row at another place" in said
+    assert "The query calls random(). Such a key puts people in other places" in said
     assert find_source(home / "march").manifest.query.startswith("SELECT id, y,\n")
     (home / "latin.sql").write_bytes(b"SELECT '\xe4'")
     for wrong, why in [

@@ -53,8 +53,8 @@ def caption(terms: Terms) -> str:
     )
     return (
         f"{worst} with all that leaves under these terms, on average over its possible content. Factor of a guess: how "
-        "much likelier it becomes (min-entropy), known only without a delta. Except with: the probability at most with "
-        f"which, given a delta, single answers reveal more than the column before it.{shared} Neighbours: "
+        "much likelier it becomes (min-entropy), known only without a delta. Except with: with a delta, the highest "
+        f"probability with which an answer reveals more than the column before it says.{shared} Neighbours: "
         f"{Adjacency.from_unit(terms.privacy.unit)}."
     )
 

@@ -98,11 +98,6 @@ def check_owner_unit(terms: CheckableTerms) -> None:
             "privacy.unit|expected 'record' with this algorithm: a whole owner is hidden only in gradients, local "
             "updates and second moments"
         )
-    if learning.algorithm == "fedinfer":
-        raise ValueError(
-            "privacy.unit|expected 'record' with fedinfer: its intervals need moments that are not scaled down; "
-            "sufficient-statistics gives the same model without intervals"
-        )
     if privacy.clip is None:
         raise ValueError("privacy.clip|expected a number with unit = 'owner': the whole answer is scaled down to it")
     if privacy.person is not None:

@@ -28,18 +28,18 @@ def take(
         person.progress("taking rows") as progress,
     ):
         if not database.tried:
-            person.warn("Parley was never tested with this kind of database: look at what came out.")
+            person.warn("This kind of database should work but was never tried: check the result.")
         if request.unstable:
             person.warn(
-                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A key made by that puts "
-                "every row at another place in the next snapshot: order by a stored column."
+                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. Such a key puts people "
+                "in other places in the next snapshot: order by a stored column."
             )
         plan = database.plan(request)
         manifest = take_snapshot(database, request, folder, progress, plan.rows)
     if plan.spreads:
         person.warn(
-            f"The query holds {', '.join(plan.spreads)}. So one person may have several rows, or one row may describe "
-            "several people. The guarantee is about one person's rows, at most as many as the terms say: check this."
+            f"The query holds {', '.join(plan.spreads)}. So one person may have several rows, or a row may be about several "
+            "people. The promise covers one person's rows, at most as many as the terms say. Check this."
         )
     return manifest, plan.spreads
 

@@ -16,6 +16,7 @@ from parley.errors import SettingError
 from parley.privacy.events import Adjacency
 from parley.report.extras import extras
 from parley_lab.papers.printed import Printed
+from parley_lab.papers.records import Comparison, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +51,7 @@ class Shown:
     files: Mapping[str, "pd.DataFrame"] = field(default_factory=dict)  # by name, written as CSV
     notes: Sequence[str] = ()
     findings: Sequence[Sequence[str]] = ()
+    real: bool = True  # whether it is of the document's data, or needs none: no record is kept of synthetic data
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,20 @@ class Document:
         """The exhibit that is asked for by a figure's or table's own number; None where another command or none shows
         it."""
         return next((each for each in self.exhibits if f"{each.option} {each.word}" == printed.number), None)
+
+    def needs_of(self, printed: Printed) -> tuple[str, ...]:
+        """The names of the exhibits whose numbers are compared with a figure or table."""
+        exhibit = self.exhibit_of(printed)
+        return printed.needs or (() if exhibit is None else (exhibit.name,))
+
+    def compared(self, shown: Mapping[str, Shown]) -> dict[str, tuple[Comparison, ...]]:
+        """The comparisons of every figure and table whose exhibits are all `shown`, by number."""
+        found = {}
+        for each in self.printed:
+            needs = self.needs_of(each)
+            if each.compare is not None and needs and all(name in shown for name in needs):
+                found[each.number] = rounded(self.load(each.compare)({name: shown[name] for name in needs}))
+        return found
 
     def title_of(self, printed: Printed) -> str:
         """What a figure or table shows, in our words: its own line, or that of its exhibit."""

@@ -1,4 +1,4 @@
-"""What a source document prints, figure by figure and table by table, and whether it comes out here."""
+"""The figures and tables that a source document prints, by number, and what compares each with ours."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +11,8 @@ class Outcome(StrEnum):
     COMES_OUT = "comes out"
     AS_DRAWN = "comes out as drawn; the sound reading differs"
     DIFFERS = "comes out differently"
+    UNDECIDED = "recorded; nothing decides it"
+    NOT_RUN = "no run recorded"
     NO_DATA = "no data"
     LONG = "not run here (long)"
     PICTURE = "nothing to measure"
@@ -18,20 +20,27 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Printed:
-    """A figure or table by the document's own number ("figure 3"), what became of it, and why in a sentence.
+    """A figure or table by the document's own number ("figure 3").
 
-    `title` and `asked` (options of the document's own command, or a whole command) may be left out where an exhibit has
-    this number. `quick`: the tests run it, and hold the sentence against what comes out.
+    Its outcome and figures are those of its record (`records`), never written here. `note` says what a reader of the
+    figures must know. `title` and `asked` (options of the document's own command, or a whole command) are needed only
+    where no exhibit has this number. `compare` names the function that compares ("module:function", in the document's
+    folder); it takes what each of the exhibits `needs` shows, by name. `again` is the document and number whose record
+    this is, where another document prints the same figure. `quick`: a test computes the record's figures again.
+    `without`: the outcome where no run can decide it; a record beside it is evidence, not an outcome.
     """
 
     number: str
-    outcome: Outcome
-    why: str = ""
+    note: str = ""
     title: str = ""
     asked: str | None = None
+    compare: str | None = None
+    needs: tuple[str, ...] = ()
+    again: tuple[str, str] | None = None
     quick: bool = False
+    without: Outcome | None = None
 
 
 def pictures(titles: Mapping[str, str]) -> tuple[Printed, ...]:
     """Figures and tables that show a method, data or notation, by number."""
-    return tuple(Printed(number, Outcome.PICTURE, title=title) for number, title in titles.items())
+    return tuple(Printed(number, title=title, without=Outcome.PICTURE) for number, title in titles.items())

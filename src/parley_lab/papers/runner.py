@@ -1,7 +1,10 @@
 """What the commands of all documents do: choose what to show, compute it, draw and save it, print tables or one JSON
 object."""
 
+import shlex
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +12,10 @@ from typing import Any
 
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley_lab.papers.document import Asked, Document, Exhibit, Parts, Shown
 from parley_lab.papers.options import data_folder
+from parley_lab.papers.records import Record, commit_of_source, today, write_records
 
 Bench = Callable[[Asked], Any]  # what all exhibits of a document share: data, settings, runs that several of them need
 KINDS = ("png", "svg", "pdf")
@@ -30,11 +34,12 @@ def show(
     as_json: bool = False,
     listing: bool = False,
     kind: str = "png",
+    record: bool = False,
 ) -> None:
     """Show what is `wanted`; where nothing is, what is `usual`, else everything.
 
     `given`: options that belong to some exhibits only. `out`: a folder for pictures of one `kind` and tables; `plot`: a
-    file for the only picture.
+    file for the only picture. `record`: keep what came out for the listing.
     """
     if listing:
         _list(document, as_json)
@@ -42,10 +47,45 @@ def show(
     chosen = choose(document, wanted, usual)
     document.require_options(chosen, given or {})
     _require_place(document, chosen, out, plot, kind)
-    told = _Told(document, out, plot, as_json, kind)
+    commit = commit_of_source() if record else ""
+    told, found, begun = _Told(document, out, plot, as_json, kind), dict[str, Shown](), time.monotonic()
     for exhibit, shown in computed(document, chosen, bench, data):
         told.tell(exhibit, shown)
+        found[exhibit.name] = shown
     told.end()
+    if record:
+        _record(document, found, commit, time.monotonic() - begun)
+
+
+def _record(document: Document, found: Mapping[str, Shown], commit: str, seconds: float) -> None:
+    """Keep the comparisons of whatever was shown; synthetic data are refused."""
+    if not all(shown.real for shown in found.values()):
+        raise SettingError("--record: these data are synthetic; set PARLEY_DATA to the folder of the real ones")
+    command = _command(sys.argv[1:])
+    records = [
+        Record(item, today(), commit, command, round(seconds, 1), tuple(comparisons))
+        for item, comparisons in document.compared(found).items()
+    ]
+    if not records:
+        raise SettingError("--record: none of these figures is compared with printed numbers")
+    path = write_records(document.name, records, [each.number for each in document.printed])
+    said = "; ".join(f"{each.item}: {each.outcome}" for each in records)
+    errors_console.print(f"{path.name}: {said}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _command(words: Sequence[str]) -> str:
+    """What was typed, without --record and without folders of this machine.
+
+    >>> _command(["reproduce", "wu2019", "--figure", "2", "--out", "/home/me/w", "--record", "--runs", "20"])
+    'parley reproduce wu2019 --figure 2 --runs 20'
+    """
+    kept, rest = ["parley"], iter(words)
+    for word in rest:
+        if word in ("--out", "--data", "--plot"):
+            next(rest, None)
+        elif word != "--record" and not word.startswith(("--out=", "--data=", "--plot=")):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def choose(document: Document, wanted: Wanted, usual: Sequence[Exhibit] | None = None) -> list[Exhibit]:

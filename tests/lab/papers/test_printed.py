@@ -1,24 +1,22 @@
-"""What is said of every figure and table: all are there, what to type works, and what the quick ones say is true."""
+"""The listing says of every figure and table what a recorded run found, and no more; quick ones are computed again."""
 
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
+from importlib.util import find_spec
 
-import numpy as np
 import pytest
 from samples import data_path
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.privacy.accounting.meaning import posterior_bounds
-from parley.privacy.accounting.stable_bounds import epsilon_curve
-from parley_lab.papers.aarhus2020.collaborative_descent import total_epsilon
-from parley_lab.papers.printed import Outcome
+from parley.errors import DataError, SettingError
+from parley_lab.papers import records, runner
+from parley_lab.papers.document import Document, Exhibit, Shown
+from parley_lab.papers.listing import comparison_lines, outcome_of, record_of
+from parley_lab.papers.printed import Outcome, Printed
+from parley_lab.papers.records import Comparison, Reading, Record, Relation, read_records, rounded, write_records
 from parley_lab.papers.reproduce import COMMANDS
-from parley_lab.papers.wu2019_thesis.payoffs import payoff_curves
-from parley_lab.papers.zawacki2024 import stable_noise
-from parley_lab.papers.zawacki2024.federated_inference import FIGURES, METHODS, trace, without_privacy
 
 DOCUMENTS = {document.name: document for document in COMMANDS}
 COUNTED = {  # by document: figures and tables as they are numbered there
@@ -49,13 +47,14 @@ def test_every_figure_and_table_is_listed_once(name):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_each_has_a_title_and_a_reason_and_what_to_type_is_known(document):
+def test_each_has_a_title_and_a_comparison_and_what_to_type_is_known(document):
     for each in document.printed:
         assert document.title_of(each), each.number
-        assert each.why or each.outcome in (Outcome.COMES_OUT, Outcome.PICTURE), each.number
+        assert each.compare or each.again or each.without, each.number
+        if each.compare and (document.name != "hitaj2017" or find_spec("torch")):  # whose modules import PyTorch
+            assert callable(document.load(each.compare))
+        assert not (each.quick and not each.compare), each.number
         command = document.command_of(each)
-        if each.outcome is Outcome.PICTURE:
-            assert command is None
         if command is None or not command.startswith("parley reproduce"):
             continue
         _, _, other, *words = command.split()
@@ -74,9 +73,10 @@ def test_every_exhibit_that_has_a_documents_number_is_listed():
 def test_the_command_lists_them():
     found = json.loads(CliRunner().invoke(app, ["reproduce", "--json"]).stdout)["printed"]
     assert len(found) == sum(map(len, COUNTED.values()))
-    eight = next(each for each in found if (each["document"], each["number"]) == ("zawacki2024", "figure 8.8"))
-    assert eight["outcome"] == "comes out differently"
-    assert eight["command"] == "parley reproduce zawacki2024 --figure 8.8"
+    seven = next(each for each in found if (each["document"], each["number"]) == ("zawacki2024", "figure 3.7"))
+    assert seven["outcome"] == "comes out differently"
+    assert seven["command"] == "parley reproduce zawacki2024 --figure 3.7"
+    assert {"date", "commit", "command", "comparisons"} <= seven["run"].keys()
     for words in ([], ["--list"]):
         said = CliRunner().invoke(app, ["reproduce", *words])
         assert said.exit_code == 0
@@ -85,124 +85,150 @@ def test_the_command_lists_them():
     assert "expected after the document's name" in str(refused.exception)
 
 
-def why(document, number):
-    return next(each.why for each in DOCUMENTS[document].printed if each.number == number)
+def test_every_record_is_of_a_figure_that_is_listed_and_names_its_run():
+    for name, document in DOCUMENTS.items():
+        listed = {each.number: each for each in document.printed}
+        for item, record in read_records(name).items():
+            assert listed[item].compare, item
+            assert record.comparisons, item
+            assert record.command.startswith(f"parley reproduce {name}"), item
+            assert "/" not in record.command, item
+            assert len(record.commit) >= 12, item
 
 
-def check_step_epsilon(number):
-    norm = "l1" if number in ("table 3", "table 5") else "l2"
-    low, high = (total_epsilon(norm, step) for step in ((0.1, 1.0) if norm == "l1" else (0.02, 0.2)))
-    assert f"{low:.3g} to {high:.3g} in all" in why("aarhus2020", number)
+def test_nothing_comes_out_without_a_record():
+    for document in DOCUMENTS.values():
+        for each in document.printed:
+            if record_of(document, each) is None:
+                assert outcome_of(each, None) in {each.without, Outcome.NOT_RUN}
 
 
-def check_ratings(number):
-    from parley.tasks.ratings.table import enough, find_ratings
-
-    counts = enough(find_ratings(data_path("ml1m.parquet").parent)).counts
-    assert "{ratings:,} ratings of {items:,} items by {users:,} users".format(**counts) in why("pejo2018", number)
+QUICK = [(name, each.number) for name, document in DOCUMENTS.items() for each in document.printed if each.quick]
 
 
-def check_posterior(number):
-    low, high = posterior_bounds(1.0, 0.5)
-    assert f"{low:.2f} and {high:.2f}" in why("zawacki2024", number)
+@pytest.fixture(scope="module")
+def computed_again():
+    """Of each document with quick figures: the comparisons of a run of today."""
+    found = {}
+    for name in dict.fromkeys(name for name, _ in QUICK):
+        document, data = DOCUMENTS[name], data_path("ml1m.parquet").parent if name == "pejo2018" else None
+        quick = [each for each in document.printed if each.quick]
+        needs = dict.fromkeys(need for each in quick for need in document.needs_of(each))
+        exhibits = [each for each in document.exhibits if each.name in needs]
+        shown = {}
+        for each in exhibits:
+            bench = BENCHES[name](data)
+            shown[each.name] = document.load(each.compute)(bench, each.word, lambda done, count: None)
+        found[name] = document.compared(shown)
+    return found
 
 
-def check_loss(number):
-    """Odd, with a top below alpha = 2 (3.4), lower the larger the scale is (3.5)."""
-    curves = stable_noise.chart(number.split()[1]).curves
-    tops = [float(each.y.max()) for each in curves]
-    assert all(np.allclose(each.y, -each.y[::-1]) for each in curves)
-    assert tops == sorted(tops, reverse=True)
+def ratings_bench(data):
+    from parley_lab.papers.document import Asked
+    from parley_lab.papers.pejo2018.settings import Settings
+
+    asked = Asked((), data, data, lambda done, count: None)
+    return Settings(asked, 1, None, 943, None, 2e9, None, False, None, None)
 
 
-def check_small_scales(number):
-    """Where the scale is a twentieth, one coordinate costs far less than all do."""
-    assert stable_noise.one_epsilon(1.5, 0.05) < 0.5 * stable_noise.all_epsilon(1.5, 0.05)
+def trials_bench(data):
+    from parley_lab.papers.zawacki2024.settings import Trials
+
+    return Trials()
 
 
-def check_gamma(number):
-    """The least value of the gamma function's argument: 1 - 1/alpha in (0, 1/2] leaves it falling, down to sqrt pi."""
-    (curve,) = stable_noise.chart("3.8").curves
-    assert (np.diff(curve.y) < 0).all()
-    assert curve.y[-1] == pytest.approx(math.sqrt(math.pi))
-
-
-def check_spread(number):
-    one, many = (float(epsilon_curve(1.999, np.array([1.0]), 1e-5, 1, 1.0, spread)[0]) for spread in ("one", "many"))
-    assert f"{one:.2f} for α = 1.999, then {many:.2f}" in why("zawacki2024", number)
-
-
-def check_accuracy(number):
-    """8.3: all at the accuracy without privacy, 80 % published. 8.8: FedLin above 90 % after ten, 1,000 published."""
-    short = {"8.3": 60, "8.8": 40}[number.split()[1]]
-    figure = replace(FIGURES[number.split()[1]], iterations=short)
-    lines = {method.name: trace(figure, method, 4, 2) for method in METHODS if method.name != "FedAvg"}
-    best = without_privacy(figure, 2)
-    if figure.stagger:
-        assert lines["FedInfer"].first_above(90) < lines["FedLin"].first_above(90) == 10
-        return
-    for line in lines.values():
-        assert float(line.last.mean()) == pytest.approx(best, abs=1.5)
-
-
-def check_top(number):
-    """Figures 4.2 (a) and 4.3 (a): one top, at the budget that all have."""
-    curve = next(each for each in payoff_curves() if each.figure == f"{number.split()[1]} (a)")
-    assert curve.peaks == 1
-    assert curve.others == pytest.approx([curve.top] * 2)
-
-
-CHECKS = {
-    **{("wu2019-thesis", f"figure 4.{k}"): check_top for k in (2, 3)},
-    **{("aarhus2020", f"table {k}"): check_step_epsilon for k in (3, 4, 5, 6)},
-    ("pejo2018", "table 2"): check_ratings,
-    ("zawacki2024", "figure 2.2"): check_posterior,
-    **{("zawacki2024", f"figure 3.{k}"): check_loss for k in (4, 5)},
-    ("zawacki2024", "figure 3.6"): check_small_scales,
-    ("zawacki2024", "figure 3.8"): check_gamma,
-    ("zawacki2024", "figure 4.1"): check_spread,
-    **{("zawacki2024", f"figure 8.{k}"): check_accuracy for k in (3, 8)},
-}
-REAL = "wu2019/test_value_of_collaboration.py", "test_the_slopes_and_the_headline_hold_on_the_real_data"
-GAMES = "pejo2018/test_published.py", "test_what_agrees_and_what_does_not_is_said"
-CONVERGENCE = "wu2019_thesis/test_convergence.py", "test_what_the_figures_show_and_what_the_thesis_adds"
-BOUND = "wu2019_thesis/test_payoffs.py", "test_the_bound_is_reached_where_it_is_and_nowhere_else"
-LAWS = "aarhus2020/test_output_laws.py", "test_two_truths_are_within_a_factor_of_two_and_coins_cost_three"
-RATINGS, NOISE = "pejo2018/test_measurements.py", "zawacki2024/test_stable_noise.py"
-NETWORKS = "zawacki2024/test_network_tables.py"
-ELSEWHERE = {  # by a test of the document's own
-    **{("wu2019", f"figure {k}"): REAL for k in (2, 4, 7)},
-    **{("wu2019-thesis", f"figure 3.{k}"): REAL for k in (1, 3, 7)},
-    **{("wu2019-thesis", f"figure 4.{k}"): CONVERGENCE for k in (2, 3)},
-    ("wu2019-thesis", "equation 2.3"): BOUND,
-    ("aarhus2020", "figure 4"): LAWS,
-    ("pejo2018", "figure 5"): (RATINGS, "test_of_hidden_ratings_the_others_matter_more"),
-    ("pejo2018", "table 3"): (RATINGS, "test_table_3_comes_out_to_within_a_quarter"),
-    ("pejo2018", "table 6"): ("pejo2018/test_published.py", "test_table_6_in_numbers"),
-    ("pejo2018", "section 7.3"): GAMES,
-    ("zawacki2024", "figure 3.7"): (NOISE, "test_the_printed_approximation_for_small_scales_is_off_by_ln_2"),
-    ("zawacki2024", "table 3.1"): (NOISE, "test_table_3_1_comes_out"),
-    ("zawacki2024", "table 4.1"): (NETWORKS, "test_gaussian_rows_come_out_at_half_the_scale"),
-    ("zawacki2024", "table 4.2"): (
-        NETWORKS,
-        "test_at_the_same_scale_one_sound_bound_gives_both_laws_the_same_epsilon",
-    ),
-    ("zawacki2024", "figure 6.3"): ("zawacki2024/test_echo_state.py", "test_the_series_is_the_documents"),
-    ("zawacki2024", "figure 8.2"): (
-        "zawacki2024/test_federated_inference.py",
-        "test_without_noise_fedinfer_is_there_at_once",
-    ),
-    ("zawacki2024", "figure 9.1"): ("zawacki2024/test_delayed_control.py", "test_blocks_and_controllers"),
+BENCHES = {
+    "wu2019-thesis": lambda data: False,
+    "aarhus2020": lambda data: None,
+    "pejo2018": ratings_bench,
+    "zawacki2024": trials_bench,
 }
 
 
-def test_whatever_is_called_quick_is_checked():
-    quick = {(name, each.number) for name, document in DOCUMENTS.items() for each in document.printed if each.quick}
-    assert quick == {*CHECKS, *ELSEWHERE}
-    for path, test in ELSEWHERE.values():
-        assert f"def {test}(" in (Path(__file__).parent / path).read_text(encoding="utf-8")
+@pytest.mark.parametrize(("document", "number"), QUICK)
+def test_a_quick_record_is_found_again(computed_again, document, number):
+    record, again = read_records(document)[number], computed_again[document][number]
+    assert [each.what for each in again] == [each.what for each in record.comparisons]
+    for old, new in zip(record.comparisons, again, strict=True):
+        assert new.published == old.published
+        assert new.found == pytest.approx(old.found, rel=1e-3, abs=1e-6)
+        assert new.holds == old.holds
 
 
-@pytest.mark.parametrize(("document", "number"), CHECKS)
-def test_what_is_said_is_so(document, number):
-    CHECKS[document, number](number)
+CLOSE = Comparison("close", 1.0, 1.05, 0.1, "ours")
+FAR = Comparison("far", 1.0, 1.5, 0.1, "ours")
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "outcome"),
+    [
+        ((CLOSE,), Outcome.COMES_OUT),
+        ((CLOSE, FAR), Outcome.DIFFERS),
+        ((CLOSE, replace(FAR, reading=Reading.SOUND)), Outcome.AS_DRAWN),
+        ((FAR, replace(FAR, reading=Reading.SOUND)), Outcome.DIFFERS),
+        ((CLOSE, replace(FAR, reading=Reading.FITTED), replace(FAR, reading=Reading.BESIDE)), Outcome.COMES_OUT),
+        ((replace(CLOSE, reading=Reading.FITTED),), Outcome.UNDECIDED),
+        ((replace(CLOSE, found=math.nan),), Outcome.DIFFERS),
+        ((replace(FAR, relation=Relation.AT_LEAST),), Outcome.COMES_OUT),
+        ((replace(FAR, relation=Relation.AT_MOST),), Outcome.DIFFERS),
+    ],
+)
+def test_the_outcome_follows_from_the_comparisons(comparisons, outcome):
+    record = Record("figure 1", "2026-11-18", "0" * 12, "parley reproduce made", 1.0, comparisons)
+    assert record.outcome is outcome
+    assert outcome_of(Printed("figure 1"), record) is outcome
+    assert outcome_of(Printed("figure 1", without=Outcome.NO_DATA), record) is Outcome.NO_DATA
+
+
+def test_records_are_kept_and_an_outcome_that_its_figures_do_not_bear_out_is_refused(tmp_path):
+    far = rounded((replace(FAR, found=1.23456789), replace(CLOSE, found=math.inf)))
+    old = Record("figure 2", "2026-11-17", "0" * 12, "parley reproduce made", 1.0, (CLOSE,))
+    new = Record("figure 1", "2026-11-18", "1" * 12, "parley reproduce made", 2.0, far)
+    write_records("made", [old], ["figure 1", "figure 2"], tmp_path)
+    path = write_records("made", [new], ["figure 1", "figure 2"], tmp_path)
+    found = read_records("made", tmp_path)
+    assert list(found) == ["figure 1", "figure 2"]
+    assert found["figure 2"] == old
+    assert found["figure 1"].comparisons[0].found == 1.23457
+    assert math.isnan(found["figure 1"].comparisons[1].found)
+    claimed = path.read_text("utf-8").replace('"comes out differently"', '"comes out"')
+    path.write_text(claimed, "utf-8")
+    with pytest.raises(DataError, match="figure 1: its figures say 'comes out differently'"):
+        read_records("made", tmp_path)
+
+
+def test_of_many_figures_the_farthest_off_is_printed():
+    lines = comparison_lines([*[CLOSE] * 5, FAR, replace(FAR, reading=Reading.FITTED)])
+    assert lines[0].startswith("5 of 6 figures agree; farthest off: far: published 1, found 1.5, tolerance 0.1; ours")
+    assert lines[1].endswith("beyond the tolerance (fitted)")
+
+
+@pytest.fixture
+def made(monkeypatch, tmp_path):
+    """A document whose only figure has one number; its records go to a folder of the test's."""
+
+    def shown(bench, word, progress):
+        return Shown({"number": 1.05}, real=bench)
+
+    def compare(shown):
+        return [replace(CLOSE, found=shown["figure-1"].content["number"])]
+
+    functions = {"shown": shown, "compare": compare}
+    monkeypatch.setattr(Document, "load", lambda self, function: functions[function])
+    monkeypatch.setattr(runner, "commit_of_source", lambda: "2" * 12)
+    monkeypatch.setattr(runner, "write_records", lambda *words: records.write_records(*words, folder=tmp_path))
+    printed = (Printed("figure 1", compare="compare"),)
+    return Document("made", (Exhibit("figure", "1", "one number", "shown"),), printed=printed)
+
+
+def test_a_run_is_recorded_only_if_asked_and_never_of_synthetic_data(made, tmp_path):
+    runner.show(made, lambda asked: True, {"figure": ["1"]})
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(SettingError, match="synthetic"):
+        runner.show(made, lambda asked: False, {"figure": ["1"]}, record=True)
+    assert not list(tmp_path.iterdir())
+    runner.show(made, lambda asked: True, {"figure": ["1"]}, record=True)
+    (record,) = read_records("made", tmp_path).values()
+    assert record.outcome is Outcome.COMES_OUT
+    assert record.commit == "2" * 12
+    assert record.comparisons[0].found == 1.05

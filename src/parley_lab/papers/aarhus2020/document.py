@@ -8,7 +8,7 @@ import typer
 
 from parley_lab.papers.aarhus2020.printed import PRINTED
 from parley_lab.papers.document import Asked, Document, Exhibit
-from parley_lab.papers.options import AsJson, Kind, Listing, data, out, which
+from parley_lab.papers.options import AsJson, Kind, Listing, Recorded, data, out, which
 from parley_lab.papers.runner import show
 
 TABLES = ("alone, L1 clip and Laplace noise", "alone, L2 clip and Gaussian noise", "together, L1", "together, L2")
@@ -54,6 +54,7 @@ def aarhus2020(
     kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """Tables 3 to 6 and figures 4 to 9 of the Aarhus report (2020): private gradient descent on MNIST, alone and
     together.
@@ -74,4 +75,4 @@ def aarhus2020(
         return Runs(load_digits(asked.folder, images), asked.names, runs, epochs, jobs, asked.progress)
 
     wanted = {"table": table, "figure": figure}
-    show(DOCUMENT, bench, wanted, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)
+    show(DOCUMENT, bench, wanted, data=real, out=folder, as_json=as_json, listing=listing, record=record, kind=kind)

@@ -8,7 +8,7 @@ import typer
 from parley.report.extras import extras
 from parley_lab.papers.chase2017.printed import PRINTED
 from parley_lab.papers.document import Asked, Document, Exhibit
-from parley_lab.papers.options import AsJson, Listing, data, out, which
+from parley_lab.papers.options import AsJson, Listing, Recorded, data, out, which
 from parley_lab.papers.runner import show
 
 DOCUMENT = Document(
@@ -36,6 +36,7 @@ def chase2017(
     real: Annotated[Path | None, data("mnist.npz")] = None,
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """Tables 1 and 2 of Chase et al. (2017), private networks on MNIST: accuracy at ε = 0.5, 2, 8 for the whole run,
     δ = 10⁻³.
@@ -55,4 +56,4 @@ def chase2017(
         settings = Settings(runs, epochs, batch, clip, step, device)
         return Runs(load_digits(asked.folder, images), settings)
 
-    show(DOCUMENT, bench, {"table": table}, data=real, out=folder, as_json=as_json, listing=listing)
+    show(DOCUMENT, bench, {"table": table}, data=real, out=folder, as_json=as_json, listing=listing, record=record)

@@ -1,8 +1,9 @@
-"""What Chase et al. (as A quotes it) prints, figure by figure and table by table, and whether it comes out here."""
+"""What Chase et al. (as A quotes it) prints."""
 
 from parley_lab.papers.printed import Outcome, Printed
 
+OURS = "needs a GPU; widths, rates and clip are not printed: ours"
 PRINTED = (
-    Printed("table 1", Outcome.LONG, "wants a GPU; widths, rates and clip are not printed, so ours are our own"),
-    Printed("table 2", Outcome.LONG, "wants a GPU; widths, rates and clip are not printed, so ours are our own"),
+    Printed("table 1", OURS, compare="comparisons:table", without=Outcome.LONG),
+    Printed("table 2", OURS, compare="comparisons:table", without=Outcome.LONG),
 )

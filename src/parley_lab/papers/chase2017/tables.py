@@ -95,6 +95,7 @@ def table(bench: Runs, word: str, progress: Progress) -> Shown:
             f"published; 1/n is {1 / images:.1e}, and a δ above it would let a few persons be given away."
         ],
         findings=[[f"table {word}: where ours is above both published norms", f"{len(published)} places", str(above)]],
+        real=bench.digits.real,
     )
 
 

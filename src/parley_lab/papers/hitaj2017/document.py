@@ -9,7 +9,7 @@ import typer
 from parley.report.extras import extras
 from parley_lab.papers.document import Asked, Document, Exhibit
 from parley_lab.papers.hitaj2017.printed import PRINTED
-from parley_lab.papers.options import AsJson, Kind, Listing, data, out
+from parley_lab.papers.options import AsJson, Kind, Listing, Recorded, data, out
 from parley_lab.papers.runner import show
 
 DOCUMENT = Document(
@@ -48,6 +48,7 @@ def hitaj2017(
     kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """Hitaj, Ateniese and Perez-Cruz (2017): two owners learn one network of digits; one draws what the other's digit
     looks like.
@@ -70,4 +71,4 @@ def hitaj2017(
         hidden = (Protection(), *records, Protection(owner_epsilon, "owner"))
         return Study(load_digits(asked.folder, images), settings, hidden, runs)
 
-    show(DOCUMENT, bench, {}, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)
+    show(DOCUMENT, bench, {}, data=real, out=folder, as_json=as_json, listing=listing, record=record, kind=kind)

@@ -114,6 +114,7 @@ def digits(bench: Study, word: str, progress: Progress) -> Shown:
             "that it sees no digit; distance ratio: to the digit's mean image, over that to the nearest other's.",
             "Where a record is the unit, ε hides a record, and not what a digit looks like.",
         ],
+        real=bench.digits.real,
     )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from parley.errors import DataError, SettingError
 from parley_lab.papers.document import Asked, Document, Exhibit
-from parley_lab.papers.options import AsJson, Kind, Listing, out
+from parley_lab.papers.options import AsJson, Kind, Listing, Recorded, out
 from parley_lab.papers.pejo2018.printed import PRINTED
 from parley_lab.papers.runner import show
 
@@ -88,6 +88,7 @@ def pejo2018(
     kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """Pejó, Tang, Arriaga, "Together or Alone: The Price of Privacy in Joint Learning": its equilibria, and its
     measurements.
@@ -125,6 +126,7 @@ def pejo2018(
         out=folder,
         as_json=as_json,
         listing=listing,
+        record=record,
         kind=kind,
     )
 

@@ -8,7 +8,7 @@ import typer
 
 from parley.errors import SettingError
 from parley_lab.papers.document import Asked, Document, Exhibit
-from parley_lab.papers.options import AsJson, Jobs, Kind, Listing, data, out, which
+from parley_lab.papers.options import AsJson, Jobs, Kind, Listing, Recorded, data, out, which
 from parley_lab.papers.runner import show
 from parley_lab.papers.wu2019.printed import PRINTED
 
@@ -46,6 +46,7 @@ def wu2019(
     kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """Figures 2 to 11 of Wu, Farokhi, Smith and Kaafar again, each with the forecast drawn through it.
 
@@ -62,4 +63,14 @@ def wu2019(
 
         return Markets(asked.folder, asked.scratch, runs, points, jobs, as_filed)
 
-    show(DOCUMENT, bench, {"figure": figure}, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)
+    show(
+        DOCUMENT,
+        bench,
+        {"figure": figure},
+        data=real,
+        out=folder,
+        as_json=as_json,
+        listing=listing,
+        record=record,
+        kind=kind,
+    )

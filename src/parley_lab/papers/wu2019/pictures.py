@@ -18,8 +18,14 @@ from parley.validate import Floats
 SHADES = ("#0b4f58", "#2a9d8f", "#e9a23b", "#c8543c")
 
 
-def paths(measured: Mapping[float, Floats], forecast: Mapping[float, Floats], title: str) -> Figure:
-    """Relative fitness against rounds for several budgets: quartile bands, medians, and the forecast mean dashed."""
+def paths(
+    measured: Mapping[float, Floats],
+    forecast: Mapping[float, Floats],
+    title: str,
+    longer: Mapping[float, Mapping[float, Floats]],
+) -> Figure:
+    """Relative fitness against rounds for several budgets: quartile bands, medians, and the forecast mean dashed;
+    dotted, medians with `longer` steps."""
     figure, axes = _canvas(1)
     for colour, (epsilon, path) in zip(SHADES, measured.items(), strict=False):
         rounds = np.arange(1, len(path) + 1)
@@ -27,6 +33,10 @@ def paths(measured: Mapping[float, Floats], forecast: Mapping[float, Floats], ti
         axes[0].fill_between(rounds, q25, q75, color=colour, alpha=0.25, linewidth=0)
         axes[0].plot(rounds, median, color=colour, linewidth=2, label=f"ε = {epsilon:g}")
         axes[0].plot(rounds, forecast[epsilon], color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
+        for path in (each[epsilon] for each in longer.values()):
+            axes[0].plot(rounds, np.median(path, axis=1), color=colour, linewidth=1.1, linestyle=":")
+    for times in longer:
+        axes[0].plot([], [], color=MUTED, linewidth=1.1, linestyle=":", label=f"{times:g} times the step")
     axes[0].plot([], [], color=INK, linewidth=1.1, linestyle=(0, (4, 3)), label="forecast (mean)")
     axes[0].set_yscale("log")
     axes[0].set_xlim(1, len(next(iter(measured.values()))))

@@ -6,10 +6,12 @@ shuffled first, so that pilot and owners follow one law as the theorems assume; 
 as W did, and shows what drift does.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,9 +29,12 @@ from parley_lab.papers.wu2019.markets import Market, card_market, loan_market
 # published: psi below 0.1 with three banks of this size and budget
 HEADLINE = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}
 BUDGETS = (0.1, 1.0, 10.0)
+STEPS = (1.0, 3.0)  # of the automatic step: W prints none
 LOOSE = (1.0, 10.0)  # between which W says by how much psi falls
 FALL = {"loans": "about 100 (3 x 250,000)", "cards": "–"}
 SMALL, EAGER, SHY = 1000, 10.0, 0.1
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+FLOOR, BURST = 5.0, 3.0  # a cell counts for the slope above so many times what noise leaves, and below this psi
 
 
 @dataclass(eq=False)
@@ -88,33 +93,66 @@ def _budgets(points: int) -> list[float]:
 
 
 def _shown(
-    market: Market, word: str, drawn: tuple[object, ...], table: pd.DataFrame | None, *findings: Sequence[str]
+    market: Market,
+    word: str,
+    drawn: tuple[object, ...],
+    table: pd.DataFrame | None,
+    *findings: Sequence[str],
+    content: Mapping[str, Any] = NOTHING,
 ) -> Shown:
     kind = "real data" if market.real else "SYNTHETIC data: the real ones are not at hand"
     note = f"{market.name}: {kind}, {market.rows:,} rows; three banks of at most {_largest(market):,} records"
-    return Shown(drawn=drawn, files={} if table is None else {f"figure-{word}": table}, notes=[note], findings=findings)
+    files = {} if table is None else {f"figure-{word}": table}
+    return Shown({word: content} if content else {}, [], drawn, files, [note], findings, market.real)
 
 
 def paths(bench: Markets, word: str, progress: Progress) -> Shown:
-    """Figures 2 and 7: relative fitness against rounds, for three budgets; and the headline."""
+    """Figures 2 and 7: relative fitness against rounds, for three budgets and two lengths of the step; the headline."""
     market = bench.market(word)
     n, headline = _largest(market), HEADLINE[market.name]
-    owners = _owners(market, n)
-    known = open_pilot(market.terms)
-    here = known.landscape()
-    measured: dict[float, Floats] = {}
-    forecast: dict[float, Floats] = {}
-    for cell in vary(market.terms, records=[n], epsilon=BUDGETS):
-        epsilon = float(cell.labels["epsilon"])
-        measured[epsilon] = np.asarray(train(cell.terms, owners, bench.runs, seed=0, progress=progress).path)
-        forecast[epsilon] = expect(known.under(cell.terms), here).outcome(0, bench.forecast_runs)[0]
+    family = {times: _paths_at(bench, market, times, progress) for times in STEPS}
+    measured, forecast = family[1.0]
     title = f"{market.name.capitalize()}: three banks x {n:,} records"
     what = f"{market.name}: mean ψ, 3 x {n:,} records, ε = {headline[1]:g}"
     ends = float(measured[headline[1]][-1].mean()), float(forecast[headline[1]][-1])
-    found = [what, f"< 0.1 (3 x {headline[0]:,})", *(f"{end:.3g}" for end in ends)]
-    fall = [f"{market.name}: mean ψ at ε = {LOOSE[0]:g} over that at ε = {LOOSE[1]:g}", FALL[market.name]]
-    fall += [f"{float(np.divide(*(ends[e][-1].mean() for e in LOOSE))):.3g}" for ends in (measured, forecast)]
-    return _shown(market, word, (measured, forecast, title), None, found, fall)
+    found = [[what, f"< 0.1 (3 x {headline[0]:,})", *(f"{end:.3g}" for end in ends)]]
+    falls = {times: [_fall(paths) for paths in both] for times, both in family.items()}
+    for times, fall in falls.items():
+        step = "automatic step" if times == 1 else f"{times:g} times that step"
+        what = f"{market.name}: mean ψ at ε = {LOOSE[0]:g} over that at ε = {LOOSE[1]:g}, {step}"
+        found.append([what, FALL[market.name], *(f"{each:.3g}" for each in fall)])
+    content = {
+        "headline": {"epsilon": headline[1], "records": n, "measured": ends[0], "forecast": ends[1]},
+        "falls": {f"{times:g}": fall[0] for times, fall in falls.items()},
+    }
+    longer = {times: paths for times, (paths, _) in family.items() if times != 1}
+    shown = _shown(market, word, (measured, forecast, title, longer), None, *found, content=content)
+    return replace(
+        shown, notes=[*shown.notes, "W does not print the constant of its step: each figure is one of a family"]
+    )
+
+
+def _paths_at(
+    bench: Markets, market: Market, times: float, progress: Progress
+) -> tuple[dict[float, Floats], dict[float, Floats]]:
+    """(measured, forecast) by budget, with so many times the automatic step."""
+    n = _largest(market)
+    owners, step = _owners(market, n), open_pilot(market.terms).algorithm.step_length
+    terms = market.terms if times == 1 or step is None else market.terms.changed(learning={"step": times * step})
+    known = open_pilot(terms)
+    here = known.landscape()
+    measured: dict[float, Floats] = {}
+    forecast: dict[float, Floats] = {}
+    for cell in vary(terms, records=[n], epsilon=BUDGETS):
+        epsilon = float(cell.labels["epsilon"])
+        measured[epsilon] = np.asarray(train(cell.terms, owners, bench.runs, seed=0, progress=progress).path)
+        forecast[epsilon] = expect(known.under(cell.terms), here).outcome(0, bench.forecast_runs)[0]
+    return measured, forecast
+
+
+def _fall(paths: Mapping[float, Floats]) -> float:
+    """By how much the last mean psi falls between the two larger budgets."""
+    return float(np.divide(*(paths[epsilon][-1].mean() for epsilon in LOOSE)))
 
 
 def surface(bench: Markets, word: str, progress: Progress) -> Shown:
@@ -142,23 +180,44 @@ def against_size(bench: Markets, word: str, progress: Progress) -> Shown:
 
 
 def _slopes(market: Market, word: str, table: pd.DataFrame, x: str, group: str) -> Shown:
+    """The slope of what noise adds, in the cells where it rules, and that of psi in all of them."""
     title = f"{market.name.capitalize()}: relative fitness against {'budget' if x == 'epsilon' else 'size'}"
-    what = f"{market.name}: slope in ln {'ε' if x == 'epsilon' else 'n'} of what noise adds to ψ"
-    found = [what, "-2", *(f"{noise_slope(table, x, group, column):.3g}" for column in ("mean", "forecast"))]
-    return _shown(market, word, (table, x, group, title), table, found)
+    name, columns = "ε" if x == "epsilon" else "n", ("mean", "forecast")
+    kept = [int(noise_rules(table, column).sum()) for column in columns]
+    ruled = [noise_slope(table, x, group, column) for column in columns]
+    every = [_slope(table, np.log(table[column].to_numpy(dtype=np.float64)), x, group) for column in columns]
+    counts = f"{kept[0]} of {len(table)} cells"
+    found = [
+        [f"{market.name}: slope in ln {name} of what noise adds to ψ, {counts}", "-2", *(f"{e:.3g}" for e in ruled)],
+        [f"{market.name}: slope in ln {name} of ψ, all cells", "-2", *(f"{e:.3g}" for e in every)],
+    ]
+    content = {"slope": ruled[0], "cells": kept[0], "of": len(table), "slope_of_all": every[0]}
+    shown = _shown(market, word, (table, x, group, title), table, *found, content=content)
+    dropped = (
+        f"The first slope leaves out cells where ψ is above {BURST:g} (clips bind) or below {FLOOR:g} times what "
+        "remains without noise; the second leaves out none"
+    )
+    return replace(shown, notes=[*shown.notes, dropped])
+
+
+def noise_rules(table: pd.DataFrame, column: str) -> "pd.Series[bool]":
+    """In which cells noise rules but has not blown up the run: above five times what would remain without noise, and
+    below 3, beyond which clips change the path."""
+    return (table[column] > FLOOR * table["without_noise"]) & (table[column] < BURST)
 
 
 def noise_slope(table: pd.DataFrame, x: str, group: str, column: str) -> float:
-    """The common slope of ln psi in ln x, one intercept a group, of what noise adds where it rules but has not blown up
-    the run.
-
-    That is above five times what would remain without noise, and below 3, beyond which clips change the path.
-    """
-    rows = table[(table[column] > 5 * table["without_noise"]) & (table[column] < 3)]
+    """The common slope of ln psi in ln x, one intercept a group, of what noise adds where it rules."""
+    rows = table[noise_rules(table, column)]
     rows = rows[rows.groupby(group)[x].transform("count") > 1]
     if len(rows) < 2:
         return float("nan")
-    logs = pd.DataFrame({"x": np.log(rows[x].astype(float)), "y": np.log(rows[column] - rows["without_noise"])})
+    return _slope(rows, np.log((rows[column] - rows["without_noise"]).to_numpy(dtype=np.float64)), x, group)
+
+
+def _slope(rows: pd.DataFrame, y: Floats, x: str, group: str) -> float:
+    """The common slope of y in ln x, one intercept a group."""
+    logs = pd.DataFrame({"x": np.log(rows[x].astype(float)), "y": y}, index=rows.index)
     across, up = (logs - logs.groupby(rows[group]).transform("mean")).to_numpy(dtype=np.float64).T
     return float(across @ up / (across @ across))
 

@@ -7,7 +7,7 @@ import typer
 
 from parley.errors import SettingError
 from parley_lab.papers.document import Document, Exhibit
-from parley_lab.papers.options import AsJson, Listing
+from parley_lab.papers.options import AsJson, Listing, Recorded
 from parley_lab.papers.runner import show
 from parley_lab.papers.wu2019_thesis.printed import PRINTED
 
@@ -54,6 +54,7 @@ def wu2019_thesis(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure.")] = None,
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """Nan Wu, thesis (2019), chapter 4: owners' budgets converge in the leakage- and utility-compensation games.
 
@@ -64,4 +65,13 @@ def wu2019_thesis(
     if plot is not None and len(figure or ()) > 1:
         raise SettingError("--plot: needs one --figure, which is drawn there")
     usual = DOCUMENT.exhibits[:1]
-    show(DOCUMENT, lambda asked: printed, {"figure": figure}, usual, plot=plot, as_json=as_json, listing=listing)
+    show(
+        DOCUMENT,
+        lambda asked: printed,
+        {"figure": figure},
+        usual,
+        plot=plot,
+        as_json=as_json,
+        listing=listing,
+        record=record,
+    )

@@ -14,6 +14,7 @@ from parley_lab.papers.zawacki2024.federated_inference import (
     TOTALS,
     Figure,
     Line,
+    Unit,
     equal_totals,
     trace,
     without_privacy,
@@ -27,16 +28,23 @@ def paths(bench: Trials, word: str, progress: Progress) -> Shown:
     """A figure's lines, the same methods at equal totals, and the accuracy without privacy."""
     figure, splits = FIGURES[word], bench.splits
     each = len(TOTALS) * (1 + (len(METHODS) - 1) * len(SPREADS)) if bench.totals else 0
-    done, steps = count(1), splits * (len(METHODS) + each)
+    units: tuple[Unit, ...] = ("record",) if figure.epsilon is None else ("record", "owner")
+    done, steps = count(1), splits * (len(METHODS) * len(units) + each)
 
     def step() -> None:
         progress(next(done), steps)
 
-    lines = [trace(figure, method, bench.trials, splits, bench.seed, progress=step) for method in METHODS]
+    lines, *whole = (
+        [trace(figure, method, bench.trials, splits, bench.seed, progress=step, unit=unit) for method in METHODS]
+        for unit in units
+    )
+    by_owner = whole[0] if whole else []
     honest = equal_totals(figure, bench.trials, splits, bench.seed, step) if bench.totals else []
     best = without_privacy(figure, splits, bench.seed)
     drawn = [(line.method, line.iterations, line.mean) for line in lines], heading(figure, lines), figure.published
-    return bench.shown(word, _content(figure, lines, honest, best), _parts(figure, lines, honest, best), drawn)
+    return bench.shown(
+        word, _content(figure, lines, by_owner, honest, best), _parts(figure, lines, by_owner, honest, best), drawn
+    )
 
 
 def heading(figure: Figure, lines: list[Line]) -> str:
@@ -56,7 +64,7 @@ def _published(figure: Figure, method: str) -> str:
     return f" ({figure.published[method]:g})" if method in figure.published else ""
 
 
-def _content(figure: Figure, lines: list[Line], honest: Honest, best: float) -> dict[str, Any]:
+def _content(figure: Figure, lines: list[Line], by_owner: list[Line], honest: Honest, best: float) -> dict[str, Any]:
     per_update = [
         {
             "method": line.method,
@@ -87,21 +95,27 @@ def _content(figure: Figure, lines: list[Line], honest: Honest, best: float) -> 
         "delta": figure.delta,
         "epsilon_of_an_update": figure.epsilon,
         "at_its_budgets": per_update,
+        "by_owner": [
+            {"method": line.method, "accuracy": float(line.last.mean()), "standard_error": line.error}
+            for line in by_owner
+        ],
         "equal_totals": equal,
     }
 
 
-def _parts(figure: Figure, lines: list[Line], honest: Honest, best: float) -> Parts:
-    rows = [["", "published", "accuracy %", "above 90 % after", "total ε it cost"]]
-    for line in lines:
+def _parts(figure: Figure, lines: list[Line], by_owner: list[Line], honest: Honest, best: float) -> Parts:
+    rows = [["", "published", "a record %", "a client %", "above 90 % after", "total ε it cost"]]
+    for place, line in enumerate(lines):
+        client = _accuracy(by_owner[place]) if by_owner else "–"
         after = line.first_above(90.0)
         spent = "–" if figure.epsilon is None else number(line.epsilon, 3, side="above")
         above = "never" if after is None else f"{after}"
-        rows.append([line.method, number(figure.published.get(line.method)), _accuracy(line), above, spent])
+        rows.append([line.method, number(figure.published.get(line.method)), _accuracy(line), client, above, spent])
     noise = "no noise" if figure.epsilon is None else f"each update ({figure.epsilon:g}, {figure.delta:g})"
     parts: Parts = [
         Titled(f"Figure {figure.number}: {figure.title}; {noise}, {figure.iterations} iterations", rows),
-        f"Z: {CLAIMS[figure.number]}. Without privacy: {best:.1f} %.",
+        f"Z: {CLAIMS[figure.number]}. Without privacy: {best:.1f} %. The unit is a record, or a "
+        "client's whole answer, as in Z; above 90 % and the total are for a record.",
     ]
     if honest:
         equal = [["", *(f"total ε = {total:g}" for total in TOTALS)]]

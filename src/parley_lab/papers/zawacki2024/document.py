@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from parley_lab.papers.document import Asked, Document, Exhibit
-from parley_lab.papers.options import AsJson, Kind, Listing, data, out, which
+from parley_lab.papers.options import AsJson, Kind, Listing, Recorded, data, out, which
 from parley_lab.papers.runner import show
 from parley_lab.papers.zawacki2024.printed import PRINTED
 from parley_lab.papers.zawacki2024.settings import NetworkTrials, Trials
@@ -37,6 +37,7 @@ CHART, CURVES = "pictures:chart", "parley.report.figures.curves:privacy_curves"
 DOCUMENT = Document(
     "zawacki2024",
     (
+        *_noise("beliefs", None, **{"2.2": "what a reader may believe afterwards, by ε"}),
         *_noise("chart", CHART, **{"3.4": "privacy loss of one coordinate, by α", "3.5": "the same, by scale"}),
         *_noise(
             "chart", CHART, **{"3.6": "ε by scale, in one coordinate and in all", "3.7": "ε of Cauchy noise, by scale"}
@@ -78,7 +79,7 @@ DOCUMENT = Document(
 
 
 def zawacki2024(
-    figure: Annotated[list[str] | None, which("figure", "3.4 to 9.1, as --list has them")] = None,
+    figure: Annotated[list[str] | None, which("figure", "2.2 to 9.1, as --list has them")] = None,
     table: Annotated[list[str] | None, which("table", ", ".join(DOCUMENT.words("table")))] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of each method in chapter 8, or of a table's row.")] = None,
     splits: Annotated[int, typer.Option(help="Draws of the data: error bars are theirs.")] = 4,
@@ -94,6 +95,7 @@ def zawacki2024(
     kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
+    record: Recorded = False,
 ) -> None:
     """C. C. Zawacki's dissertation (2024): stable noise, what sums of an echo-state network give away, FedInfer and its
     rivals, and a plant whose inputs arrive late.
@@ -117,4 +119,15 @@ def zawacki2024(
 
     given = {"rows": rows, "epochs": epochs, "device": device}
     wanted = {"figure": figure, "table": table}
-    show(DOCUMENT, bench, wanted, given=given, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)
+    show(
+        DOCUMENT,
+        bench,
+        wanted,
+        given=given,
+        data=real,
+        out=folder,
+        as_json=as_json,
+        listing=listing,
+        record=record,
+        kind=kind,
+    )

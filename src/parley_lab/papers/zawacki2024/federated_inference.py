@@ -4,13 +4,13 @@ equal total budgets.
 Z fixes (eps, delta) of one update and never adds up. Here every run has a total: what so many updates of that noise
 cost together, at the same delta. So the same terms, owners and code run both comparisons. Neighbours differ in one
 record (Z bounds whole updates of a client); all methods have the same clip for a gradient, FedInfer one for a record's
-second moments.
+second moments. With an owner as the unit, as in Z, the same clips bound whole answers.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 from parley_lab.papers.zawacki2024.federated_tasks import Task, biopsies, flowers, two_gaussians
 
+Unit = Literal["record", "owner"]
 STAGGER = (1, 2, 5, 10)  # of figure 8.8: how many iterations a client needs for one update
 SILENT = 1e6  # an epsilon whose noise no accuracy shows
 
@@ -171,7 +172,9 @@ def total_epsilon(epsilon: float, delta: float, answers: int) -> float:
     return float(f"{gaussian_epsilon(gaussian_ratio(epsilon, delta) / np.sqrt(answers), delta):.6g}")
 
 
-def terms_of(figure: Figure, method: Method, task: Task, rounds: int, epsilons: Sequence[float]) -> Terms:
+def terms_of(
+    figure: Figure, method: Method, task: Task, rounds: int, epsilons: Sequence[float], unit: Unit = "record"
+) -> Terms:
     """The terms of one line: every client's own total epsilon, for as many rounds of exchange."""
     learning: dict[str, Any] = {"algorithm": method.algorithm, "horizon": rounds}
     if not method.infers:
@@ -187,7 +190,7 @@ def terms_of(figure: Figure, method: Method, task: Task, rounds: int, epsilons: 
             owner["local_steps"] = max(1, max(figure.stagger) // slow)
     model = {key: value for key, value in task.model.items() if key != "radius" or not method.infers}
     clip = figure.moments if method.infers else figure.clip
-    privacy = {"mechanism": "gaussian", "delta": figure.delta, "clip": clip}
+    privacy = {"mechanism": "gaussian", "delta": figure.delta, "clip": clip, "unit": unit}
     return Terms.from_dict({"model": model, "learning": learning, "privacy": privacy, "owners": owners})
 
 
@@ -240,6 +243,7 @@ def trace(
     rounds: int | None = None,
     epsilon: float | None = None,
     progress: Callable[[], None] = lambda: None,
+    unit: Unit = "record",
 ) -> Line:
     """One method in `trials` trials, `splits` draws of the data with as many draws of the noise each. At the figure's
     noise of each update, or (`rounds`, `epsilon`) at a total budget spread over so many rounds."""
@@ -249,7 +253,7 @@ def trace(
     for split in range(splits):
         task = figure.draw(np.random.default_rng([seed, split]))
         epsilons = per_update(figure, method, len(task.clients)) if epsilon is None else [epsilon] * len(task.clients)
-        terms, largest = terms_of(figure, method, task, count, epsilons), max(epsilons)
+        terms, largest = terms_of(figure, method, task, count, epsilons, unit), max(epsilons)
         found.append(accuracies(terms, task, trials // splits, seed + split))
         progress()
     answers = 2 if method.paired else 1

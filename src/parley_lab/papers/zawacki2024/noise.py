@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from parley.numerals import number
+from parley.privacy.accounting.meaning import posterior_bounds
 from parley.privacy.accounting.stable_bounds import FIGURES, panel_curves
 from parley.privacy.events import Adjacency
 from parley.validate import Floats
@@ -31,6 +32,7 @@ RULES = {
     "many": f"spread over ever more (the limit, no upper bound), at δ = {DELTA:g}",
 }
 EPSILONS = (0.1, 1.0, 5.0)
+BELIEF_EPSILONS, BEFORE = (0.1, 0.5, 1.0, 2.0, 5.0), (0.1, 0.5, 0.9)
 REMARKS = {
     "3.4": "Differences of 1. Below α = 2 the loss has a top: that is ε of one coordinate.",
     "3.6": "Dashed: κ/scale, which holds however a difference is spread: no logarithm where the noise is small.",
@@ -59,6 +61,20 @@ def chart(bench: Trials, word: str, progress: Progress) -> Shown:
     return bench.shown(
         word, {"curves": content}, parts, (found.title, found.across, found.up, lines, found.logarithmic)
     )
+
+
+def beliefs(bench: Trials, word: str, progress: Progress) -> Shown:
+    """Figure 2.2: between which beliefs somebody may end up, by epsilon and what was believed before."""
+    rows = []
+    for epsilon in BELIEF_EPSILONS:
+        for before in BEFORE:
+            least, most = posterior_bounds(epsilon, before)
+            rows.append({"epsilon": epsilon, "before": before, "least": least, "most": most})
+    table = [["ε", *(f"belief {before:g}" for before in BEFORE)]]
+    for epsilon in BELIEF_EPSILONS:
+        mine = [row for row in rows if row["epsilon"] == epsilon]
+        table.append([f"{epsilon:g}", *(f"{row['least']:.3f} to {row['most']:.3f}" for row in mine)])
+    return bench.shown(word, {"rows": rows}, [Titled("Figure 2.2: what a reader may believe afterwards", table)])
 
 
 def distortions(bench: Trials, word: str, progress: Progress) -> Shown:

@@ -130,6 +130,28 @@ def test_tables_and_figures_stand_beside_what_was_published(shapes, monkeypatch)
     assert len(drawn) == 4
     assert all(len(svg(figure)) > 10_000 for figure in drawn)
     assert filed["law"].shape == (2, 2)
+    compared = DOCUMENT.compared({exhibit.name: shown for exhibit, shown in found})
+    assert len(compared) == 8
+    for number in TABLES:
+        lines = compared[f"table {number}"]
+        assert [each.published for each in lines[:2]] == list(PUBLISHED[number][:2])
+        assert {each.reading for each in lines if "no noise" in each.what} == {"fitted"}  # by the clip
+        assert lines[0].tolerance == pytest.approx(3 * 1.396, abs=0.01)
+
+
+def test_pictures_show_their_digits_if_they_are_like_them_and_noise_shows_none():
+    shown = synthetic_digits(1200)
+    rng = np.random.default_rng(0)
+    means = np.array([shown.images[shown.labels == digit].mean(axis=0) for digit in range(10)])
+    like = means - shown.images.mean(axis=0)
+    noise = rng.normal(size=like.shape)
+    found = [
+        tables.legible(each, shown.images, shown.labels) for each in (like, -like, noise, like[[*range(1, 10), 0]])
+    ]
+    assert found[0] == pytest.approx(np.ones(10))
+    assert found[1] == pytest.approx(-np.ones(10))
+    assert np.abs(found[2]).max() < 0.2
+    assert found[3].mean() < 0.1
 
 
 def test_the_command_writes_and_prints(tmp_path, monkeypatch):

@@ -42,13 +42,18 @@ def figures(*numbers, folder, **settings):
 
 def test_every_kind_of_figure_has_its_forecast_and_says_that_it_is_synthetic(small, tmp_path):
     found = figures(2, 5, 6, 8, 9, folder=tmp_path, runs=6, points=2)
-    assert all("SYNTHETIC" in note for shown in found for note in shown.notes)
+    assert all("SYNTHETIC" in shown.notes[0] and not shown.real for shown in found)
     tables = {name: table for shown in found for name, table in shown.files.items()}
     assert set(tables) == {f"figure-{number}" for number in (5, 6, 8, 9)}
     for table in tables.values():
         assert {"mean", "forecast", "without_noise"} <= set(table.columns)
         ratio = np.median(table["forecast"] / table["mean"])
         assert 0.6 < ratio < 1.6  # six runs a cell: only a forecast of the wrong size would be outside
+    compared = DOCUMENT.compared({f"figure-{n}": shown for n, shown in zip((2, 5, 6, 8, 9), found, strict=True)})
+    assert set(compared) == {f"figure {number}" for number in (2, 5, 6, 8, 9)}
+    by_step = [each for each in compared["figure 2"] if "fall" in each.what]
+    assert [each.reading for each in by_step] == ["beside", "fitted"]
+    assert by_step[1].found > 1.5 * by_step[0].found  # the longer the step, the less remains without noise
 
 
 def test_only_what_is_forecast_is_dashed():
@@ -87,9 +92,11 @@ def test_the_slopes_and_the_headline_hold_on_the_real_data(monkeypatch):
     assert float(cards[2]) < 0.1
     assert float(loans[3]) == pytest.approx(float(loans[2]), rel=0.3)
     assert float(cards[3]) == pytest.approx(float(cards[2]), rel=0.3)
-    fall = found["loans: mean ψ at ε = 1 over that at ε = 10"]  # W: about 100-fold, with 250,000 loans a bank
-    assert float(fall[2]) == pytest.approx(11.6, rel=0.25)
-    assert float(fall[3]) == pytest.approx(float(fall[2]), rel=0.3)
+    fall = "loans: mean ψ at ε = 1 over that at ε = 10"  # W: about 100-fold, with a step that it does not print
+    for step, times in (("automatic step", 11.6), ("3 times that step", 93.7)):
+        row = found[f"{fall}, {step}"]
+        assert float(row[2]) == pytest.approx(times, rel=0.25)
+        assert float(row[3]) == pytest.approx(float(row[2]), rel=0.3)
     slope = next(row for name, row in found.items() if "loans: slope" in name)
     assert float(slope[2]) == pytest.approx(-2, abs=0.15)
 

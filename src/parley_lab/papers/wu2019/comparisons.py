@@ -1,0 +1,61 @@
+"""W's printed figures beside those of a run."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from parley_lab.papers.document import Shown
+from parley_lab.papers.records import Comparison, Reading, Relation
+
+FALL, FALL_TOLERANCE = 100.0, 25.0
+SLOPE, SLOPE_TOLERANCE = -2.0, 0.15
+SHARE_TOLERANCE = 0.1  # of pairs of neighbouring cells
+
+
+def paths(shown: Mapping[str, Shown]) -> list[Comparison]:
+    """Figures 2 and 7: psi at the headline's budget; the fall between budgets by the length of the step."""
+    ((_, found),) = (each for each in next(iter(shown.values())).content.items())
+    head, falls = found["headline"], found["falls"]
+    what = f"mean ψ at ε = {head['epsilon']:g}, 3 x {head['records']:,} records"
+    lines = [Comparison(what, 0.1, head["measured"], 0.0, "as printed", Relation.AT_MOST)]
+    if "figure-2" not in shown:
+        return lines
+    what = "fall of mean ψ from ε = 1 to 10"
+    lines.append(Comparison(f"{what}, automatic step", FALL, falls["1"], reading=Reading.BESIDE))
+    source = "ours, a quarter: W says approximately; the constant of its step is not printed"
+    longer = Comparison(f"{what}, 3 times that step", FALL, falls["3"], FALL_TOLERANCE, source, reading=Reading.FITTED)
+    return [*lines, longer]
+
+
+def slope(shown: Mapping[str, Shown]) -> list[Comparison]:
+    """Figures 4, 5, 9 and 10: the slope on a log-log scale, with and without the cells that are left out."""
+    (found,) = next(iter(shown.values())).content.values()
+    what = f"log-log slope of what noise adds, {found['cells']} of {found['of']} cells"
+    return [
+        Comparison(what, SLOPE, found["slope"], SLOPE_TOLERANCE, "ours: scatter of the fit"),
+        Comparison("log-log slope of ψ, all cells", SLOPE, found["slope_of_all"], reading=Reading.BESIDE),
+    ]
+
+
+def surface(shown: Mapping[str, Shown]) -> list[Comparison]:
+    """Figures 3 and 8: psi falls with size and with the budget."""
+    (table,) = next(iter(shown.values())).files.values()
+    grid = table.pivot_table(index="epsilon", columns="records", values="mean").to_numpy()
+    source = "ours: scatter of means"
+    return [
+        Comparison(f"share of steps in {name} at which ψ falls", 1.0, float(share), SHARE_TOLERANCE, source)
+        for name, share in (("ε", (np.diff(grid, axis=0) < 0).mean()), ("size", (np.diff(grid, axis=1) < 0).mean()))
+    ]
+
+
+def scenarios(shown: Mapping[str, Shown]) -> list[Comparison]:
+    """Figures 6 and 11: which banks to learn with."""
+    (table,) = next(iter(shown.values())).files.values()
+    means = table.pivot_table(index=["records", "epsilon"], columns="scenario", values="mean")
+    shares: dict[str, pd.Series] = {
+        "share of cells where small shy banks are worst": means.idxmax(axis=1) == "others small, shy",
+        "share of cells where large eager banks are best": means.idxmin(axis=1) == "others large, eager",
+    }
+    source = "ours: scatter of means"
+    return [Comparison(what, 1.0, float(each.mean()), SHARE_TOLERANCE, source) for what, each in shares.items()]
