@@ -38,8 +38,8 @@ def take(
         manifest = take_snapshot(database, request, folder, progress, plan.rows)
     if plan.spreads:
         person.warn(
-            f"The query holds {', '.join(plan.spreads)}. So one person may have several rows, or a row may be about several "
-            "people. The promise covers one person's rows, at most as many as the terms say. Check this."
+            f"The query holds {', '.join(plan.spreads)}. So one person may have several rows, or a row may be about "
+            "several people. The promise covers one person's rows, at most as many as the terms say. Check this."
         )
     return manifest, plan.spreads
 
