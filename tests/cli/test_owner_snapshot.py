@@ -133,7 +133,7 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
     first, said = accept(home, "first")
     assert "The table is a snapshot of sqlite:" in said
     assert "id counts as public" in said
-    assert "The choice of people by the query, and so the number of rows, counts as public too" in said
+    assert "and so the number of rows, counts as public too" in said
     release(home, first, rounds=2)
     assert books(home)["reserved"]["epsilon"] == 1.0
 

@@ -327,7 +327,7 @@ def test_who_accepts_is_told(tmp_path):
     owner = parley.Owner("bank", table(400), ledger=parley.Ledger(tmp_path / "bank.ledger", lifetime=2.0))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path))))
     assert "one leaf of each of 3 trees" in said
-    assert "What 9 more trees predict for it is added up" in said
+    assert "What 9 more trees predict for it is summed into a public margin" in said
     assert "grown on the public sample;" in said
     lines = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path, trees=LINES))))
     assert "What 12 trees predict for it is one more column" in lines

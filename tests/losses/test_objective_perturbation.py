@@ -322,7 +322,7 @@ def test_the_basis_spans_scores_that_add_up_to_zero(classes):
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ({"model": {"kind": "linear-svm"}}, "objective-perturbation for linear-svm"),
+        ({"model": {"kind": "linear-svm"}}, "objective-perturbation is not available for linear-svm"),
         ({"privacy": {"mechanism": "gaussian", "delta": 1e-6}}, "privacy.mechanism"),
         ({"learning": {"horizon": 2}}, "learning.horizon"),
         ({"learning": {"step": 0.1}}, "learning.step"),

@@ -8,9 +8,7 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Listing = Annotated[bool, typer.Option("--list", help="Say what there is to show, and compute nothing.")]
-Recorded = Annotated[
-    bool, typer.Option("--record", help="Keep what came out for the listing, with date and commit; needs a checkout.")
-]
+Recorded = Annotated[bool, typer.Option("--record", help="Keep the result for the listing; needs a checkout.")]
 Kind = Annotated[str, typer.Option("--format", metavar="KIND", help="Of pictures in that folder: png, svg or pdf.")]
 Jobs = Annotated[int, typer.Option(help="Parallel processes.")]
 

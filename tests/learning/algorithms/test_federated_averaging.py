@@ -207,7 +207,7 @@ def test_local_steps_belong_to_federated_averaging_and_default_to_five():
             {"model__bounds": {k: v for k, v in BOUNDS.items() if k != "x1"}},
             r"model\.bounds: expected bounds of every feature",
         ),
-        ({"learning__step": 0.334}, r"learning\.step = 0\.334: expected at most 0\.33333 beside"),
+        ({"learning__step": 0.334}, r"learning\.step = 0\.334: expected at most 0\.33333 with"),
     ],
 )
 def test_owner_learner_and_forecast_refuse_what_nothing_bounds(tmp_path, changes, match):

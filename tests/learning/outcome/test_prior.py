@@ -54,8 +54,8 @@ def test_nothing_is_counted_twice_and_nothing_else_is_mixed(tmp_path):
     first, second = trained(spread(400, 1)), trained(spread(500, 2))
     scaled = trained(spread(500, 2), model__scales={"x0": 2.0})
     for wrong, said in (
-        (lambda: updated(first, first, other_rows=True), "counted twice"),
-        (lambda: updated(first, second, other_rows=False), "counted twice"),
+        (lambda: updated(first, first, other_rows=True), "count twice"),
+        (lambda: updated(first, second, other_rows=False), "count twice"),
         (lambda: updated(first, scaled, other_rows=True), "the same columns"),
     ):
         with pytest.raises(ModelError, match=said):

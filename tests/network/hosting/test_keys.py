@@ -263,7 +263,7 @@ def test_one_key_for_two_hosts_is_refused_wherever_it_is_written(consortium):
     with pytest.raises(SettingError, match="have the same key"):
         consider(mine, load_host(folder / "h0.toml"))
     two_names(consortium, "h0", "h1")
-    with pytest.raises(CertificateError, match="it names the host 'h1', too"):
+    with pytest.raises(CertificateError, match="it also names the host 'h1', too"):
         consider(consortium.write_terms(horizon=2, epsilon=5.0), load_host(folder / "h0.toml"))
 
 

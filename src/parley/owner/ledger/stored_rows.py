@@ -166,7 +166,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     after = before[0] + new.epsilon, before[1] + new.delta
     if new.delta > 0 and most[1] == 0:
         raise BudgetExhausted(
-            f"{path}: this ledger has a lifetime delta of 0 which never changes, and these terms need "
+            f"{path}: this ledger has a lifetime delta of 0, which never changes, and these terms need "
             f"{float(new.delta):g}. Agree on laplace noise, drawn by each owner. Only a ledger created with "
             "--lifetime-delta accepts terms with a delta"
         )
