@@ -5,12 +5,20 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from samples import make_terms
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
 from parley.data.split import HeldBack
-from parley.decisions.from_files.column_choice import CLEARLY, WAYS, choose_columns, open_ways
+from parley.decisions.from_files.column_choice import (
+    CLEARLY,
+    FEWEST_ROWS,
+    WAYS,
+    choose_columns,
+    open_ways,
+    telling_rows,
+)
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import _least, draft, planned
 from parley.decisions.knowledge import cross_fit as growing
@@ -205,3 +213,13 @@ def test_ways_that_are_not_open_are_not_tried(folder):
     assert [way.wanted for way in open_ways(plain, PUBLIC)] == ["lines", "bins", "hinges", "trees", "margin"]
     assert [way.wanted for way in open_ways(plain, 50)] == ["lines"]
     assert [way.wanted for way in open_ways(plain, None)] == ["lines"]
+
+
+@pytest.mark.parametrize(("rare", "least", "most"), [(500, 1000, 1000), (200, 640, 640), (2, 7, 8), (0, 0, 0)])
+def test_a_public_sample_with_few_rows_of_a_class_tells_little_of_how_columns_bend(rare, least, most):
+    public = pd.DataFrame({"y": [1] * rare + [0] * (1000 - rare) + [None] * 5})
+    terms = make_terms(10, model__kind="logistic-regression")
+    assert least <= telling_rows(terms, public) <= most
+    assert telling_rows(make_terms(10), public) == 1000
+    ways = [way.wanted for way in open_ways(terms, telling_rows(terms, public))]
+    assert (ways == ["lines"]) is (telling_rows(terms, public) < FEWEST_ROWS)

@@ -31,6 +31,7 @@ from parley.decisions.from_files.column_choice import (
     heard_per_column,
     judged_trees,
     open_ways,
+    telling_rows,
 )
 from parley.decisions.from_files.known_columns import KnownColumns, Wishes
 from parley.decisions.knowledge.baselines import best_cost
@@ -180,7 +181,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     beside = _without_a_sample(made) if public is None else ()
     if made.boosted is not None and _takes_trees(made):
         return replace(made, terms=made.boosted, said=(*made.said, *beside))
-    ways = list(open_ways(terms, None if public is None else len(public), made.columns))
+    ways = list(open_ways(terms, None if public is None else telling_rows(terms, public), made.columns))
     best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), _least, progress)
     if best.proposal is None:
         raise SettingError(f"--columns: nothing could be planned: {best.why}")
