@@ -150,7 +150,7 @@ MISTAKES = {
     **{
         f"{option} of own rows": (
             ("forecast", "terms.toml", "--inside", "north.csv", "--owner", "north", *option.split()),
-            "needs no --inside",
+            "not allowed with --inside",
         )
         for option in ("--report own.html", "--plot own.png", "--track runs", "--details", "--plan")
     },

@@ -184,4 +184,4 @@ def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
     done = typed("column-stats", "faint.toml", "--seed", "1", "--write", "guessed.toml")
     assert done.code == 0, done
     assert done.said.index("A bin is read from") < done.said.index("column")
-    assert "# Of 2 private files" in (here / "guessed.toml").read_text()
+    assert "of 2 private files" in (here / "guessed.toml").read_text()

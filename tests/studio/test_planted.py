@@ -79,7 +79,7 @@ def test_the_inbox_shows_what_accepting_means_at_that_moment_and_no_planted_job(
         bank.accept(other, names=["owner"])  # meanwhile, elsewhere
         headers, text = studio.post("/inbox/accept", **form)
         assert "hx-redirect" not in headers
-        assert "look at it again" in text
+        assert "Read it again" in text
         assert "ε = 1 is already reserved." in studio.post("/inbox/look", **form)[1]
     with closing(parley.Ledger(bank.folder / "a.ledger")) as books:
         assert [account.terms_hash for _, account in books.accounts()] == [other.hash]

@@ -141,8 +141,9 @@ def test_init_takes_what_public_rows_speak_for(folder, tmp_path, monkeypatch, la
     assert terms.model.columns == taken
     ways = [each["columns"] for each in said["columns"]]
     assert ("public trees" in ways[0]) is (taken == "trees")
-    others = ["bins", "boosted-classification", "public trees", "straight lines", "straight lines beside public trees"]
-    assert sorted(ways) == others
+    joined, boosted = "bins joined by lines", "boosted-classification"
+    trees, lines = "public trees", "straight lines"
+    assert sorted(ways) == ["bins", joined, boosted, trees, lines, f"{lines} beside {trees}"]
     turned = terms.model.whitening is not None  # the other numbers that hang on a machine
     assert (terms.model.preparation is not None) is (taken == "trees" or turned)
 
