@@ -1,4 +1,4 @@
-"""The studio's pages put together behind its guard, and what takes its time to load: by one thread, once, before
+"""The studio's pages put together behind its guard, and what is slow to load: by one thread, once, before
 anything that needs it is answered.
 
 Two threads that import a package from both ends each get half of it, and one of them fails. So whatever a page imports
