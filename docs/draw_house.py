@@ -24,7 +24,7 @@ SAYS = {
     "workflows": "what a user does: one function each",
     LABORATORY: "the source documents again: the laboratory",
     "tasks": "whatever else owners do together",
-    "demo": "a story to start with",
+    "demo": "tables and terms to start with",
     "report": "tables, sentences, pictures",
     "audit": "attacks on what is promised below",
     "decisions": "should we, and on what terms?",
@@ -71,7 +71,7 @@ def draw_storey(
     found = rooms(storey)
     names = [name for name in found if name]
     if not names:
-        files = sorted((HOUSE / storey).glob("[a-z]*.py"), key=lambda file: -file.stat().st_size)[:6]
+        files = sorted((HOUSE / storey).glob("[a-z]*.py"), key=lambda file: -file.stat().st_size)[:5]
         nouns = " · ".join(sorted(file.stem.replace("_", " ") for file in files))
         axes.text(left + 2.75, bottom + height / 2, f"{nouns} …", fontsize=8, color="#666666", va="center")
         return
@@ -85,7 +85,8 @@ def draw_storey(
         )
         axes.add_patch(box)
         label = name.replace("_", "\n") if wide < 0.11 * len(name) else name
-        axes.text(begin + wide / 2, bottom + height / 2, label, ha="center", va="center", fontsize=8.5, color=INK)
+        size = min(8.5, 100 * wide / max(map(len, label.split("\n"))))
+        axes.text(begin + wide / 2, bottom + height / 2, label, ha="center", va="center", fontsize=size, color=INK)
         begin += wide + gap
 
 
