@@ -75,7 +75,7 @@ def test_a_slider_moved_by_keys_changes_the_forecast(visit):
     assert float(page.input_value("#epsilon-0")) < 1.0
     page.wait_for_selector("#chart canvas")
     page.wait_for_function("() => document.querySelector('#told').textContent.includes('ψ')")  # read out when it rests
-    assert page.locator(".means .gain.join, .means .gain.stay, .means .gain.unknown").count() == 20
+    assert page.locator(".means .gain.join, .means .gain.stay, .means .gain.unsure").count() == 20
     pictures.forecast_shown(page)
 
 
@@ -145,7 +145,7 @@ def test_two_files_without_a_public_sample_become_terms_that_a_simulation_trains
     pictures.finished(page)
     page.wait_for_selector("strong:has-text('done')")
     print(f"two files became planned terms in {time.monotonic() - began:.1f} s")  # noqa: T201
-    page.click("text=Train by agreed.toml")
+    page.click("text=Train under agreed.toml")
     page.wait_for_url("**/train?file=agreed.toml")
     assert page.input_value("#file") == "agreed.toml"
     page.fill("#replicates", "2")

@@ -39,7 +39,7 @@ def test_every_ledger_of_the_folder_is_shown_with_or_without_settings(client, fo
         assert f"<td>ε = {left:g} of 2</td>" in row
         assert re.search(r"<td>\d+ entries</td>\n?<td>[0-9a-f]{16}…</td>", row)
     one = client.get("/owner", params={"file": "books/south.ledger"}).text
-    assert "Books of south" in one
+    assert "Ledger of south" in one
     assert "Lifetime budget: ε = 2" in one
     assert "0.5 is spent" in one
     assert len(re.findall("accepted table: <code>[0-9a-f]{64}</code>", one)) == 1
@@ -69,5 +69,5 @@ def test_a_broken_chain_is_said_beside_the_other_ledgers(client, folder):
     with contextlib.closing(sqlite3.connect(folder / "north.ledger")) as db, db:
         db.execute("update entries set epsilon = '9'")
     page = client.get("/owner", params={"file": "south.ledger"}).text
-    assert "Books of south" in page
+    assert "Ledger of south" in page
     assert "north.ledger" in re.search('class="refused">(.*?)</p>', page).group(1)

@@ -283,7 +283,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     short = client.get("/train/release", params={**place, "lifetime": "4"}).text
     assert "scales and learning together need that much" in short
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
-    assert "Ask for column scales by first.toml" in page
+    assert "Ask for column scales under first.toml" in page
     assert "A bin is read from" in page
     assert len(re.findall("<td>4</td><td>[^<]*</td><td>5</td>", page)) == 2
     form = {**shown(client, **place, lifetime="9"), "ready": "ready"}

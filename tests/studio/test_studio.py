@@ -322,7 +322,7 @@ def test_books_are_shown_with_their_chain_and_nothing_of_the_table(client, folde
     done = CliRunner().invoke(parley, [*words, "--lifetime", "3"])
     assert done.exit_code == 0, done.output
     page = client.get("/owner").text
-    assert "Books of north" in page
+    assert "Ledger of north" in page
     assert "chain unbroken" in page
     assert "Lifetime budget: ε = 3" in page
     first = (folder / "north.csv").read_text().splitlines()[1].split(",")

@@ -42,7 +42,7 @@ def ledger_command(
     if as_json:
         print_json(content, inside=False)
         return
-    console.print(terminal_table(agreement_rows(content), f"Books of {content['owner']}"))
+    console.print(terminal_table(agreement_rows(content), f"Ledger of {content['owner']}"))
     console.print(f"\n{lifetime_line(content)}")
     for line in other_books_lines(content):
         console.print(line, markup=False, soft_wrap=True)

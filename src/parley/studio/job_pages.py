@@ -67,6 +67,7 @@ def _scores(found: Job) -> dict[str, Any] | None:
     words, gains = owners_scores(owners, several)
     chart = {
         "kind": "gains",
+        "axis": "gain in test cost per row",
         "label": "What joining saves each owner per held-out row",
         "names": [each["name"] for each in owners],
         "gains": [[gain.mean, gain.low, gain.high] for gain in gains],

@@ -120,7 +120,7 @@ def _opened(studio: Studio, file: str) -> Books:
 def _content(books: Books) -> dict[str, Any]:
     content, tables = books.read()
     return {
-        "title": f"Books of {content['owner']}",
+        "title": f"Ledger of {content['owner']}",
         "rows": agreement_rows(content),
         "lifetime": lifetime_line(content),
         "chain": chain_line(content),

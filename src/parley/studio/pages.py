@@ -51,6 +51,12 @@ LABELS = {  # of fields, by the options that they become
     "delta": "δ",
     "hosts": "Hosts",
 }
+PLACES = {  # of pages, by the commands that sentences name
+    "parley forecast --inside": "Owner tab",
+    "parley negotiate TERMS ": "the field ",
+    "parley plan": "the Plan button",
+    "parley forecast": "the forecast",
+}
 
 
 def in_fields(sentence: str) -> str:
@@ -64,9 +70,9 @@ def in_fields(sentence: str) -> str:
         name, number_follows = option.groups()
         return option[0] if name not in LABELS else f"“{LABELS[name]}”{' = ' if number_follows else ''}"
 
-    return re.sub(
-        r"--([a-z]+(?:-[a-z]+)*)( (?=[0-9.]))?", label, sentence.replace("parley negotiate TERMS ", "the field ")
-    )
+    for command, place in PLACES.items():
+        sentence = sentence.replace(command, place)
+    return re.sub(r"--([a-z]+(?:-[a-z]+)*)( (?=[0-9.]))?", label, sentence)
 
 
 _templates = Environment(

@@ -280,9 +280,13 @@ def _chart(found: "WhatIf") -> dict[str, Any]:
     shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]
     return {
         "kind": "gains",
-        "label": "Expected gain of each owner in test cost, with its interval",
+        "label": "Expected gain of each owner in percent of its test error alone, with its interval",
+        "axis": "gain, % of its test error alone",
         "names": [owner.name for owner in shown],
-        "gains": [[owner.gain.mean, owner.gain.low, owner.gain.high] for owner in shown],
+        "gains": [
+            [100 * each / owner.alone if owner.alone > 0 else each for each in (gain.mean, gain.low, gain.high)]
+            for owner, gain in ((owner, owner.gain) for owner in shown)
+        ],
         "asked": [owner.name in found.best_coalition for owner in shown],
     }
 

@@ -84,10 +84,10 @@ def outcome(request: Request) -> Response:
     chart = None if drawn is None else json.dumps(drawn)
     rows = spent_rows(content) if content and released else []
     said += [f"{REPEATED}."] if content.get("repeated") else []
-    told = studio.named(content.get("said", []))
+    told = [line for line in studio.named(content.get("said", [])) if not line.startswith("Next:")]
     seen = {"state": state, "has_report": job.report is not None, "released": released, "told": told}
     saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
-    shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved, "scored": _is_scored(job) and told}
+    shown = {"sentences": [*told, *said], "chart": chart, "rows": rows, "saved": saved, "scored": _is_scored(job) and told}
     return page(request, "outcome.html", job=job, log=job.log, **shown, **seen)
 
 

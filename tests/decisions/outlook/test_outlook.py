@@ -289,10 +289,12 @@ def test_the_sentence_says_who_and_what_is_assumed(expected):
     joined = known(terms).outlook
     assert verdict_sentence(joined).startswith("Join: all 12 members gain for sure. Expected average gain ")
     without = known(stated(40.0, *[60] * 12, 40_000)[0]).outlook
-    assert verdict_sentence(without).startswith("Join without o12: all 12 members gain for sure. ")
+    assert verdict_sentence(without).startswith("Join: all 12 members gain for sure. ")
+    assert verdict_sentence(without).endswith(" o12 gains too little and stays out.")
     few = known(stated(20.0, 60, 60, 60, 40_000)[0]).outlook
     assert few.verdicts == ["join"] * 3 + ["stay"]  # but without the large one it is not sure any more
-    assert verdict_sentence(few).startswith("Unsure without o3: no owner gains for sure. Expected average gain ")
+    assert verdict_sentence(few).startswith("Unsure: no owner gains for sure. Expected average gain ")
+    assert verdict_sentence(few).endswith(" o3 gains too little and stays out.")
     assert verdict_sentence(known(stated(0.02, *[4000] * 3)[0]).outlook).startswith("Stay: ")
     mutant = replace(joined)  # with the other sign
     vars(mutant).update(alone=joined.personal, personal=joined.alone)

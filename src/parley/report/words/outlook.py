@@ -30,16 +30,18 @@ def verdict_sentence(outlook: Outlook) -> str:
     there = outlook.at(members=found.members)
     members = [owner for owner in there.owners if owner.name in found.members]
     out = [name for name in outlook.names if name not in found.members]
-    without = f" without {listed_names(out)}" if out else ""
+    stays = "gains too little and stays" if len(out) == 1 else "gain too little and stay"
+    rest = f" {listed_names(out)} {stays} out." if out else ""
     average = _average_gain(members)
     if found.verdict == "join":
         whom = "both members gain" if len(members) == 2 else f"all {counted(len(members), 'member')} gain"
-        return f"Join{without}: {whom} for sure. {average}."
+        return f"Join: {whom} for sure. {average}.{rest}"
     sure = [owner.name for owner in members if owner.verdict == "join"]
     if not sure:
-        return f"Unsure{without}: no owner gains for sure. {average}{', and possibly none' if '(' in average else ''}."
+        possibly = ", and possibly none" if "(" in average else ""
+        return f"Unsure: no owner gains for sure. {average}{possibly}.{rest}"
     surely = f"{len(sure)} of {counted(len(members), 'member')} {'gains' if len(sure) == 1 else 'gain'} for sure"
-    return f"Unsure{without}: {surely}: {listed_names(sure)}. {average}."
+    return f"Unsure: {surely}: {listed_names(sure)}. {average}.{rest}"
 
 
 def _average_gain(members: Sequence[OwnerOutlook]) -> str:
@@ -178,9 +180,9 @@ def sentences(found: WhatIf) -> list[str]:
 
 
 def gain_words(owner: OwnerOutlook) -> str:
-    """What one owner gains, with its interval."""
-    gain = owner.gain
-    return f"{number(gain.mean, 2)} ({ends(gain.low, gain.high, 2)}) of {number(owner.alone, 3)}"
+    """What one owner gains, in percent of its test error alone, with its interval."""
+    gain, low, high = (percent_of(each, owner.alone) for each in (owner.gain.mean, owner.gain.low, owner.gain.high))
+    return f"{gain}% ({low} to {high})"
 
 
 def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:

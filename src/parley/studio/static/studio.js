@@ -60,7 +60,7 @@ function gains(data, c) {
     height: 70 + 18 * data.names.length,
     option: {
       grid: { left: 8, right: 34, top: 8, bottom: 44, containLabel: true },
-      xAxis: axis(c, "gain in test cost", { type: "value", nameGap: 28, splitNumber: 4 }),
+      xAxis: axis(c, data.axis, { type: "value", nameGap: 28, splitNumber: 4 }),
       yAxis: axis(c, "", { type: "category", data: data.names, inverse: true, splitLine: { show: false } }),
       tooltip: { renderMode: "richText", trigger: "item" },
       series: [
