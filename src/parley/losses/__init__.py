@@ -1,5 +1,4 @@
-"""What is minimised: losses of a record, and objectives that compose them with tables, with how much one record can do
-to them."""
+"""What is minimised: losses of records, and objectives that combine them with tables."""
 
 from collections.abc import Callable
 
@@ -41,7 +40,7 @@ KINDS: dict[str, Callable[..., EmpiricalRisk]] = {
 
 
 def make(model: Model) -> EmpiricalRisk:
-    """The objective that the terms name.
+    """Return the objective that the terms name.
 
     >>> make(Model(kind="linear-svm", target="fraud")).regularisation
     1.0

@@ -1,15 +1,14 @@
-"""How good a model is on held-out rows, as a few means of known sensitivity: what an owner may release of it, once.
+"""Scores of a model on held-out rows: a few means of known sensitivity, which an owner may release once.
 
-Two classes: the four cells of the confusion matrix as shares of the rows. Several classes: for each the share of rows
-that are told rightly and wrongly. A number, or a count: the mean squared residual, and mean and mean square of the
-target, from which R2 follows; target and prediction are first mapped to [-1, 1] by the target's public bounds
-(predictions beyond them are brought back, which never makes an error larger), so that one row counts for little
-whatever it holds. A row without a target adds nothing, and m is the number of all rows: what is said of a number is
-then too small by the share of such rows, which nobody outside knows.
+Two classes: the cells of the confusion matrix as shares of the rows. Several classes: the shares of rows of each class
+predicted right and wrong. Numbers and counts: the mean squared residual, and mean and mean square of the target, from
+which R2 follows. Both are first mapped to [-1, 1] by the target's public bounds, so that one row counts for little.
+Predictions beyond them are clipped, which never makes an error larger. m counts all rows, so the error of a number is
+too small by the share of rows without a target.
 
-Where people are held out, how many rows count is private. Sums are then divided by the public m that the terms expect,
-and released together with how many rows they are over: for classes the cells say it, for a number it is one number
-more, times `COUNTED`, which costs no noise. A figure is the ratio of the two, and its standard error that of the ratio.
+Where people are held out, the number of rows that count is private. Sums are divided by the public m that the terms
+expect. They are released with that number: the cells contain it; for a number it is one more value, times `COUNTED`,
+which costs no noise. Figures are then ratios, with the standard error of a ratio.
 """
 
 from abc import ABC, abstractmethod
@@ -32,11 +31,10 @@ Figures = dict[str, tuple[Floats, Floats]]
 
 
 def hit_figures(shares: Floats, deviation: float, public: bool = True) -> Figures:
-    """accuracy and balanced_accuracy from noisy shares [..., 2 C]: rows of each class told rightly, then those told
-    wrongly.
+    """Return accuracy and balanced_accuracy from noisy shares [..., 2 C]: rows of each class predicted right, then
+    wrong.
 
-    As for two classes, the noise in the sum of the shares is taken out first (`_cells`); `public`: whether the number
-    of rows is.
+    The noise in the sum of the shares is removed first (`_cells`). `public`: whether the number of rows is.
 
     >>> figures = hit_figures(np.array([0.4, 0.3, 0.1, 0.2]), 0.01)
     >>> [round(float(value), 4) for value, _ in figures.values()]
@@ -58,9 +56,9 @@ def hit_figures(shares: Floats, deviation: float, public: bool = True) -> Figure
 
 
 def two_class_figures(shares: Floats, deviation: float, public: bool = True) -> Figures:
-    """accuracy, balanced_accuracy, recall and precision from noisy shares [..., 4] of the confusion matrix.
+    """Return accuracy, balanced_accuracy, recall and precision from noisy shares [..., 4] of the confusion matrix.
 
-    The noise in their sum is taken out first (`_cells`): accuracy gets half the variance that it would have.
+    The noise in their sum is removed first (`_cells`), which halves the variance of accuracy.
 
     >>> figures = two_class_figures(np.array([0.3, 0.1, 0.2, 0.4]), 0.01)
     >>> [round(float(value), 4) for value, _ in figures.values()]
@@ -86,14 +84,14 @@ def two_class_figures(shares: Floats, deviation: float, public: bool = True) -> 
 
 
 def _cells(shares: Floats, deviation: float, public: bool = True) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
-    """(shares of the rows with a target [..., C], the deviation of each [..., 1], a figure's standard error by its
-    gradient [..., C]).
+    """Return (shares of rows with a target [..., C], their deviation [..., 1], a function from gradient to standard
+    error).
 
-    Where every row has a target the shares add up to 1, and the noise in their sum is taken out: an equal part of it
-    from each, after which a figure with gradient g has the variance deviation^2 (|g|^2 - (sum g)^2/C). A sum so far
-    below 1 that noise does not explain it says that some rows have none: then shares are those of the sum, and the
-    variance is deviation^2 |g - g.shares|^2/sum^2 (the delta method). So it is always where the number of rows is not
-    public; NaN where the sum is not clear of zero.
+    If every row has a target, the shares add up to 1, and an equal part of the noise in their sum is removed from each.
+    A figure with gradient g then has the variance deviation^2 (|g|^2 - (sum g)^2/C). If the sum is further below 1 than
+    noise explains, some rows have no target. Shares are then divided by the sum, and the variance is deviation^2 |g -
+    g.shares|^2/sum^2 (the delta method). The same holds whenever the number of rows is private, with NaN if the sum is
+    not clear of zero.
 
     >>> [share.tolist() for share in _cells(np.array([[0.5, 0.5], [0.25, 0.25]]), 0.001)[0]]
     [[0.5, 0.5], [0.5, 0.5]]
@@ -114,21 +112,22 @@ def _cells(shares: Floats, deviation: float, public: bool = True) -> tuple[Float
 
 
 def _ratio(part: Floats, other: Floats, deviation: Floats) -> tuple[Floats, Floats, Floats]:
-    """part/(part + other) and its derivatives by the two; NaN where the sum, whose standard error is `deviation`, is
-    not clear of zero."""
+    """Return part/(part + other) and both derivatives; NaN if the sum, of standard error `deviation`, is near zero."""
     whole = part + other
     safe = np.where(whole > CLEAR * deviation, whole, np.nan)
     return part / safe, other / safe**2, -part / safe**2
 
 
 def error_figures(shares: Floats, deviation: float, width: float) -> Figures:
-    """mean_squared_error (in the target's own units) and r2 from noisy shares [..., 3]; `width` is that of the target's
-    bounds. With a fourth, a quarter of the number of rows, the others are sums over them.
+    """Return mean_squared_error (in the target's units) and r2 from noisy shares [..., 3].
 
-    With r, a, b the mean of (residual/width)^2, of u and of u^2: the error is r width^2, and R2 = 1 - 4 r/v with v the
-    variance of u. The noise in a makes a^2 too large by its variance, which is taken out: v = b - a^2 + deviation^2.
-    Standard errors by the delta method. Of sums over c rows, c with four times the deviation: the error is r/c width^2,
-    and v = b - (a^2 - deviation^2)/c; NaN where c is not clear of zero.
+    `width` is that of the target's bounds. A fourth share is a quarter of the number of rows; the others are then sums
+    over these rows.
+
+    Let r, a, b be the means of (residual/width)^2, of u and of u^2. The error is r width^2, and R2 = 1 - 4 r/v with v
+    the variance of u. The noise makes a^2 too large by its variance, so v = b - a^2 + deviation^2. Standard errors come
+    from the delta method. For sums over c rows, where c has four times the deviation, the error is r/c width^2 and v =
+    b - (a^2 - deviation^2)/c; NaN if c is not clear of zero.
 
     >>> figures = error_figures(np.array([0.01, 0.0, 0.16]), 0.0, 10.0)
     >>> [round(float(value), 4) for value, _ in figures.values()]
@@ -154,34 +153,34 @@ REACH = 13 / 4  # how far one row moves the sums of squared residual, target and
 
 
 class Scoring(ABC):
-    """What a released score is made of, for one kind of task."""
+    """The score of one kind of task."""
 
     size: int  # how many numbers a score has
 
     @abstractmethod
     def sums(self, block: Design, scores: Floats) -> Floats:
-        """What the rows of a block add to the score [R, size], given the model's scores for them [R, n(, classes)]."""
+        """Return what a block's rows add to the score [R, size], given the model's scores for them [R, n(, classes)]."""
 
     @abstractmethod
     def figures(self, shares: Floats, deviation: float) -> Figures:
-        """What noisy shares [..., size] say: values and standard errors."""
+        """Return values and standard errors from noisy shares [..., size]."""
 
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
-        """How far one person can move the computed score of `records` held-out rows, in L1.
+        """Return how far one person can move the computed score of `records` held-out rows, in L1.
 
-        Formal guarantee: a row is in one cell, or without a target in none, so replacing k of m rows moves at most 2
-        k/m of the shares. Rounding: each of the two computed scores is off by at most `slack` times the sum of the
-        absolute values, which is at most 1.
+        Formal guarantee: a row is in at most one cell, so replacing k of m rows moves the shares by at most 2 k/m.
+        Rounding: each of the two computed scores is off by at most `slack` times the sum of the absolute values, which
+        is at most 1.
         """
         return 2 * (records_per_person / records + slack)
 
     def extent(self, slack: float, most: float = 1.0) -> Extent:
-        """Where the computed score of any rows lies: shares that add up to 1 at most; `most`: the rows over what sums
-        are divided by."""
+        """Return where the computed score lies: shares that add up to at most `most`, the rows over the divisor of
+        sums."""
         return Extent(0.0, most + slack, most + slack, "l1")
 
     def mean(self, objective: EmpiricalRisk, held_out: Summable, theta: Floats) -> Floats:
-        """The score of every parameter [..., P] on the held-out rows [..., size]."""
+        """Return the score of every parameter [..., P] on the held-out rows [..., size]."""
         flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
         total = held_out.sum(lambda block: self.sums(block, objective.scores(block.X, flat)))
         return np.asarray((total / held_out.divisor).reshape(*theta.shape[:-1], self.size))
@@ -189,7 +188,7 @@ class Scoring(ABC):
 
 @dataclass(frozen=True)
 class TwoClassScoring(Scoring):
-    """True and false positives, false and true negatives; `public`: whether the number of rows is.
+    """True and false positives, false and true negatives. `public`: whether the number of rows is.
 
     >>> rows = Design(np.array([[1.0], [1.0], [1.0], [-1.0]]), np.array([1.0, 1.0, -1.0, -1.0]), np.ones(4))
     >>> TwoClassScoring().sums(rows, 2 * rows.X.T) / 4
@@ -216,7 +215,7 @@ class TwoClassScoring(Scoring):
 
 @dataclass(frozen=True)
 class ClassesScoring(Scoring):
-    """The rows of each class that are told rightly, then those told wrongly.
+    """The rows of each class predicted right, then those predicted wrong.
 
     >>> rows = Design(np.eye(3), np.array([0.0, 1.0, 1.0]), np.ones(3))
     >>> ClassesScoring(3).sums(rows, rows.X[None])
@@ -242,8 +241,10 @@ class ClassesScoring(Scoring):
 
 @dataclass(frozen=True)
 class NumberScoring(Scoring):
-    """(residual/range)^2, u and u^2 of targets u in [-1, 1]; `low` and `high` are the target's bounds as prepared,
-    `unit` its scale. Where the number of rows is not `public`, it is the fourth, times `COUNTED`."""
+    """(residual/range)^2, u and u^2 of targets u in [-1, 1]; if the number of rows is not `public`, it comes fourth.
+
+    `low` and `high` are the target's bounds as prepared, `unit` its scale. The fourth is multiplied by `COUNTED`.
+    """
 
     low: float
     high: float
@@ -262,24 +263,25 @@ class NumberScoring(Scoring):
         return np.stack([squared, *(np.full_like(squared, each) for each in alike)], axis=-1)
 
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
-        """How far one person can move the computed score of `records` held-out rows, in L1.
+        """Return how far one person can move the computed score of `records` held-out rows, in L1.
 
-        Formal guarantee: a row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]. Replace it by one with u',
-        r'. Let |u| be the larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie
-        between 0 and ((1 + u)/2)^2, so they differ by at most that, and |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u')
-        is largest at u' = -1/2, where it is (u + 1/2)^2 (for u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows
-        with u: at most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2. A row without a target adds (0, 0, 0),
-        from which (r, u, u^2) is at most 3 away. So replacing k rows moves the means by at most 13 k/(4 m). Rounding:
-        as for shares, of three numbers of at most 1 a row.
+        Formal guarantee: replacing k rows moves the means by at most 13 k/(4 m). Rounding: as for shares, of three
+        numbers (with the number of rows four) of at most 1 a row.
 
-        With the number of rows: two rows that count add the same 1/4 to it, and (r, u, u^2, 1/4) is at most 3 + 1/4 =
-        13/4 away from what a row adds that does not count, because it has no target or is about somebody who is learned
-        from.
+        Proof. A row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]; it is replaced by one with u', r'. Let
+        |u| be the larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie between 0
+        and ((1 + u)/2)^2, so they differ by at most that. |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u') is largest at
+        u' = -1/2, where it is (u + 1/2)^2 (for u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows with u: at
+        most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2. A row without a target adds (0, 0, 0), at most 3
+        away.
+
+        With the number of rows, two rows that count add the same 1/4 to it. A row that does not count, since it has no
+        target or its person is trained on, adds 0: (r, u, u^2, 1/4) is at most 3 + 1/4 = 13/4 away.
         """
         return REACH * records_per_person / records + 2 * self.size * slack
 
     def extent(self, slack: float, most: float = 1.0) -> Extent:
-        """Where the computed score of any rows lies: means of numbers from 0 (the target: -1) to 1."""
+        """Return where the computed score lies: means of numbers from 0 (the target: -1) to 1."""
         low = np.zeros(self.size)
         low[1] = -most - slack
         return Extent(low, most + slack, self.size * (most + slack), "l1")
@@ -295,7 +297,7 @@ class NumberScoring(Scoring):
 
 @dataclass(frozen=True)
 class CountScoring(NumberScoring):
-    """The same of counts and expected counts: rates times the weights of their exposures (`data.targets`)."""
+    """The same for counts and expected counts: rates times the weights of their exposures (`data.targets`)."""
 
     loss: Poisson = field(kw_only=True)
 
@@ -305,7 +307,7 @@ class CountScoring(NumberScoring):
 
 
 def scoring(preparation: Preparation) -> Scoring:
-    """How models of these terms are scored; refused where a target has no public bounds."""
+    """Return how models of these terms are scored; refuse a target without public bounds."""
     public = preparation.model.holdout_by is None
     if preparation.model.predicts == "count":
         return CountScoring(*preparation.target_bounds, 1.0, public, loss=Poisson.within(preparation))
