@@ -1,17 +1,12 @@
-"""Boosting by noisy leaf sums: a tree a round, whose leaves are set to what all answers about them say together.
+"""Boosting by noisy leaf sums: one tree a round, its leaf values set from all answers about that tree so far.
 
-The learner sees the answers, how many records they are about and how large their noise is; all else follows from
-those. Owners whose noise drowns what they say count for less, by weights that are public.
+Let a leaf's released sums be g (gradients, with noise of variance s^2) and h (curvatures), and v h the variance of its
+records' errors. Then -g/h measures how far its value should move, with precision W = h^2/(v h + s^2), so a leaf that is
+mostly noise counts for little. Visits add up: with F the value at a visit, L = sum W and b = sum (W F - g h/(v h +
+s^2)).
 
-A leaf whose records' gradients add up to g + noise and curvatures to h says that its value should move by d, where
--(g + noise) = h d + the chance of the records (variance v h) + the noise's own (variance s^2). That is a measurement
--g/h of d with precision W = h^2/(v h + s^2): a leaf of few records, whose sums are mostly noise, counts for little, so
-that no curvature needs a floor and no step a rate. Measurements of all visits add up: with F the value at a visit,
-the information is L = sum W, and b = sum (W F - g h/(v h + s^2)).
-
-The values of one tree's leaves are Gaussian a priori with covariance K: neighbouring steps of a column alike, names
-independent but for what they have in common. Several such K, of different amplitudes and lengths, are weighed by how
-well they explain what was released (their evidence), and the posterior means (L + K^-1)^-1 b are averaged by that.
+The leaf values of one tree have a Gaussian prior with covariance K: neighbouring steps of a column are alike, names
+share a common part. The posterior means (L + K^-1)^-1 b of several K are averaged by their evidence.
 
 Formal guarantee: everything here is computed from released answers and public numbers, and costs nothing.
 """
@@ -41,8 +36,8 @@ LEAF = 0.01  # of an owner's records: what the curvature of a leaf that matters 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a target before anything is known, in units of what an error counts at most: the size of leaf
-    values, and the variance of a record's error by its curvature."""
+    """Prior expectations in units of the error limit: the size of leaf values, and the variance of a record's error per
+    curvature."""
 
     size: float
     chance: float
@@ -53,8 +48,8 @@ CLASSES, NUMBERS = Expected(1.0, 1.0), Expected(0.6, 0.25)
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees(Algorithm):
-    """The state remembers, leaf by leaf, what was released so far (`Information`), the mean curvature, and how often
-    each tree was asked for."""
+    """The learner; its state holds, by leaf, the `Information`, the mean curvature and how often each tree was asked
+    for."""
 
     structure: Structure
     share: RecordShare
@@ -79,18 +74,18 @@ class BoostedTrees(Algorithm):
 
     @property
     def expected(self) -> Expected:
-        """What is expected of the target."""
+        """The prior expectations of the target."""
         return CLASSES if self.share.classes else NUMBERS
 
     @cached_property
     def weights(self) -> Floats:
-        """How much the sums of each who answers count: 1 for the quietest."""
+        """The public weight of each answerer's sums: 1 for the one with the least noise."""
         weights = 1 / (self.expected.chance + self.noise / (LEAF * self.records))
         return np.asarray(weights / weights.max())
 
     @cached_property
     def priors(self) -> Mapping[int, Floats]:
-        """What is expected of the leaves of every tree, by its place."""
+        """The prior covariances of every tree, by its place."""
         every = enumerate(self.structure.leaves)
         return {place: make_priors(leaves, self.expected.size) for place, leaves in every if place}
 
@@ -124,7 +119,7 @@ class BoostedTrees(Algorithm):
         return State(state.round + 1, theta, memory)
 
     def _summed(self, combined: Floats, answers: Sequence[Answer]) -> tuple[Floats, float, float]:
-        """(weighted sums [..., 2, leaves] of those who answered, the variance of their noise, how many records)."""
+        """Return (weighted sums [..., 2, leaves], the variance of their noise, their number of records)."""
         if self.names == ("",):
             there, values = [0], [combined]
         else:
@@ -135,8 +130,7 @@ class BoostedTrees(Algorithm):
         return np.asarray(total).reshape(shape), float(weights**2 @ self.noise[there]), float(weights @ records)
 
     def _level(self, level: Floats, gradient: Floats, noise: float, records: float) -> Floats:
-        """What all records have in common, told by the sum of gradients where nothing else is known: the mean error, or
-        the log odds of the share of 1."""
+        """Return the common level after the mean error, or for classes the log odds of the share of 1."""
         error = gradient / records
         if not self.share.classes:
             return level - self.share.limit * error
@@ -154,24 +148,23 @@ class Information:
     def and_visit(
         self, values: Floats, gradient: Floats, curvature: Floats, chance: float, noise: float
     ) -> "Information":
-        """With one more visit: sums of gradients and curvatures [..., leaves] at these values, `chance` the variance of
-        a record's error, `noise` that of a sum."""
+        """Return the information after one more visit with sums of gradients and curvatures [..., leaves] at these
+        values. `chance` is the variance of a record's error, `noise` that of a sum."""
         h = np.maximum(curvature, 0.0)
         gain = h / (chance * h + noise)
         return Information(self.precision + h * gain, self.weighted + h * gain * values - gain * gradient)
 
 
 def posterior_mean(priors: Floats, information: Information) -> Floats:
-    """The leaf values [..., leaves] by information about them, averaged over priors [priors, leaves, leaves] by their
-    evidence."""
+    """Return the leaf values [..., leaves], averaged over priors [priors, leaves, leaves] by their evidence."""
     L, b = (x.reshape(-1, x.shape[-1]) for x in (information.precision, information.weighted))
     means = [_mean(priors, precision, weighted) for precision, weighted in zip(L, b, strict=True)]
     return np.stack(means).reshape(information.precision.shape)
 
 
 def _mean(priors: Floats, precision: Floats, weighted: Floats) -> Floats:
-    """For one replicate. (L + K^-1)^-1 = K - K r B^-1 r K with r = sqrt L and B = 1 + r K r, well conditioned; the log
-    evidence is (b' (L + K^-1)^-1 b - log det B)/2 and what all K share."""
+    """Posterior mean of one replicate. (L + K^-1)^-1 = K - K r B^-1 r K with r = sqrt L and B = 1 + r K r, which is
+    well conditioned; the log evidence is (b' (L + K^-1)^-1 b - log det B)/2 plus a constant."""
     r = np.sqrt(precision)
     B = np.eye(len(r)) + r[:, None] * priors * r
     pulled = priors @ weighted
@@ -183,7 +176,7 @@ def _mean(priors: Floats, precision: Floats, weighted: Floats) -> Floats:
 
 
 def make_priors(leaves: Leaves, unit: float) -> Floats:
-    """The covariances [priors, leaves, leaves] that are weighed for one tree, values being expected of size `unit`."""
+    """Return the prior covariances [priors, leaves, leaves] of one tree whose values have size `unit`."""
     shapes = np.stack([_shape(leaves, length) for length in (LENGTHS if _lies_in_order(leaves) else LENGTHS[:1])])
     sizes = (unit * np.array(AMPLITUDES)) ** 2
     found = (sizes[:, None, None, None] * shapes).reshape(-1, leaves.size, leaves.size)
@@ -195,7 +188,7 @@ def _lies_in_order(leaves: Leaves) -> bool:
 
 
 def _shape(leaves: Leaves, length: float) -> Floats:
-    """The correlation of leaf values: the product of those of the columns."""
+    """The correlation of leaf values: the product over columns."""
     shape: Floats = np.ones((1, 1))
     for axis in leaves.axes:
         shape = np.asarray(np.kron(shape, _correlation(axis.ordered, axis.groups, length)), dtype=np.float64)
@@ -204,7 +197,7 @@ def _shape(leaves: Leaves, length: float) -> Floats:
 
 @lru_cache(maxsize=256)
 def _correlation(ordered: int, groups: int, length: float) -> Floats:
-    """Of the groups of one column: falling off with the distance of steps; gaps and names apart."""
+    """The correlation of one column's groups: decaying with the distance of steps; gaps and names apart."""
     if not ordered:
         return np.eye(groups) + COMMON
     steps = np.arange(ordered) / ordered

@@ -1,40 +1,28 @@
-"""What boosting asks, round after round: the sums of gradients and curvatures in the leaves of one tree.
+"""The question of boosting: sums of gradients and curvatures in the leaves of one tree per round.
 
-Formal guarantee: a cell's place is a function of that cell and the terms, so that replacing one record of the table
-replaces one placed record. A record without a target is in its leaves, and adds nothing to any sum.
+Formal guarantee: a cell's place is a function of that cell and the terms, so replacing one record of the table replaces
+one placed record. A record with raw prediction f and target y adds (g, c h) to its leaf, c public, in units in which
+|g| <= 1. For two classes with q = 1/(1 + exp(-f)), g = q - [y = 1] and h = q (1 - q). For a number with errors limited
+to G, g = (f - y)/G cut to [-1, 1] and h = 1. A record without a target, or of somebody held out, adds (0, 0). Replacing
+one record by any other moves the sums over all leaves together by at most `unit_sensitivity`: 2 in L2, and in L1 2 for
+classes and 2.5 for numbers. The trees are a function of the section `[model]` alone and cost nothing.
 
-A record with raw prediction f and target y has the gradient g and curvature h of its loss, in units in which |g| <= 1:
+*Different leaves.* Each record moves one leaf by at most v = (|g|, c h). Numbers: v is at most (1, c), so L2^2 <= 2 (1
++ c^2) = 4 with c = 1 and L1 <= 2 (1 + c) = 2.5 with c = 1/4. Classes: |g| = a gives h = a (1 - a). In L2, c = 4, a^2 +
+16 (a (1 - a))^2 <= 2, so L2^2 <= 4. In L1, c = 1, a + a (1 - a) = 1 - (1 - a)^2 <= 1, so L1 <= 2.
 
-- two classes, q = 1/(1 + exp(-f)): g = q - [y = 1], h = q (1 - q);
-- a number, with errors limited to G: g = (f - y)/G cut to [-1, 1], h = 1: the record is counted.
+*The same leaf.* Numbers: if both are counted it moves by (at most 2, 0), if one is by (at most 1, c). Classes with one
+label, or one record without a target: |dg| <= 1 and |dh| <= 1/4, so L2^2 <= 2 and L1 <= 1.25. Classes with two labels:
+let u = 1 - q of the record labelled 0, v = q of the one labelled 1, t = u + v, m = min(t, 2 - t). Then |dg| = 2 - t and
+|dh| = |u - v| |1 - t| <= m |1 - t|. In L2, c = 4, the square is at most (2 - t)^2 + 16 m^2 (1 - t)^2. Up to t = 1 this
+is at most 4 because 16 t (1 - t)^2 <= 64/27 < 3 <= 4 - t. Beyond, with w = 2 - t <= 1, it is w^2 + 16 w^2 (1 - w)^2 <=
+2. In L1, c = 1, it is at most 2 - t^2 up to t = 1 and w + w (1 - w) <= 1 beyond.
 
-It adds (g, c h) to its leaf, c public. Formal guarantee: replacing one record by any other moves the sums over all
-leaves together by at most `unit_sensitivity`: 2 in L2, and in L1 2 for classes and 2.5 for numbers. So in L2, and for
-classes in L1, the curvature costs nothing beside the gradient. A record without a target adds (0, 0), and so does one
-of somebody who is held out.
-
-*Different leaves.* Each of the two records moves one leaf by at most v = (|g|, c h). For numbers v is at most (1, c):
-L2^2 <= 2 (1 + c^2) = 4 with c = 1, L1 <= 2 (1 + c) = 2.5 with c = 1/4. For classes |g| = a gives h = a (1 - a), since
-|g| is q or 1 - q. L2, c = 4: a^2 + 16 (a (1 - a))^2 <= 1 + 1 = 2, so that L2^2 <= 4. L1, c = 1: a + a (1 - a) =
-1 - (1 - a)^2 <= 1, so that L1 <= 2.
-
-*The same leaf.* Numbers: either both are counted, and the leaf moves by (at most 2, 0), or one is, and it moves by
-(at most 1, c). Classes, one label or one record without a target: |dg| <= 1 and |dh| <= 1/4, so that L2^2 <= 1 + 1
-and L1 <= 1.25. Two labels: with u = 1 - q of the one that says 0, v = q of the one that says 1, t = u + v,
-|dg| = 2 - t and |dh| = |u - v| |1 - t|, where |u - v| <= m = min(t, 2 - t).
-L2, c = 4: (2 - t)^2 + 16 m^2 (1 - t)^2. Up to t = 1 this is at most 4 if 16 t (1 - t)^2 <= 4 - t, and
-t (1 - t)^2 <= 4/27, so that 64/27 < 3 does. Beyond, with w = 2 - t <= 1, it is w^2 + 16 w^2 (1 - w)^2 <= 1 + 1.
-L1, c = 1: 2 - t + t (1 - t) = 2 - t^2 up to t = 1, and w + w (1 - w) <= 1 beyond.
-
-*Rounding.* (g, c h) is computed with a relative error far below 2^-40 and rounded to whole steps of 2^-20, which moves
-each of a record's two numbers by less than 0.501 steps: the difference of two records by less than 2.01 steps in L1,
-so also in L2. Sums of up to 2^33 records are whole numbers of steps up to 2^53, which doubles add exactly, in any
-order. Dividing by the number of records rounds once: two sums that measure at most 2 n each in L1 (a record's share is
-at most (1, 1)) are off by at most 2 units of 2^-53 each, together 2^-51.
-
-Which trees there are: tables of leaves over one column or two, asked for in turn. Formal guarantee: a structure is a
-function of the section `[model]`: no private row decided where a column is cut, or which columns come together, so that
-it costs nothing.
+*Rounding.* (g, c h) is computed with a relative error far below 2^-40 and rounded to steps of 2^-20. This moves each of
+its two numbers by less than 0.501 steps, and the difference of two records by less than 2.01 steps in L1 and L2. Sums
+of up to 2^33 records are whole numbers of steps up to 2^53, which doubles add exactly in any order. The division by the
+number of records n rounds once. Two sums with L1 norm at most 2 n each are off by at most 2 units of 2^-53 each,
+together 2^-51.
 """
 
 import hashlib
@@ -68,7 +56,7 @@ Cells = NDArray[np.int64]  # the place of each cell of a column, or of each reco
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """A column as a tree sees it: in which group a cell is, by its place."""
+    """One column of a tree: the group of a cell by its place."""
 
     column: int
     group: Cells  # of every place of the column
@@ -78,23 +66,23 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The leaves of a tree: a record is in exactly one of them. Trees with the same leaves share their values."""
+    """The leaves of a tree. A record is in exactly one; trees with the same leaves share their values."""
 
     axes: tuple[Axis, ...]
     first: int  # where its values begin in theta
 
     @cached_property
     def size(self) -> int:
-        """How many leaves there are."""
+        """The number of leaves."""
         return int(np.prod([axis.groups for axis in self.axes], dtype=np.int64))
 
     @property
     def values(self) -> slice:
-        """Where its values stand in theta."""
+        """The slice of theta that holds the leaf values."""
         return slice(self.first, self.first + self.size)
 
     def of(self, places: NDArray[np.uint16]) -> Cells:
-        """The leaf of every record [n] whose cells are at these places [n, columns]."""
+        """Return the leaf of every record [n] whose cells are at these places [n, columns]."""
         leaf = np.zeros(len(places), dtype=np.int64)
         for axis in self.axes:
             leaf = leaf * axis.groups + axis.group[places[:, axis.column]]
@@ -103,24 +91,23 @@ class Leaves:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The level that all records share, the leaves of every column and, for trees of two columns, of some pairs."""
+    """The common level, the leaves of every column and, for trees of two columns, of some pairs."""
 
     leaves: tuple[Leaves, ...]
     columns: int
 
     @property
     def parameters(self) -> int:
-        """P: how many leaf values there are."""
+        """P: the number of leaf values."""
         return self.leaves[-1].first + self.leaves[-1].size
 
     @cached_property
     def largest(self) -> int:
-        """How many leaves the largest tree has."""
+        """The number of leaves of the largest tree."""
         return max(each.size for each in self.leaves)
 
     def place(self, number: int) -> int:
-        """Which leaves round `number` asks about: the level first; then cycles over columns, in turn with cycles over
-        pairs."""
+        """Return which leaves round `number` asks about: the level first, then columns and pairs in alternating cycles."""
         if number == 1:
             return 0
         cycle, column = divmod(number - 2, self.columns)
@@ -130,7 +117,7 @@ class Structure:
         return 1 + self.columns + (cycle // 2 * self.columns + column) % pairs
 
     def scores(self, places: NDArray[np.uint16], theta: Floats) -> Floats:
-        """What trees of leaf values theta [P] add up to for every record [n]."""
+        """Return the sum of the trees with leaf values theta [P] for every record [n]."""
         total = np.full(len(places), theta[0])
         for each in self.leaves[1:]:
             values = theta[each.values]
@@ -140,7 +127,7 @@ class Structure:
 
 
 def make_structure(preparation: Preparation) -> Structure:
-    """The trees of a model, whoever asks."""
+    """Return the trees that the terms fix."""
     steps = preparation.model.bins or 0
     whole = [_axis(preparation, column, steps) for column in range(len(preparation.features))]
     axes: list[tuple[Axis, ...]] = [(), *((axis,) for axis in whole)]
@@ -155,7 +142,7 @@ def make_structure(preparation: Preparation) -> Structure:
 
 
 def _axis(preparation: Preparation, column: int, steps: int) -> Axis:
-    """A leaf for every step within the bounds, or every listed name and all others; one more for gaps, if filled."""
+    """One group per step within the bounds, or per listed name plus one for others; one more for filled gaps."""
     encoding = preparation.encodings[column]
     if isinstance(encoding, Places):
         groups, ordered = len(encoding.names) + 1 + encoding.fills, 0
@@ -165,7 +152,7 @@ def _axis(preparation: Preparation, column: int, steps: int) -> Axis:
 
 
 def _coarse(axis: Axis) -> Axis:
-    """The same in few groups: neighbouring steps together, gaps apart; of many names those by their places in turn."""
+    """Merge groups into few: neighbouring steps together, gaps apart, names in turn by their place."""
     if not axis.ordered:
         groups = min(axis.groups, PAIR_STEPS + 1)
         return Axis(axis.column, np.arange(axis.groups) % groups, groups, 0)
@@ -175,7 +162,7 @@ def _coarse(axis: Axis) -> Axis:
 
 
 def _pairs(columns: int) -> list[tuple[int, int]]:
-    """Pairs of columns in an order of no meaning that is the same on every machine."""
+    """Return pairs of columns in an arbitrary order that is the same on every machine."""
     every = combinations(range(columns), 2)
     return sorted(every, key=lambda pair: hashlib.sha256(f"{pair[0]}/{pair[1]}".encode()).digest())[:MOST_PAIRS]
 
@@ -187,14 +174,14 @@ class PlacedRows(TargetRows):
 
 
 def place_cells(preparation: Preparation, rows: Rows, name: str) -> NDArray[np.uint16]:
-    """The place of every cell [n, columns]: its step within the bounds, or its name in the list; gaps come last."""
+    """Return the place of every cell [n, columns]: its step within the bounds or its name in the list; gaps come last."""
     require_columns(rows, preparation.features, name)
     coded = [encoding.read(rows, name) for encoding in preparation.encodings]
     return place_numbers(preparation, coded, len(rows))
 
 
 def place_numbers(preparation: Preparation, coded: list[Floats], rows: int) -> NDArray[np.uint16]:
-    """The same of cells that are numbers already: names as their places, gaps as NaN."""
+    """Place cells that are numbers already: names given as places, gaps as NaN."""
     places, steps = np.empty((rows, len(coded)), dtype=np.uint16), preparation.model.bins or 0
     first = 0
     for column, (encoding, values) in enumerate(zip(preparation.encodings, coded, strict=True)):
@@ -209,7 +196,7 @@ def place_numbers(preparation: Preparation, coded: list[Floats], rows: int) -> N
 
 
 class TreePreparation(TargetPreparation):
-    """Declared bounds and names, by which cells are placed; nothing is scaled."""
+    """The declared bounds and names by which cells are placed; nothing is scaled."""
 
     made_of: ClassVar = PlacedRows
 
@@ -226,7 +213,7 @@ class TreePreparation(TargetPreparation):
 
 
 def tree_preparation(terms: Terms) -> TreePreparation:
-    """The preparation that the terms alone fix."""
+    """Return the preparation that the terms alone fix."""
     plain, _ = fit_preparation(terms)
     return TreePreparation(**{each.name: getattr(plain, each.name) for each in fields(Preparation)})
 
@@ -238,7 +225,7 @@ BLOCK = 1 << 16  # records summed at once: their sums are exact, so that this ch
 
 @dataclass(frozen=True)
 class RecordShare:
-    """What one record adds to its leaf; `limit`: of errors in the target's own units, where that is a number."""
+    """What one record adds to its leaf; `limit` is the error limit in the target's units."""
 
     classes: bool
     limit: float
@@ -246,7 +233,7 @@ class RecordShare:
 
     @property
     def curvature_scale(self) -> float:
-        """c: by what curvatures are multiplied before they are summed."""
+        """c: the factor of curvatures before they are summed."""
         if self.classes:
             return 4.0 if self.norm == "l2" else 1.0
         return 1.0 if self.norm == "l2" else 0.25
@@ -257,13 +244,13 @@ class RecordShare:
         return 2.5 if self.norm == "l1" and not self.classes else 2.0
 
     def sensitivity(self, records: int, records_per_person: int = 1, most: float = 1.0) -> float:
-        """How far replacing a person's records moves the means over so many records, rounding included; `most`: rows
-        over what their sums are divided by, more than 1 where people are held out."""
+        """Return how far replacing a person's records moves the means over `records`, rounding included. `most` is the
+        number of rows over the divisor of their sums: above 1 where people are held out."""
         moved = self.unit_sensitivity + ROUNDED / STEPS
         return moved * records_per_person / records * (1 + 2.0**-50) + 2.0**-50 * most
 
     def steps(self, scores: Floats, y: Floats, present: Floats) -> tuple[Floats, Floats]:
-        """(g, c h) of records in whole steps, each [n]."""
+        """Return (g, c h) of records in whole steps, each [n]."""
         if self.classes:
             q = expit(scores)
             g, h = q - (y > 0), q * (1 - q)
@@ -281,8 +268,8 @@ def leaf_means(
     share: RecordShare,
     records: int | None = None,
 ) -> Floats:
-    """The sums of records' shares leaf by leaf, over the number of records or another public one: gradients, then
-    curvatures [2, leaves]."""
+    """Return the sums of records' shares by leaf [2, leaves], gradients then curvatures, over the number of records or
+    another public one."""
     total = np.zeros((2, leaves.size))
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
@@ -294,8 +281,7 @@ def leaf_means(
 
 @dataclass(frozen=True, eq=False)
 class LeafSumsQuery(Query):
-    """The mean shares of records in the leaves of round `round`'s tree, where the trees so far have leaf values theta
-    [..., P]."""
+    """The mean shares of records in the leaves of this round's tree, at leaf values theta [..., P]."""
 
     kind: ClassVar[str] = "leaf-sums"
     theta: Floats
@@ -303,12 +289,12 @@ class LeafSumsQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class LeafSumsQuestion(Question):
-    """A record is in exactly one leaf of a tree, and adds a bounded share to it; the number of records is public.
+    """Every record is in exactly one leaf of a tree and adds a bounded share to it; the number of records is public.
 
-    Formal guarantee: which leaf a record is in follows from its own cells and the terms, its share from its own cells
-    and the question: an owner remembers nothing. Replacing the records of one person moves an answer by at most
-    `sensitivity` (above is the proof, rounding included). The leaves of one tree are one answer, for one cost;
-    trees follow one after the other, each question chosen by the answers before, and every one of them is paid for.
+    Formal guarantee: a record's leaf follows from its own cells and the terms, its share from its own cells and the
+    question; an owner has no state. Replacing the records of one person moves an answer by at most `sensitivity`,
+    rounding included (proof in the module docstring). All leaves of one tree are one answer at one cost; trees follow
+    adaptively, and every one is paid for.
     """
 
     asks = LeafSumsQuery
@@ -360,7 +346,7 @@ class LeafSumsQuestion(Question):
 
 
 def placed_rows_of(rows: Any) -> PlacedRows:
-    """Rows that were placed in leaves."""
+    """Return rows that were placed in leaves; refuse others."""
     if not isinstance(rows, PlacedRows):
         raise DataError("records: expected a table prepared under terms of boosted trees")
     return rows

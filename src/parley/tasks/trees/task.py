@@ -1,4 +1,4 @@
-"""Boosted trees: what the trunk needs to know of them."""
+"""The task "trees": boosted trees as the rest of the package sees them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +24,13 @@ from parley.validate import Floats, printable
 
 @dataclass(frozen=True)
 class LeafValues(Objective):
-    """Leaf values as parameters of a model: the level first, then the leaves of every column and pair.
-
-    theta [P] has the values of all leaves, in the target's own units or, for classes, as log odds.
-    """
+    """Leaf values theta [P] as parameters, the level first: in the target's own units, or as log odds for classes."""
 
     def parameters(self, preparation: Preparation) -> int:
         return make_structure(preparation).parameters
 
     def start(self, preparation: Preparation) -> Floats:
-        """All leaves at 0, and the level in the middle of the target's bounds."""
+        """Return 0 for all leaves, and the middle of the target's bounds for the level."""
         theta = super().start(preparation)
         if not preparation.model.classifies:
             low, high = preparation.target_bounds
@@ -42,7 +39,7 @@ class LeafValues(Objective):
 
 
 class Trees(Task):
-    """Owners fill the leaves of trees that the terms fix; what comes out predicts a column."""
+    """Owners fill the leaves of trees that the terms fix; the result predicts a column."""
 
     name = "trees"
     predicts = True
@@ -64,7 +61,7 @@ class Trees(Task):
         return LeafValues()
 
     def purpose(self, agreement: Agreement) -> list[str]:
-        """From which columns what is predicted, who decided where they are cut, and what gaps do."""
+        """Say which columns predict what, who decided where they are cut, and what gaps do."""
         preparation, model = agreement.setup.preparation, agreement.setup.terms.model
         columns = ", ".join(map(printable, (*preparation.features, model.target)))
         pairs = ", and coarser ones of two columns together" if TreesModel.expect(model).depth == 2 else ""
@@ -79,7 +76,7 @@ class Trees(Task):
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
-        """What an error counts at most, and how far a person moves an answer."""
+        """Return the error limit, and how far a person moves an answer."""
         mechanism, question = agreement.part.training.series.mechanism, agreement.part.training.question
         return {
             "error_limit": error_limit(agreement.setup.terms),
@@ -91,7 +88,7 @@ class Trees(Task):
         }
 
     def limits(self, agreement: Agreement) -> list[str]:
-        """The same in sentences."""
+        """Return the figures in sentences."""
         found, model = self.figures(agreement), agreement.setup.terms.model
         limit = "1, as a probability" if model.classifies else f"{number(found['error_limit'])} in the target's units"
         ranges = "; ".join(
@@ -105,7 +102,7 @@ class Trees(Task):
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-        """Ranges and names that do not fit the table, and a budget that is no promise."""
+        """Warn of ranges and names that do not fit the table, and of a budget that is no promise."""
         names = agreement.setup.preparation.categories
         wanted = {c: ends for c, ends in agreed_ranges(agreement).items() if c not in names}
         kept = counted_rows(owner.table, agreement.setup.terms.privacy, owner.name)

@@ -1,4 +1,4 @@
-"""What terms must say about boosted trees."""
+"""The keys and checks of terms for boosted trees."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -28,7 +28,7 @@ USELESS = (
 
 
 class TreesModel(Model):
-    """Trees split columns at places that the terms declare: equal steps within bounds, or listed names."""
+    """Trees that split columns at declared places: equal steps within bounds, or listed names."""
 
     depth: Annotated[int, Field(ge=1, le=2, strict=True)]
 
@@ -36,7 +36,7 @@ class TreesModel(Model):
 
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Additive trees of 48 steps a column, over all columns with bounds or names, where nothing else is said."""
+        """Return the content with defaults: additive trees of 48 steps over all columns with bounds or names."""
         said = {key: value for key, value in content.items() if value is not None}
         usual: dict[str, Any] = {"bins": BINS, "depth": DEPTH}
         declared = [said.get("bounds", {}), said.get("categories", {})]
@@ -45,7 +45,7 @@ class TreesModel(Model):
         return {**usual, **said}
 
     def check(self) -> None:
-        """Refuse columns without declared places to split at, and what trees have no use for."""
+        """Refuse columns without declared split places, and keys that trees do not use."""
         self.refuse(USELESS, "for boosted trees: leaves do not depend on the units of columns")
         self.refuse(["coding"], "for boosted trees: every listed name has a leaf anyway")
         for column in self.features or ():
@@ -66,7 +66,7 @@ class TreesModel(Model):
             raise ValueError("depth|expected 1 for trees of a single column")
 
     def check_terms(self, terms: CheckableTerms) -> None:
-        """Refuse what has no meaning, or no proof yet, beside boosted trees."""
+        """Refuse settings that have no meaning, or no proof yet, for boosted trees."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError("learning.step|not allowed for trees, nor is start: the noise decides the leaf values")
@@ -94,7 +94,7 @@ class TreesModel(Model):
 
 
 class BoostedTreesRules(AlgorithmRules):
-    """Every round asks for one tree, so that `horizon` is how many there are."""
+    """Every round asks for one tree, so `horizon` is the number of trees."""
 
     asks: ClassVar[str] = "leaf-sums"
     rounds: ClassVar[int] = TREES
@@ -105,7 +105,7 @@ ALGORITHM = BoostedTreesRules()
 
 
 def error_limit(terms: Terms) -> float:
-    """What an error counts at most, in the target's own units: the clip, else a quarter of its range; 1 for classes."""
+    """Return the error limit in the target's units: the clip, else a quarter of its range; 1 for classes."""
     if terms.model.classifies:
         return 1.0
     low, high = terms.model.bounds[terms.model.target]
