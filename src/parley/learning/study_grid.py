@@ -1,10 +1,8 @@
-"""Grids of studies: how relative fitness changes with sizes, budgets, horizons and scenarios, as one tidy table.
+"""Grids of studies: relative fitness by size, budget, horizon and scenario, as one tidy table.
 
-Every cell runs `train` with all its replicates as one batch and the same seed (common random numbers, so that
-neighbouring cells differ by their settings and not by their luck). Cells of the same sizes share the prepared tables,
-their statistics and the optimum. Groups of cells are independent jobs for joblib, whose Dask or Ray backend spreads
-them over machines (`joblib.parallel_config(backend="dask")`; Ray's own `ray.util.joblib.register_ray()` makes
-`backend="ray"` known).
+All cells use the same seed (common random numbers), so neighbouring cells differ by their settings, not by chance.
+joblib runs groups of cells of the same sizes; with `joblib.parallel_config(backend="dask")`, or Ray after
+`ray.util.joblib.register_ray()`, it spreads them over machines.
 """
 
 import itertools
@@ -29,7 +27,7 @@ Row = tuple[int, dict[str, float | str]]  # its cell's place in the grid, and th
 
 @dataclass(frozen=True)
 class Cell:
-    """One place of the grid: terms, and the columns by which the table names it."""
+    """One cell of the grid: its terms, and its labels in the table."""
 
     terms: Terms
     labels: Mapping[str, float | str] = field(default_factory=dict)
@@ -40,15 +38,15 @@ class Cell:
 
 
 def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
-    """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`,
+    """Return all combinations of these settings: `records` and `epsilon` (the same for every owner), `horizon`, `step`,
     `local_steps`, `clip`.
 
     Parameters
     ----------
     terms
-        What stays as it is.
+        Terms to vary.
     settings
-        By name, the values of each.
+        Values of each setting, by name.
 
     Returns
     -------
@@ -68,7 +66,7 @@ def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
 
 
 def with_settings(terms: Terms, settings: Mapping[str, float | Sequence[float]]) -> Terms:
-    """The terms with some settings changed; `records` and `epsilon` of every owner alike, or one for each."""
+    """Return the terms with some settings changed; `records` and `epsilon` take one value, or one for each owner."""
     sections = {"records": "owners", "epsilon": "owners", "horizon": "learning", "step": "learning", "clip": "privacy"}
     sections["local_steps"] = "learning"
     learning, privacy = dict[str, Any](), dict[str, Any]()
@@ -94,30 +92,27 @@ def study(
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> pd.DataFrame:
-    """Run every cell on consecutive blocks of `market` (W section IV): labels, sizes, budgets, and the relative fitness
-    of its runs.
-
-    A study, not a release: it looks at all tables. `to_parquet` or `to_csv` of the result keeps it.
+    """Run every cell on consecutive blocks of `market` (W section IV). It looks at all tables: a study, not a release.
 
     Parameters
     ----------
     cells
-        What `vary` made.
+        Cells from `vary`.
     market
-        Rows that are dealt out to the owners, in their order.
+        Rows dealt out to the owners, in their order.
     replicates
         Runs of each cell.
     seed
-        Of their noise.
+        Seed of their noise.
     jobs
-        Processes that share the work.
+        Number of processes.
     progress
-        Is told how far the work is: (done, of).
+        Called with (done, total).
 
     Returns
     -------
     DataFrame
-        A row a cell: labels, mean, median and quartiles.
+        One row per cell: its labels, and mean, median and quartiles of relative fitness.
 
     Examples
     --------
@@ -153,15 +148,14 @@ def study(
 
 
 def _in_parallel(tasks: Iterable[Any], jobs: int) -> Iterator[list[Row]]:
-    """Yield each task's result: as soon as it is finished where joblib's backend allows (Ray's does not), else all at
-    the end."""
+    """Yield results as they finish if joblib's backend allows it (Ray's does not), else all at the end."""
     backend, _ = get_active_backend()
     when = "generator_unordered" if backend.supports_return_generator else "list"
     yield from joblib.Parallel(n_jobs=jobs, return_as=when)(tasks)
 
 
 def _run(group: list[tuple[int, Cell]], market: pd.DataFrame, replicates: int, seed: int) -> list[Row]:
-    """Run cells of the same sizes one after the other, on tables prepared once."""
+    """Run cells of the same sizes, on tables prepared once."""
     first = group[0][1]
     parts = split_consecutive(market, list(first.sizes))
     owners = [Owner(part.name, table) for part, table in zip(first.terms.owners, parts, strict=True)]

@@ -1,5 +1,4 @@
-"""Training by the terms: every owner answers noisy queries, the learner follows the algorithm. What comes out is the
-task's business."""
+"""Training by the terms: owners answer noisy queries, the learner follows the algorithm, the task makes the result."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,37 +23,35 @@ def train(
 ) -> Any:
     """Train one joint model under these terms.
 
-    Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one
-    replicate, and nothing computed from their tables but the noisy answers is looked at. Owners without take part in a
-    study.
+    If owners have durable ledgers, the run is a release: each must have accepted the terms (`Owner.accept`), there is
+    one replicate, and only the noisy answers are computed from their tables. Otherwise it is a study.
 
     Parameters
     ----------
     terms
-        What was agreed on.
+        Agreed terms.
     owners
         One for each owner of the terms.
     replicates
-        How many parallel runs a study has.
+        Number of parallel runs of a study.
     seed
-        Of a study's noise; a release takes none.
+        Seed of a study's noise; a release takes none.
     progress
-        Is told how far the work is: (done, of).
+        Called with (done, total).
     measure
-        Whether a study has relative fitness and task metrics, computed from the private tables,
+        Whether a study computes relative fitness and task metrics from the private tables.
     whole_path
-        after every round, or (false: faster) after the last alone.
+        Whether it does so after every round; false, after the last only, is faster.
     start
-        Where the search begins, something public: [P], or [replicates, P] in a study; left out: where the objective
-        says.
+        Public starting point: [P], or [replicates, P] in a study. Default: the objective's.
     speeds
-        Of asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time, by name, 0: none
-        ever; left out, owners are as fast as they have answers, and all give their last at once.
+        For asynchronous terms: each owner's answers per unit of virtual time, by name; 0 means never. By default an
+        owner's speed is its number of answers, so that all give their last at once.
 
     Returns
     -------
     Result
-        The model and what became of it; of another task than prediction, what its wing returns (`tasks`).
+        The model and its figures; for other tasks than prediction, what the task returns (`tasks`).
 
     Examples
     --------

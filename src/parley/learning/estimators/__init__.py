@@ -1,7 +1,4 @@
-"""scikit-learn estimators with a `fit`: one owner, its own table, the same training underneath.
-
-For people who want a private model of one table, and for everything in scikit-learn that takes an estimator.
-"""
+"""scikit-learn estimators: a private model of one owner's table, trained by the same code as joint models."""
 
 from parley.learning.estimators.boosted import PrivateBoostedClassifier, PrivateBoostedRegressor
 from parley.learning.estimators.linear import (

@@ -1,4 +1,4 @@
-"""Boosted trees of one table: at declared cut points, or grown on a public sample and fitted again with noise."""
+"""Boosted trees of one table: at declared cut points, or grown on a public sample and refitted with noise."""
 
 import math
 from collections.abc import Sequence
@@ -34,34 +34,34 @@ Sample = tuple[Any, Any]
 
 
 class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
-    """Trees of one table. Fitted names: `model_`, which is what `parley.train` gives, `released_`, `n_features_in_`.
+    """Base of the boosted trees of one table. Fitted names: `model_` (as `parley.train` returns it), `released_`,
+    `n_features_in_`.
 
-    Without a public sample trees look at one column each, which is cut into equal steps between bounds. With one, trees
-    are grown on it, and private rows move their leaf values, beginning at the public ones. A missing cell (NaN) has a
-    leaf of its own, or lies at the public median with a column that says so.
+    Without a public sample, each tree looks at one column (or a pair), cut into equal steps between its bounds. With
+    one, trees are grown on it, and private rows move their leaf values, starting from the public ones. A missing cell
+    (NaN) has its own leaf, or becomes the public median plus an indicator column.
 
     Parameters
     ----------
     epsilon, delta
-        What a fit may tell about a person, at most; `delta` = 0 means Laplace noise, without a public sample alone.
+        Privacy budget of one fit. `delta` = 0 means Laplace noise, and is only possible without a public sample.
     bounds
-        (low, high), or one such pair for each column, known from elsewhere than the rows; what lies beyond counts as
-        the end. Left out they are the public sample's, without one (-3, 3), which suits columns standardised by public
-        means and deviations.
+        (low, high), or one pair per column, known without looking at the rows; values beyond count as the end.
+        Default: the public sample's bounds, or (-3, 3) without a sample, for columns standardised by public numbers.
     public
-        Rows (X, y) that everybody may see.
+        Public rows (X, y).
     n_estimators
-        How many trees; without a public sample at least one for the level and one for each column.
+        Number of trees; without a public sample at least one for the level and one for each column.
     max_leaf_nodes, min_samples_leaf, learning_rate
         How trees are grown on the public sample.
     max_bins, max_depth
-        Without one: into how many steps a column is cut, and whether trees look at pairs, too (2).
+        Without a public sample: steps per column, and whether trees also look at pairs of columns (2).
     random_state
-        A seed makes it a study; None, a release.
+        A seed makes the fit a study; None makes it a release.
 
     Formal guarantee: if `random_state` is None, `model_` is (epsilon, delta)-DP (replace-one; the number of rows, the
-    set of class labels and the public sample are public). Like every fit of this room it is a release whose ledger
-    lasts as long as the fit; with a seed it is a study, which guarantees nothing, and `released_` is false.
+    set of class labels and the public sample are public). The release's ledger lasts as long as the fit. With a seed
+    the fit is a study, which guarantees nothing, and `released_` is false.
     """
 
     grown: ClassVar[str]  # the kind of model whose columns are leaves of public trees
@@ -94,7 +94,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def _train(self, X: Floats, y: NDArray[Any], public: tuple[Floats, NDArray[Any]] | None, **model: Any) -> Self:
-        """Fit rows X [n, features] and targets y [n] as terms have them; `model`: keys of theirs for the target."""
+        """Fit rows X [n, features] and targets y [n] as the terms code them; `model` holds further `[model]` keys."""
         table = _table(X, y)
         features = [column for column in table.columns if column != TARGET]
         bounds = {**self._declared(features), **model.pop("bounds", {})}
@@ -119,12 +119,12 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return Terms.from_dict({**content, "privacy": privacy, "owners": owners}, source=type(self).__name__)
 
     def _boosted(self, model: dict[str, Any], features: int) -> dict[str, Any]:
-        """Terms of trees at declared cut points."""
+        """Return the terms of trees at declared cut points."""
         trees = {"kind": self.boosted, "bins": self.max_bins, "depth": self.max_depth}
         return {"model": {**model, **trees}, "learning": {"horizon": max(self.n_estimators, 1 + features)}}
 
     def _grown(self, model: dict[str, Any], records: int) -> dict[str, Any]:
-        """Terms of trees that are grown on the public sample."""
+        """Return the terms of trees grown on the public sample."""
         size = {"count": self.n_estimators, "leaves": self.max_leaf_nodes, "smallest": self.min_samples_leaf}
         trees = {"columns": "trees", "trees": {**size, "rate": self.learning_rate}}
         if not self.delta:
@@ -137,7 +137,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return {"model": {"kind": self.grown, **model, **trees}, "learning": learning}
 
     def _declared(self, features: list[str]) -> dict[str, list[float]]:
-        """The bounds of every column; none where the public sample gives them."""
+        """Return the bounds of every column; empty where the public sample gives them."""
         if self.bounds is None:
             return {} if self.public is not None else {column: list(STANDARDISED_BOUNDS) for column in features}
         ends = np.asarray(self.bounds, dtype=np.float64)
@@ -146,7 +146,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return {c: each.tolist() for c, each in zip(features, np.broadcast_to(ends, (len(features), 2)), strict=True)}
 
     def _sample(self) -> tuple[Floats, NDArray[Any]] | None:
-        """The public rows [m, features] and their targets [m], checked by scikit-learn."""
+        """Return the public rows [m, features] and targets [m], checked by scikit-learn."""
         if self.public is None:
             return None
         try:
@@ -166,12 +166,12 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return np.asarray(getattr(self.model_, method)(rows))
 
     def shapes(self) -> Shapes | None:
-        """What each column adds, where trees look at one column each; None where they look at several."""
+        """Return each column's contribution; None if trees look at several columns."""
         check_is_fitted(self)
         return self.model_.shapes()
 
     def save(self, path: str | Path) -> None:
-        """Write the model as JSON, for `parley.load_model`: numbers and names, nothing executable."""
+        """Write the model as JSON for `parley.load_model`; nothing in it is executable."""
         check_is_fitted(self)
         self.model_.save(path)
 
@@ -182,7 +182,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateBoostedClassifier(ClassifierMixin, _PrivateBoosted):  # type: ignore[misc]
-    """Boosted trees of two classes under differential privacy; with a `public` sample of any number of classes.
+    """Boosted trees under differential privacy for two classes, or more with a `public` sample.
 
     Examples
     --------
@@ -222,15 +222,15 @@ class PrivateBoostedClassifier(ClassifierMixin, _PrivateBoosted):  # type: ignor
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The predicted class of each row [n]."""
+        """Return the predicted class of each row [n]."""
         return self._said("predict", X)
 
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class for each row [n, classes]."""
+        """Return the probability of each class for each row [n, classes]."""
         return self._said("predict_proba", X)
 
     def decision_function(self, X: Any) -> Floats:
-        """The margin [n], above zero for the second class; of several classes a score each [n, classes]."""
+        """Return the margin [n], positive for the second class, or the scores [n, classes] of more than two classes."""
         return self._said("decision_function", X)
 
     def __sklearn_tags__(self) -> Any:
@@ -245,8 +245,7 @@ class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[
     Parameters
     ----------
     target_bounds
-        The ends within which targets count, known from elsewhere than the rows; left out they are the public sample's,
-        without one (-3, 3).
+        (low, high) of the target, known without looking at the rows. Default: the public sample's, or (-3, 3) without.
 
     Examples
     --------
@@ -293,11 +292,11 @@ class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[
         return {**content, "privacy": {"clip": clip}}
 
     def predict(self, X: Any) -> Floats:
-        """Predicted targets [n], in their own units."""
+        """Return predicted targets [n], in their own units."""
         return self._said("predict", X)
 
 
 def _table(X: Floats, y: NDArray[Any]) -> pd.DataFrame:
-    """Rows and targets as terms name them."""
+    """Return rows and targets as a table with the terms' column names."""
     columns = [f"x{place}" for place in range(X.shape[1])]
     return pd.DataFrame(np.clip(X, -LARGEST, LARGEST), columns=columns).assign(**{TARGET: y})

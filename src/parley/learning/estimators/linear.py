@@ -1,4 +1,4 @@
-"""Linear models of one table: objectives are convex, and only the usual norm of rows must be known beforehand."""
+"""Linear models of one table. Objectives are convex; only the typical norm of a row must be known beforehand."""
 
 import math
 from collections.abc import Mapping
@@ -35,8 +35,7 @@ OWNER = "owner"  # the owner's name in the terms
 
 
 def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
-    """Train by the terms on this table: without a seed a release with exact noise, debited from a ledger of its own
-    that is closed when it is over; with a seed a study."""
+    """Train on this table: a release debited from a temporary ledger, or a study if there is a seed."""
     if seed is not None:
         return learn_model(terms, [Owner(OWNER, table)], RunSettings(seed=seed, measure=False))
     epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
@@ -50,37 +49,34 @@ def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
 
 
 class _PrivateEstimator(JointModel):
-    """Training on one table.
+    """Base of the linear estimators of one table.
 
     Parameters
     ----------
     epsilon
-        What a fit may tell about a person, at most.
+        Privacy budget of one fit.
     norm
-        The usual largest L2 norm of a row of X: longer rows are shortened to it. It must be known from
-        elsewhere than the rows; left out it is the root of twice the number of features, which suits features
-        standardised by public means and deviations. Inside, features are scaled so that it becomes that root.
+        Typical largest L2 norm of a row of X, known without looking at the rows; longer rows are shortened to it.
+        Default: the root of twice the number of features, for features standardised by public means and deviations.
+        Features are scaled internally so that the norm becomes that root.
     radius
-        The size of the largest coefficient, of scaled features.
+        Largest absolute coefficient of the scaled features.
     regularisation
-        The weight of the penalty.
+        Weight of the penalty.
     algorithm
-        Left out it is the best that needs no tuning: objective perturbation for logistic and softmax regression, one
-        release of second moments for linear regression, both without rounds and steps; averaged subgradients for the
-        others.
+        Default: objective perturbation for logistic and softmax regression, one release of second moments for linear
+        regression, averaged subgradients otherwise. The first two have no rounds and no steps.
     clip, horizon, step
-        For algorithms with rounds (`clip` for second moments, too); `docs/terms.md` says what they mean.
+        For algorithms with rounds (`clip` also for second moments); see `docs/terms.md`.
     random_state
-        A seed makes it a study; None, a release.
+        A seed makes the fit a study; None makes it a release.
 
     Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of
-    class labels are public), whatever norm the rows have. The fit is then a release like an owner's between
-    organisations: exact noise (`SafeNoise`), every answer debited from a ledger before it is used, and `released_` is
-    true. That ledger lasts as long as the fit: each further fit costs epsilon again, and nobody counts them. Where they
-    must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
-
-    With a seed the run is a study: its noise can be drawn again by whoever knows the seed, so its model guarantees
-    nothing, and `released_` is false.
+    class labels are public), whatever norm the rows have. The fit is then a release: its noise is exact (`SafeNoise`),
+    every answer is debited from a ledger before it is used, and `released_` is true. The ledger lasts as long as the
+    fit. Each further fit costs epsilon again, and nothing counts the fits; to count them, use `train` with an `Owner`
+    whose `Ledger` is kept. With a seed the fit is a study: anyone who knows the seed can redraw the noise, so the model
+    guarantees nothing and `released_` is false.
     """
 
     kind: ClassVar[str]
@@ -111,7 +107,7 @@ class _PrivateEstimator(JointModel):
     def _train(
         self, X: Floats, y: Any, unit: float = 1.0, beside: Mapping[str, Floats] | None = None, **model: Any
     ) -> Self:
-        """`unit`: what a number as target is divided by; `beside`: columns that belong to the target."""
+        """Fit; `unit` divides a numeric target, `beside` holds columns that belong to the target."""
         columns, algorithm = [f"x{j}" for j in range(X.shape[1])], self.algorithm or self.usual
         scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(2 * len(columns))
         with np.errstate(over="ignore", under="ignore"):
@@ -141,7 +137,7 @@ class _PrivateEstimator(JointModel):
         return self._take(prepared, result.theta[0], result.terms_hash, result.released)
 
     def _usual_clip(self, algorithm: str, features: int) -> float:
-        """What a row of the given norm and the constant behind it come to: their gradient, or their second moments."""
+        """Return the norm of the gradient, or of the second moments, of a row of typical norm with its constant."""
         if algorithm == "objective-perturbation":
             return math.sqrt((2 * features + 1) * (2 if self.kind == "softmax-regression" else 1))
         if algorithm == "sufficient-statistics":
@@ -160,7 +156,7 @@ class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     Parameters
     ----------
     target_norm
-        The usual largest size of a target, known from elsewhere than the rows; targets are divided by it inside.
+        Typical largest absolute target, known without looking at the rows; targets are divided by it internally.
 
     Examples
     --------
@@ -203,8 +199,8 @@ class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
     Parameters
     ----------
     largest_count, exposures, usual_rate
-        The largest count, the least and the largest exposure, and what is usually counted in a unit of exposure. They
-        must be known from elsewhere than the rows: larger counts and exposures beyond are cut.
+        The largest count, the (smallest, largest) exposure and the typical count per unit of exposure, known without
+        looking at the rows. Counts and exposures beyond these bounds are cut.
 
     Examples
     --------
@@ -238,7 +234,7 @@ class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
         self.usual_rate = usual_rate
 
     def fit(self, X: Any, y: Any, exposure: Any = None) -> Self:
-        """Train on rows X [n, features] and counts y [n], each counted in its exposure [n]; left out, in one unit."""
+        """Train on rows X [n, features] and counts y [n]; `exposure` [n] defaults to one unit each."""
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         if (y < 0).any():
@@ -270,7 +266,7 @@ class _PrivateClassifier(_PrivateEstimator):
         return self._train(X, (y == self.classes_[1]).astype(np.float64))
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:
-        """Rows and classes as scikit-learn wants them; `classes_` is set."""
+        """Validate rows and classes with scikit-learn and set `classes_`."""
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)

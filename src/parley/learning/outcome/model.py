@@ -1,4 +1,4 @@
-"""The trained model: predicts from raw columns, follows scikit-learn's conventions, is saved as readable JSON."""
+"""The trained model: predicts from raw columns as scikit-learn models do, and is saved as readable JSON."""
 
 import json
 from collections.abc import Iterator
@@ -42,11 +42,9 @@ from parley.validate import Floats
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
-    """What regressors and classifiers share. Fitted names: `coef_`, `intercept_`, `theta_`, `preparation_`,
-    `terms_hash_`.
+    """Base of regressors and classifiers. Fitted names: `coef_`, `intercept_`, `theta_`, `preparation_`, `terms_hash_`.
 
-    `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind
-    it.
+    `coef_` refers to the prepared (scaled, rotated) features and target; `theta_` is `coef_` followed by the constant.
     """
 
     posterior_: Posterior | None = None  # how sure the model is, where that is known
@@ -65,7 +63,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _take_coefficients(self, split: int) -> None:
-        """`coef_` and `intercept_` from theta, whose first `split` numbers belong to features."""
+        """Set `coef_` and `intercept_` from theta, whose first `split` numbers belong to features."""
         self.coef_, self.intercept_ = self.theta_[:split], float(self.theta_[split:].sum())
 
     def _require_theta(self) -> None:
@@ -73,7 +71,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} is not trained yet")
 
     def _scores(self, X: Any) -> Floats:
-        """The objective's scores of the rows: a margin [n], or one for each class [n, classes]."""
+        """Return the objective's scores: margins [n], or one score for each class [n, classes]."""
         self._require_theta()
         predicted = make(self.preparation_.model).scores(self._rows(X), self.theta_)
         if self.trees_ is None:
@@ -86,7 +84,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self._positional_rows(X)
 
     def _plain_rows(self, X: Any) -> Floats:
-        """The rows before any rotation, basis or leaves, as trees take them."""
+        """Return the rows before any rotation, basis or leaves, for trees."""
         plain = self.preparation_.unturned
         return (
             plain.matrix(read_table(X), "table")
@@ -98,18 +96,17 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self.preparation_.transform(self._positional(X))
 
     def _positional(self, X: Any) -> Floats:
-        """Raw features [n, features] of an array in order."""
+        """Return the raw features [n, features] of an array in order."""
         with discreet():
             finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
             return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite))
 
     def intervals(self, level: float = 0.9) -> tuple[CoefficientInterval, ...] | None:
-        """Intervals for the population's coefficients at this level, in the columns' own units; None where nothing
-        gives them."""
+        """Return intervals of the population's coefficients in the columns' own units; None without a posterior."""
         return None if self.posterior_ is None else self.posterior_.intervals(self.preparation_, level)
 
     def _deviations(self, X: Any) -> Floats:
-        """The scores' deviations [n, q]; refused without a posterior."""
+        """Return the standard deviations of the scores [n, q]; refused without a posterior."""
         if self.posterior_ is None:
             raise ModelError(
                 "return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'"
@@ -117,13 +114,13 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self.posterior_.deviations(self._rows(X))
 
     def shapes(self, runs: Floats | None = None) -> Shapes | None:
-        """What each column adds to the scores, where columns add up as bins do, else None; with bands where several
-        runs' models [runs, P] or a posterior say how far noise moves them."""
+        """Return each column's contribution to the scores; None where columns do not add up. Models of several runs
+        [runs, P], or a posterior, give bands for the noise."""
         self._require_theta()
         return additive_shapes(self.preparation_, self.theta_, runs, self.posterior_)
 
     def save(self, path: str | Path) -> None:
-        """Write the model as JSON: numbers and names, nothing executable."""
+        """Write the model as JSON; nothing in it is executable."""
         self._require_theta()
         p = self.preparation_
         content = {
@@ -146,10 +143,10 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
     """A linear model that predicts a number."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted targets [n] for a table with the feature columns, or an array in their order.
+        """Return predicted targets [n] for a table with the feature columns, or an array in their order.
 
-        `return_std`: also the deviation of each prediction [n], over noise and the draw of records, where the model has
-        a posterior.
+        `return_std` adds the standard deviation of each prediction [n], over noise and the draw of records; it needs a
+        posterior.
         """
         predicted = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
         return (predicted, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else predicted
@@ -159,14 +156,14 @@ class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
     """A log-linear model of a count."""
 
     def predict_rate(self, X: Any) -> Floats:
-        """The expected count in a unit of exposure [n], at most the largest rate that the bounds allow."""
+        """Return the expected count per unit of exposure [n], at most the largest rate that the bounds allow."""
         self._require_theta()
         known = self.preparation_
         return self._relative_rates(X) * (known.target_centre if known.target_centre > 0 else 1.0)
 
     def predict(self, X: Any) -> Floats:
-        """Expected counts [n] for a table with the feature columns and that of the exposures, cut to their bounds; for
-        an array, in a unit of exposure."""
+        """Return expected counts [n]. A table needs the feature and exposure columns, and exposures are cut to their
+        bounds; an array gives counts per unit of exposure."""
         if not isinstance(X, pd.DataFrame) or not hasattr(self, "theta_"):
             return self.predict_rate(X)
         frame = read_table(X)
@@ -174,19 +171,19 @@ class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
         return self._relative_rates(frame) * self.preparation_.exposure_weights(frame, "table")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D2: the share of the Poisson deviance that the predictions explain."""
+        """Return D2, the share of the Poisson deviance that the predictions explain."""
         from sklearn.metrics import d2_tweedie_score  # slow to import, and predictions do not need it
 
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def _relative_rates(self, X: Any) -> Floats:
-        """Rates in units of the typical one [n]."""
+        """Return rates [n] in units of the typical one."""
         scores = self._scores(X)
         return Poisson.within(self.preparation_).rate(scores)
 
 
 class JointSurvivalModel(JointModel):
-    """A logistic hazard for every period: `baseline_` [periods] and `coef_` [features], which all periods share."""
+    """A logistic hazard for each period: `baseline_` [periods], and `coef_` [features], which all periods share."""
 
     def _take_coefficients(self, split: int) -> None:
         many = len(self.theta_) - split
@@ -198,15 +195,15 @@ class JointSurvivalModel(JointModel):
         return np.array(SurvivalModel.expect(self.preparation_.model).periods)
 
     def predict_hazard(self, X: Any) -> Floats:
-        """The probability of the event in each period for those who survived the earlier ones [n, periods]."""
+        """Return the probability of the event in each period, given survival of the earlier ones [n, periods]."""
         return np.asarray(expit(self._scores(X)))
 
     def predict_survival(self, X: Any) -> Floats:
-        """The probability that the event has not happened by the end of each period [n, periods]."""
+        """Return the probability of no event by the end of each period [n, periods]."""
         return np.asarray(np.exp(np.cumsum(-np.logaddexp(0.0, self._scores(X)), axis=1)))
 
     def predict(self, X: Any) -> Floats:
-        """The mean time until the event or the end of the last period [n], if events are evenly spread within a
+        """Return the mean time [n] until the event or the end of the last period, with events spread evenly within a
         period."""
         alive = np.column_stack([np.ones(len(found := self.predict_survival(X))), found])
         return np.asarray((alive[:, :-1] + alive[:, 1:]) / 2 @ np.diff(self.periods_, prepend=0.0))
@@ -223,26 +220,26 @@ class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
         return super()._take(preparation, theta, terms_hash, released)
 
     def decision_function(self, X: Any) -> Floats:
-        """The margin [n]: above zero for the second class."""
+        """Return the margin [n], positive for the second class."""
         return self._scores(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The predicted class of each row [n]."""
+        """Return the predicted class of each row [n]."""
         margin = self._scores(X)
         return np.asarray(self.classes_[(margin > 0).astype(int)])
 
 
 class JointLogisticClassifier(JointClassifier):
-    """A linear model of a class with probabilities."""
+    """A linear classifier of two classes with probabilities."""
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities [n, 2] of the two classes."""
+        """Return the probabilities of the two classes [n, 2]."""
         p = expit(self._scores(X))
         return np.column_stack([1 - p, p])
 
 
 class JointSoftmaxClassifier(JointClassifier):
-    """A linear model of several classes; `coef_` [classes, features], `intercept_` [classes]."""
+    """A linear classifier of several classes; `coef_` [classes, features], `intercept_` [classes]."""
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         if not hasattr(self, "classes_"):
@@ -254,33 +251,32 @@ class JointSoftmaxClassifier(JointClassifier):
         self.coef_, self.intercept_ = matrix[:, :split], matrix[:, split:].sum(axis=1)
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores [n, classes]: the largest is that of the predicted class; for two classes that of the second less
-        the first [n]."""
+        """Return the scores [n, classes]; for two classes the second score less the first [n]."""
         scores = self._scores(X)
         return scores if scores.shape[1] > 2 else np.asarray(scores[:, 1] - scores[:, 0])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The predicted class of each row [n]."""
+        """Return the predicted class of each row [n]."""
         best = self._scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class for each row [n, classes]."""
+        """Return the probability of each class for each row [n, classes]."""
         return np.asarray(softmax(self._scores(X), axis=1))
 
 
 class JointLeastSquaresClassifier(JointSoftmaxClassifier):
-    """A least-squares score for each class; the largest is that of the predicted class."""
+    """A least-squares score for each class; the largest score wins."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted classes [n]; `return_std`: also the deviation of the winning score [n], where the model has a
-        posterior."""
+        """Return predicted classes [n]; `return_std` adds the standard deviation of the winning score (needs a
+        posterior)."""
         best = self._scores(X).argmax(axis=1)
         predicted = np.asarray(self.classes_[best])
         return (predicted, self._deviations(X)[np.arange(len(best)), best]) if return_std else predicted
 
     def predict_proba(self, X: Any) -> Floats:
-        """Scores as probabilities [n, classes]: brought into [0, 1] and scaled to add up to 1."""
+        """Return the scores clipped to [0, 1] and scaled to add up to 1 [n, classes]."""
         p = np.clip(self._scores(X), 0.0, 1.0)
         total = p.sum(axis=1, keepdims=True)
         return np.asarray(np.where(total > 0, p / np.maximum(total, np.finfo(np.float64).tiny), 1 / p.shape[1]))
@@ -290,7 +286,7 @@ class JointOneVsAllClassifier(JointSoftmaxClassifier):
     """One linear model for each class against all others."""
 
     def predict_proba(self, X: Any) -> Floats:
-        """Each class's own probability, scaled so that all add up to 1 [n, classes]."""
+        """Return each class's own probability, scaled to add up to 1 [n, classes]."""
         p = expit(self._scores(X))
         return np.asarray(p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
@@ -317,21 +313,20 @@ def make_model(
     posterior: Posterior | None = None,
     trees: Forest | None = None,
 ) -> JointModel:
-    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
-    is; `trees`: those of a personal model."""
+    """Return the fitted model of one theta [p]. `released` says whether it is made of safe, debited answers only;
+    `trees` are those of a personal model."""
     model = _task(preparation).model(preparation, theta, terms_hash, released)
     model.posterior_, model.trees_ = posterior, trees
     return model
 
 
 def prediction_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
-    """The same, of a model that predicts a column by its features."""
+    """Return the fitted model of a task that predicts a column from its features."""
     kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
     return kind()._take(preparation, theta, terms_hash, released)
 
 
 def _task(preparation: Preparation) -> Task:
-    """The task of models of this kind."""
     return task_named(MODELS[preparation.model.kind].task)
 
 
@@ -341,7 +336,7 @@ def load_model(path: str | Path) -> JointModel:
     Parameters
     ----------
     path
-        The file, JSON.
+        JSON file.
 
     Returns
     -------

@@ -1,10 +1,9 @@
-"""What an owner makes of its own rows: a model alone, which may start from the public sample's fit, and a personal one,
-which starts from the joint model. Both stay with the owner.
+"""An owner's own models: one alone, which may start from the public fit, and a personal one, which starts from the
+joint model. Both stay with the owner.
 
-W lets the learning owner set its own budget to infinity. That leaks: theta[k] travels to the other owners, and with two
-owners the other one reads the noiseless gradient off two successive queries. Here the learner's own answers carry the
-noise of its own eps_l like everybody's, so whatever travels is eps_l-DP; noiseless own rows enter only after the last
-query, in a model that never leaves.
+W sets the learning owner's own budget to infinity, which leaks its gradient to the others through theta[k]. Here the
+learner's answers carry the noise of its own eps_l like everybody's, so whatever travels is eps_l-DP. Noiseless own rows
+enter only after the last query, in a model that never leaves.
 
 Formal guarantee: none. Both are functions of private rows without noise.
 """
@@ -31,14 +30,12 @@ def compared(
     grown: bool = True,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[PersonalModel, list[PersonalModel]]:
-    """The owner's model alone, and a personal one from each joint model [k, P]: what joining brings is their
-    difference.
+    """Return the owner's model alone, and a personal model from each joint model [k, P].
 
-    One procedure (`correction`) makes all of them from the same training rows, judged by the same folds. The model
-    alone is what it makes of the public sample's fit, which asks nobody, or of nothing where terms have no sample. So
-    joining gets no credit for what own rows and public ones do by themselves. `columns` [n, columns] are those of the
-    training rows at which trees look (`plain_columns`; None: no trees), and `grown` whether models are wanted, or only
-    what they cost.
+    One procedure (`correction`) makes all of them from the same training rows and folds. The model alone starts from
+    the public fit, or from zero without a public sample, so joining gets no credit for what own and public rows do by
+    themselves. Trees look at `columns` [n, columns] of the training rows (`plain_columns`; None: no trees). If `grown`
+    is false, only losses are computed.
     """
     setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
     ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
@@ -55,7 +52,7 @@ def compared(
 
 
 def own_public_fit(setup: Setup) -> Floats | None:
-    """The best model [P] of the terms' public sample, which needs no owner; None where there is none."""
+    """Return the best model [P] of the terms' public sample; None if there is none."""
     if setup.public is None:
         return None
     origin = setup.objective.start(setup.preparation)
@@ -66,33 +63,30 @@ def own_public_fit(setup: Setup) -> Floats | None:
 
 
 def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
-    """The joint model [P], corrected by the owner's own training rows as far as they bear it out (`correction`):
-    ridges towards the joint model, the public fit, or none, weighed by cross-validation, the intercept with it or free,
-    since owners differ most in how common things are; then trees, which look at `columns` [n, columns] of the training
-    rows (`plain_columns`), None: no trees; and last towards the model alone."""
+    """Correct the joint model [P] as far as the owner's training rows support it (`correction`). Trees look at
+    `columns` [n, columns] of the training rows (`plain_columns`; None: no trees)."""
     return compared(agreement, joint[None], columns)[1][0]
 
 
 def own_model(agreement: Agreement) -> PersonalModel:
-    """Fit the owner's model alone, without trees: its own training rows and the public fit, weighed by
-    cross-validation, without noise."""
+    """Fit the owner's model alone, without trees and without noise, from its training rows and the public fit."""
     return compared(agreement, np.empty((0, agreement.setup.parameters)), None)[0]
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
-    """The parameters [P] of the owner's own model (`own_model`), from its own rows without noise: they stay inside.
+    """Return the parameters [P] of the owner's model alone, fitted to its own rows without noise. Keep them inside.
 
     Parameters
     ----------
     terms
-        How rows are prepared, and what is minimised.
+        Preparation of the rows, and the objective.
     owner
-        Whose table is learned from.
+        Owner whose table is used.
 
     Returns
     -------
     array [P]
-        Coefficients of the prepared features, and the constant behind them.
+        Coefficients of the prepared features, then the constant.
 
     Examples
     --------
@@ -110,26 +104,23 @@ def alone(terms: Terms, owner: Owner) -> Floats:
 
 
 def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) -> tuple[JointModel, PersonalModel]:
-    """The owner's personal model, ready to be saved and scored, and how it came about.
-
-    The joint model is corrected by the owner's own training rows as far as they bear it out. No noise is added: both
-    stay inside.
+    """Personalise the joint model with the owner's own training rows. No noise is added: keep the result inside.
 
     Parameters
     ----------
     model
-        The joint model that `train` made.
+        Joint model from `train`.
     terms
-        By which it was trained.
+        Terms it was trained under.
     owner
-        Whose rows correct it.
+        Owner whose rows correct it.
     trees
         Whether it may have trees of own rows.
 
     Returns
     -------
     (JointModel, PersonalModel)
-        The personal model, and what every way to it costs in cross-validation.
+        The personal model, ready to be saved and scored, and the cross-validated loss of every way to it.
 
     Examples
     --------
@@ -158,8 +149,7 @@ def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) ->
 
 
 def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
-    """(training, held-out) rows that have a target, with their columns before any rotation, basis or leaves [n,
-    columns]: what trees look at."""
+    """Return the columns [n, columns] of (training, held-out) rows with a target, before any rotation, basis or leaves."""
     setup = agreement.setup
     plain = setup.preparation.unturned
     designs = agreement.tables.train, agreement.tables.held_out
@@ -169,11 +159,11 @@ def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
 
 
 def centres(setup: Setup, start: Start) -> list[Centre]:
-    """The ways a ridge of own rows may be pulled to a model: with its intercept, or without it. Zeros are no model."""
+    """Return the centres a ridge may be pulled to: with and without the intercept; none if the model is all zeros."""
     ways = (False, True) if setup.preparation.model.has_intercept else (False,)
     return [Centre(start.name, start.theta, free) for free in ways] if start.theta.any() else []
 
 
 def nothing(setup: Setup) -> Centre:
-    """The zero model, which is no model."""
+    """Return the zero model as a centre."""
     return Centre(NO_MODEL, np.zeros(setup.parameters), free=setup.preparation.model.has_intercept)

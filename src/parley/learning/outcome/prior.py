@@ -1,4 +1,4 @@
-"""One run's posterior as the next one's prior: a normal times a normal."""
+"""One run's posterior as the next run's prior: the product of two normal laws."""
 
 from dataclasses import replace
 
@@ -12,23 +12,23 @@ from parley.learning.outcome.posterior import Posterior
 
 
 def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> JointModel:
-    """The model of both runs: the earlier one's posterior is the prior, the later one's release what is seen.
+    """Return the model of both runs: the earlier posterior is the prior, the later release the observation.
 
-    Formal guarantee: made of what was released, so it costs nothing. Whoever calls says whether the later run had other
-    rows than the earlier one: the same ones would be counted twice, and intervals be too narrow by up to the square
-    root of 2, so that is refused.
+    Formal guarantee: post-processing of releases, so it costs nothing. The caller states that the later run had other
+    rows. The same rows would count twice and make intervals too narrow by up to the square root of 2, so that is
+    refused.
 
     Parameters
     ----------
     earlier, later
-        Models with intervals, trained with `algorithm = "fedinfer"`, of the same columns and scales.
+        Models trained with `algorithm = "fedinfer"`, with the same columns and scales.
     other_rows
         Whether the later run had other rows than the earlier one.
 
     Returns
     -------
     JointModel
-        With narrower intervals than either.
+        A model with narrower intervals than either.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> Join
 
 
 def after(prior: Posterior, seen: Posterior) -> Posterior:
-    """The posterior of independent rows and noise: precisions add up, and models are weighted by them.
+    """Return the posterior for independent rows and noise: precisions add up and weight the models.
 
     >>> one = Posterior(np.array([[1.0]]), np.array([[[1.0]]]), np.array([2.0]), 10.0, False)
     >>> both = after(one, replace(one, theta=np.array([[3.0]])))
