@@ -1,25 +1,19 @@
-"""What one cell means: its name, its number. Functions of that cell alone, so that no record changes how another one is
-read.
+"""The name and the number of a cell, and the declared schema of a table.
 
-Which type carries a cell may depend on other records: one gap, and a column's whole numbers come as floats; one word,
-and its decimals come as they were written. So a cell is named by its value, not by its type: 1, 1.0, True,
-Decimal("1.00") and "1" are one name.
+Equal values have one name, whatever type holds them: 1, 1.0, True, Decimal("1.00") and "1". The type may depend on
+other records: beside a gap, a column's whole numbers become floats.
 
-Formal guarantee: `cell_name` and `cell_number` give the same for a cell and for what a wider column type makes of it,
-or nothing: a float from 2^53 on may stand for several whole numbers, so it has no name.
+Formal guarantee: `cell_name` and `cell_number` give the same for a cell and for the form that a wider column type gives
+it, or nothing: a float from 2^53 on may stand for several whole numbers, so it has no name.
 
-What the cells of an Arrow column mean, by the type that the column is declared to have.
+Formal guarantee: the number and the name of a cell in an Arrow column are functions of that cell and the declared type.
+Other cells do not matter: a gap makes no floats of whole numbers, and a batch of a file means the same as in the whole
+file. A type whose cells have no meaning here (`readable`) is refused by the schema, before any cell is read.
 
-Formal guarantee: which number and which name a cell has is a function of that cell and the declared type. Nothing is
-asked of other cells: a gap makes no floats of whole numbers, and a batch of a file means what it means in the whole
-file. A type whose cells have no meaning here (`readable`) is refused by the schema, before any cell is looked at.
-
-The declared schema of a table: the names of its columns and the types that they are said to have. It counts as public.
-
-A cell is read by its own value and its column's declared type (`cells`), so whoever changes a type may
-change how every record is read. The schema is therefore fixed when terms are accepted (`Ledger.accept`), and tables
-that differ in it are no neighbours. A CSV file declares names alone: all of its cells are text. A data frame declares
-its columns' dtypes, of a categorical column also that of its categories (not which there are: those are cells).
+The schema, names and declared types of columns, counts as public. Whoever changes a type may change how every record is
+read. So the schema is fixed when terms are accepted (`Ledger.accept`), and tables that differ in it are no neighbours.
+A CSV file declares names alone: all of its cells are text. A data frame declares its columns' dtypes, and for a
+categorical column the dtype of its categories, not the categories, which are cells.
 """
 
 import hashlib
@@ -78,7 +72,7 @@ _OTHER_NUMBERS = (np.number, np.bool_, complex, Fraction)
 
 
 def cell_name(cell: Any) -> str | None:
-    """What a cell is called; None if it has no name.
+    """Return the name of a cell; None if it has none.
 
     >>> cell_name(1), cell_name(1.0), cell_name(Decimal("1.00")), cell_name("1"), cell_name(0.5), cell_name(2.0**53)
     ('1', '1', '1', '1', '0.5', None)
@@ -101,8 +95,7 @@ def cell_name(cell: Any) -> str | None:
 
 
 def plain_name(name: str) -> str:
-    """The digits of a whole number that is written with decimals, as tools write codes in a column with gaps; other
-    names as they are.
+    """Return the digits of a whole number written with decimals ("1.0", beside gaps); other names as they are.
 
     >>> plain_name("1.0"), plain_name("-3.00"), plain_name("1.5"), plain_name("v1.0"), plain_name("1.")
     ('1', '-3', '1.5', 'v1.0', '1.')
@@ -112,7 +105,7 @@ def plain_name(name: str) -> str:
 
 
 def cell_number(cell: Any) -> float:
-    """The number that a cell stands for, 1 for True and 0 for False; NaN if none."""
+    """Return the number that a cell stands for, 1 for True and 0 for False; NaN if none."""
     try:
         if isinstance(cell, _PYTHON_NUMBERS):
             return float(cell)
@@ -131,7 +124,7 @@ def cell_number(cell: Any) -> float:
 
 
 def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Which cells are gaps, of whatever kind: None, NaN, NA, NaT, a decimal NaN."""
+    """Mark the cells that are gaps of any kind: None, NaN, NA, NaT, a decimal NaN."""
     try:
         return np.asarray(pd.isna(cells))
     except ArithmeticError:  # a signalling NaN among decimals
@@ -143,7 +136,7 @@ def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:
 
 
 def is_missing_word(cell: Any) -> bool:
-    """Whether a cell is text that stands for a gap, blanks around it or not.
+    """Whether a cell is text that stands for a gap, with or without blanks around it.
 
     >>> is_missing_word(" n/a "), is_missing_word("no"), is_missing_word(0)
     (True, False, False)
@@ -152,7 +145,7 @@ def is_missing_word(cell: Any) -> bool:
 
 
 def _number_name(cell: Any) -> str | None:
-    """Whole numbers in digits, others as the float nearest to them prints."""
+    """Name whole numbers by their digits, others by the nearest float."""
     value = cell_number(cell)
     if abs(value) < FIRST_INEXACT_FLOAT:
         return str(int(value)) if value.is_integer() else repr(value)
@@ -163,7 +156,7 @@ def _number_name(cell: Any) -> str | None:
 
 
 def _whole(cell: Any) -> int | None:
-    """The whole number that a cell of an exact type is, if it has at most a hundred digits; None for other cells."""
+    """Return the whole number in a cell of an exact type, up to a hundred digits; else None."""
     if isinstance(cell, int | np.integer):
         return int(cell) if abs(int(cell)) < LARGEST_NAMED_INTEGER else None
     if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() < 100 and cell == cell.to_integral_value():
@@ -172,13 +165,12 @@ def _whole(cell: Any) -> int | None:
 
 
 def _prints(kind: Any) -> bool:
-    """Whether cells of this kind print as what they are: not lists and the like, nor what prints as its place in
-    memory."""
+    """Whether cells of this type print as their value: not lists, and not objects that print their address."""
     return kind.__hash__ is not None and (kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__)
 
 
 def _time_name(cell: Any) -> str | None:
-    """As pandas prints it, because a column of nothing but times is pandas' own."""
+    """Name a time as pandas prints it, because a column of times alone is pandas' own."""
     try:
         return str(pd.Timestamp(cell) if isinstance(cell, np.datetime64) else pd.Timedelta(cell))
     except (ValueError, OverflowError):  # further away than pandas counts
@@ -226,7 +218,7 @@ def readable(kind: pa.DataType) -> bool:
 
 
 def floats(cells: pa.Array) -> Floats | None:
-    """The numbers of a column that is declared to hold some, NaN for a gap; None for other types.
+    """Return the numbers of a column that is declared numeric, NaN for a gap; None for other types.
 
     Whole numbers are rounded to the nearest float, each by itself.
 
@@ -247,8 +239,9 @@ def floats(cells: pa.Array) -> Floats | None:
 
 
 def plain_decimals(cells: pa.Array) -> Floats | None:
-    """The numbers of a column of text whose cells are all plain decimals or gaps, NaN for a gap; None for others. Cell
-    by cell (`cell_number`) it would come to the same floats, and takes ten times as long.
+    """Return the numbers of a text column of plain decimals and gaps, NaN for a gap; None for other columns.
+
+    `cell_number` gives the same floats, ten times slower.
 
     >>> plain_decimals(pa.array(["1.50", None, "-2e3"])), plain_decimals(pa.array(["1.5", "many"]))
     (array([ 1.5e+00,      nan, -2.0e+03]), None)
@@ -265,7 +258,7 @@ def plain_decimals(cells: pa.Array) -> Floats | None:
 
 
 def listed(cells: pa.Array) -> Listed:
-    """Every different cell once, as Python holds it; a text that is not UTF-8 is a `UnicodeError`."""
+    """List every different cell once, as a Python value; text that is not UTF-8 is a `UnicodeError`."""
     cells = decoded(cells)
     cells = cells.cast(selectable_type(cells.type))
     if pa.types.is_floating(cells.type) or pa.types.is_null(cells.type):
@@ -281,8 +274,7 @@ def listed(cells: pa.Array) -> Listed:
 
 
 def selectable_type(kind: pa.DataType) -> pa.DataType:
-    """A type of the same values that Arrow can select rows of: views of text and bytes, and short decimals, have
-    others.
+    """Return a type of the same values whose rows Arrow can select: it cannot for views and short decimals.
 
     >>> selectable_type(pa.string_view()), selectable_type(pa.decimal32(5, 2)), selectable_type(pa.int8())
     (DataType(large_string), Decimal128Type(decimal128(5, 2)), DataType(int8))
@@ -297,7 +289,7 @@ def selectable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def decoded(cells: pa.Array) -> pa.Array:
-    """The same cells without a dictionary: which cells share an entry there is nobody's meaning."""
+    """Return the same cells without a dictionary: shared entries mean nothing."""
     return cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
 
 
@@ -309,14 +301,14 @@ def _cell(scalar: pa.Scalar) -> Any:
 
 
 def _cut(cells: pa.Array) -> pa.Array:
-    """Bytes cut to the length that is looked at; other cells as they are."""
+    """Cut bytes to `MAX_CELL_CHARACTERS`; other cells stay."""
     if any(test(cells.type) for test in _BYTES_TYPES):
         return pc.binary_slice(cells.cast(pa.large_binary()), 0, MAX_CELL_CHARACTERS)
     return cells
 
 
 def _short(words: pa.Array) -> pa.Array:
-    """Text cut to the length that is looked at."""
+    """Cut text to `MAX_CELL_CHARACTERS`."""
     longest = pc.max(pc.binary_length(words)).as_py()
     return (
         words
@@ -329,7 +321,7 @@ Schema = tuple[tuple[str, str], ...]  # (name, declared type) of every column
 
 
 def declared_by_frame(frame: pd.DataFrame) -> Schema:
-    """The schema of a data frame.
+    """Return the schema of a data frame.
 
     >>> declared_by_frame(pd.DataFrame({"a": [1], "b": pd.Categorical(["x"])}))
     (('a', 'int64'), ('b', 'category of str'))
@@ -338,17 +330,17 @@ def declared_by_frame(frame: pd.DataFrame) -> Schema:
 
 
 def declared_by_arrow(schema: pa.Schema) -> Schema:
-    """The schema of a Parquet file. Whether a column may have gaps is no part of its type."""
+    """Return the schema of a Parquet file. Whether a column may have gaps is not part of its type."""
     return tuple((field.name, str(field.type)) for field in schema)
 
 
 def schema_digest(schema: Schema) -> str:
-    """A digest of names and types, in their order."""
+    """Return a digest of names and types, in their order."""
     return hashlib.sha256(b"parley-schema-1" + json.dumps(schema).encode()).hexdigest()
 
 
 def require_readable(kind: Any, column: str, name: str) -> None:
-    """Refuse a column whose declared type gives its cells no meaning; no cell is looked at."""
+    """Refuse a column whose declared type gives its cells no meaning, without reading a cell."""
     arrow = kind.pyarrow_dtype if isinstance(kind, pd.ArrowDtype) else kind
     if not isinstance(arrow, pa.DataType):
         return

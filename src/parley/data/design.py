@@ -1,27 +1,27 @@
-"""A prepared table: what an objective computes with.
+"""A prepared table, the input of an objective.
 
-Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50, u = 2^-53; at most 1e15 rows and p =
-1e7 columns).
+Proof that no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50, u = 2^-53; at most 1e15 rows and
+p = 1e7 columns):
 
-- What enters. Features x and targets y are 0 or in [S, H] in size (`data.preparation`); so are their bounds, and
-  weights w, clip, radius and regularisation (`terms`). Parameters are at most H.
+- Inputs. Features x and targets y are 0 or in [S, H] in size (`data.preparation`); so are their bounds, and weights w,
+  clip, radius and regularisation (`terms`). Parameters are at most H.
 - Sums of squares neither vanish nor overflow. x^2 is 0 or in [1e-100, 1e100], w x^2 in [1e-150, 1e150], a record's
-  scaled-down z z' above 1e-270: all normal doubles, and sums of p of them below 1e160. So norms of rows and of bounds,
-  second moments and curvatures have the relative error that counting roundings gives, and a row is 0 only if all its
-  cells are.
+  scaled-down z z' above 1e-270: all normal doubles, and sums of p of them are below 1e160. So norms of rows and of
+  bounds, second moments and curvatures have the relative error that counting roundings gives, and a row is 0 only if
+  all its cells are.
 - Quotients are finite. A row's norm is 0 or from S to 1e57; that of a zero row is taken as S. So clip/|x| is in
   [1e-107, 1e100].
-- Products are finite. |theta.x| <= 1e107, so a derivative before clipping is at most 1e160; a gradient, clipped or
-  bounded by bounds, at most 1e220, local steps stay in their box, the rest is smaller. No infinity arises, so no NaN,
-  and `MAX_MAGNITUDE` is far away.
-- What still may vanish: products with a tiny parameter, tiny derivatives of the logistic loss, tiny steps. Each such
-  operation is off by at most 2^-1075 instead of u times its result. In a mean gradient there are p^2 of them on the way
-  to all coordinates (statistics times theta), together below 1e-309; `summation_slack` counts four roundings more than
-  there are, worth 4 u Xi, and Xi is at least 1e-150 (2 S^3, a regression's by bounds; else S^2 by bounds, S by clip).
-  In a local step a margin may be off by p 2^-1075, which moves a gradient by B|x| times that, B the largest curvature
-  with weights; `LocalUpdate` allows for 32 u radius/rho, at least 16 u S B|f|^2 with f the bounds of x, which is more
-  since |f| >= S. A correction is at most H and at most radius/rho and Xi, a pull at most 2 radius mu with rho mu <= 2:
-  times rho they are at most 5 radius and rho Xi.
+- Products are finite. |theta.x| <= 1e107, so a derivative before clipping is at most 1e160. A gradient, clipped or
+  bounded by bounds, is at most 1e220; local steps stay in their box, and the rest is smaller. No infinity arises, so no
+  NaN, and `MAX_MAGNITUDE` is never reached.
+- Some products may vanish: with a tiny parameter, tiny derivatives of the logistic loss, tiny steps. Each such
+  operation is off by at most 2^-1075 instead of u times its result. A mean gradient has p^2 of them on the way to all
+  coordinates (statistics times theta), together below 1e-309. `summation_slack` counts four roundings too many, worth 4
+  u Xi, and Xi is at least 1e-150 (2 S^3 for a regression by bounds; else S^2 by bounds, S by clip). In a local step a
+  margin may be off by p 2^-1075. That moves a gradient by B|x| times as much, B the largest curvature with weights.
+  `LocalUpdate` allows for 32 u radius/rho, at least 16 u S B|f|^2 with f the bounds of x, which is more since |f| >= S.
+  A correction is at most H and at most radius/rho and Xi, a pull at most 2 radius mu with rho mu <= 2: times rho they
+  are at most 5 radius and rho Xi.
 """
 
 from abc import ABC, abstractmethod
@@ -47,22 +47,20 @@ _NORMS = {"_l1", "_l2", "_linf"}
 
 
 class Summable(ABC):
-    """Prepared rows that can be summed over, wherever they lie: all that an owner's answers need of a table.
+    """Prepared rows that can be summed over, in memory or elsewhere: all that an owner's answers need.
 
-    `secret`: which rows these are was drawn in secret, so nothing of a row may depend on who else is among them
-    (`drawn`).
+    `secret`: these rows were drawn in secret, so what a row contributes must not depend on the other rows (`drawn`).
     """
 
     secret: bool = False
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows, those without a target included."""
+        """The number of rows, including those without a target."""
 
     @property
     def divisor(self) -> int:
-        """What sums over all rows are divided by to become means: a public number, the rows unless people are held
-        out."""
+        """The public number by which sums are divided to give means: the rows, unless people are held out."""
         return len(self)
 
     @property
@@ -73,48 +71,50 @@ class Summable(ABC):
     @property
     @abstractmethod
     def statistics(self) -> tuple[Floats, Floats, float]:
-        """(X'WX, X'Wy, y'Wy) / `divisor`: all that a squared loss ever needs of the table. Computed once."""
+        """(X'WX, X'Wy, y'Wy) / `divisor`: all that a squared loss needs of the table, computed once."""
 
     @abstractmethod
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
-        """part(block) added up over blocks of at most `BLOCK_ROWS` rows, every row once.
+        """Add up part(block) over blocks of at most `BLOCK_ROWS` rows, every row once.
 
-        Formal guarantee: with the rounding error that `summation_slack` says, and the same to the bit every time.
+        Formal guarantee: the rounding error is at most that of `summation_slack`, and the sum is the same to the bit
+        every time.
         """
 
     @abstractmethod
     def in_memory(self) -> "Design":
-        """The rows themselves, or a `DataError` where they are too many to hold."""
+        """Return the rows themselves; a `DataError` if they are too many to hold."""
 
     @abstractmethod
     def batch(self, places: NDArray[np.int64]) -> "Summable":
-        """The rows at these places, to be summed over in one way whatever they hold."""
+        """Return the rows at these places; how they are summed does not depend on what they hold."""
 
     @abstractmethod
     def drawn(self, places: NDArray[np.int64]) -> "Summable":
-        """The same for places that were drawn in secret.
+        """Return the rows at places that were drawn in secret.
 
-        Formal guarantee: what a row hands to a sum is a function of that row and the parameters; who else was drawn
-        moves it by no bit (`data.rowwise`). The sum itself may be rounded in any order, as `summation_slack` says.
+        Formal guarantee: what a row contributes to a sum is a function of that row and the parameters; the other drawn
+        rows change no bit of it (`data.rowwise`). The sum itself may be rounded in any order, as `summation_slack`
+        says.
         """
 
     @property
     @abstractmethod
     def studied(self) -> "Design | None":
-        """The rows themselves, where nobody outside sees how long a sum takes and its work may depend on what they
-        hold; else None."""
+        """The rows, if nobody outside sees how long a sum takes, so that its work may depend on what they hold; else
+        None."""
 
     @abstractmethod
     def for_studies(self) -> "Summable":
-        """The same rows where nothing leaves the machine."""
+        """Return the same rows for use where nothing leaves the machine."""
 
     @property
     def untargeted(self) -> int:
-        """How many of the rows have no target: they count, and contribute nothing. As private as the rows."""
+        """The number of rows without a target: they count, and contribute nothing. It is as private as the rows."""
         return 0
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What somebody computes of this table, computed once."""
+        """Return a value computed from this table, computed once per key."""
         if key not in self._derived:
             self._derived[key] = make()
         value: T = self._derived[key]
@@ -127,7 +127,7 @@ class Summable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Design(Summable):
-    """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and record weights [n], 0 for a row without a target
+    """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and weights [n], 0 for a row without a target
     (`data.targets`).
 
     >>> Design(np.ones((4, 2)), np.zeros(4), np.ones(4)).statistics[0]
@@ -151,19 +151,19 @@ class Design(Summable):
         return len(self) if self.mean_over is None else self.mean_over
 
     def empty(self) -> "Design":
-        """A design of the same width that has no rows."""
+        """Return a design of the same width without rows."""
         return self.cut(slice(0))
 
     def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Design":
-        """The rows that are marked, or at these places."""
+        """Return the rows at a mask or at places."""
         return replace(self, X=self.X[kept], y=self.y[kept], weight=self.weight[kept], mean_over=None)
 
     def cut(self, rows: slice) -> "Design":
-        """Neighbouring rows, without a copy."""
+        """Return neighbouring rows without copying them."""
         return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], mean_over=None)
 
     def apart(self) -> "Design":
-        """The same rows in memory of their own, in the same order of rows and columns."""
+        """Copy the rows, keeping the order of rows and columns in memory."""
         return replace(self, X=np.copy(self.X, order="K"), y=self.y.copy(), weight=self.weight.copy())
 
     def batch(self, places: NDArray[np.int64]) -> "Design":
@@ -199,12 +199,11 @@ class Design(Summable):
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which rows have a target, as truth values [n]."""
+        """A mask of the rows that have a target [n]."""
         return self.weight > 0
 
     def targeted(self) -> "Design":
-        """The rows that have a target: for what an owner makes of its own rows, where how many they are need not be
-        public."""
+        """Return the rows that have a target. Only for the owner's own use: their number need not be public."""
         return self.where(self.present) if self.untargeted or self.divisor != len(self) else self
 
     @cached_property
@@ -213,17 +212,17 @@ class Design(Summable):
 
     @cached_property
     def weighted(self) -> bool:
-        """Whether any record counts for more or less than one."""
+        """Whether any record's weight differs from 1."""
         return bool((self.weight != 1).any())
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """The rows in pieces of at most `BLOCK_ROWS`, in order."""
+        """Consecutive slices of at most `BLOCK_ROWS` rows."""
         return [slice(start, start + BLOCK_ROWS) for start in range(0, len(self), BLOCK_ROWS)]
 
     @cached_property
     def pieces(self) -> list["Design"]:
-        """The same blocks as tables of their own."""
+        """The same blocks as designs."""
         return [self._part(rows) for rows in self.blocks]
 
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
@@ -233,25 +232,25 @@ class Design(Summable):
         return cluster.sum(self, HeldBlocks, self.pieces, part)
 
     def margins(self, flat: Floats) -> Floats:
-        """Every row's products with parameters [R, p] -> [R, n]."""
+        """Return every row's products with parameters: [R, p] -> [R, n]."""
         return rowwise.products(self.X, flat) if self.secret else np.asarray(flat @ self.X.T)
 
     def curved(self, curvature: Floats) -> Floats:
-        """X' diag(c) X [p, p] for c [n], none below 0: a product of a matrix with itself, of which BLAS computes one
-        half."""
+        """Return X' diag(c) X [p, p] for c [n], none below 0. BLAS computes only half of a matrix's product with
+        itself."""
         bent = self.X * np.sqrt(curvature)[:, None]
         return np.asarray(bent.T @ bent)
 
     def exp(self, values: Floats) -> Floats:
-        """e^x of what belongs to the rows [..., n]. May overwrite it."""
+        """Return e^x of values that belong to the rows [..., n]. May overwrite them."""
         return rowwise.exp(values) if self.secret else np.exp(values, out=values)
 
     def logistic(self, values: Floats) -> Floats:
-        """1/(1 + e^-x) of what belongs to the rows [..., n]. May overwrite it."""
+        """Return 1/(1 + e^-x) of values that belong to the rows [..., n]. May overwrite them."""
         return rowwise.logistic(values) if self.secret else np.asarray(expit(values, out=values))
 
     def row_norms(self, norm: str) -> Floats:
-        """The L1, L2 or Linf norm of every row of X, computed once."""
+        """Return the L1, L2 or Linf norm of every row of X, computed once."""
         if norm == "linf":
             return self._linf
         return self._l1 if norm == "l1" else self._l2
@@ -283,19 +282,19 @@ class Design(Summable):
 
 
 def summation_slack(rows: int, width: int) -> float:
-    """Relative error of a mean over `rows` rows, summed block by block in any order within a block.
+    """Return the relative error of a mean over `rows` rows, summed block by block in any order within a block.
 
-    Formal guarantee: a sum of n products computed by blocks carries at most gamma_m = m u/(1 - m u) times the sum of
-    their absolute values, m = BLOCK_ROWS + number of blocks + width + 8 roundings on any path from a term to the result
-    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered operations
-    included).
+    Formal guarantee: a sum of n products computed by blocks is off by at most gamma_m = m u/(1 - m u) times the sum of
+    their absolute values, with m = BLOCK_ROWS + number of blocks + width + 8 roundings on any path from a term to the
+    result (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered
+    operations included).
     """
     roundings = (min(BLOCK_ROWS, rows) + -(-rows // BLOCK_ROWS) + width + 8) * UNIT_ROUNDOFF
     return roundings / (1 - roundings)
 
 
 def pooled(designs: list[Design]) -> Design:
-    """The rows of several designs, one after the other, as one design."""
+    """Concatenate the rows of several designs."""
     if len(designs) == 1:
         return designs[0]
     return Design(

@@ -1,28 +1,25 @@
 """Trees as columns: each leaf is a column of 0 and 1, and a row has exactly one 1 in every tree.
 
-A tree is nothing but numbers: which coded column a node looks at, and up to which value a row goes left. Cells are
-compared as they are read, before anything is scaled, so no arithmetic stands between a cell and its leaf.
+A tree is a list of numbers: which coded column each node reads, and up to which value a row goes left. Cells are
+compared before they are scaled.
 
-Formal guarantee: a row's leaves are a function of that row and the trees, the same to the bit on every machine and
-whatever rows stand beside it: coded cells are (`encoding`), and a comparison rounds nothing. Whatever
-trees a file holds, a row's norm is the number of trees in L1 and its root in L2.
+Formal guarantee: a row's leaves are a function of that row and the trees, the same to the bit on every machine,
+whatever other rows there are: so are coded cells (`encoding`), and a comparison rounds nothing. Whatever trees a file
+holds, a row's norm is the number of trees in L1 and its square root in L2.
 
 ## A public margin
 
-Of many public trees only the first ones' leaves are columns; what all others say is added up.
-
-A large public model knows more than leaves that can be fitted again under noise. So its later trees add up to one
-number for each outcome, the margin, which is one column more: made so small (`MARGIN_SCALE`) that nothing learned from
-it matters, with a weight that is as large and begins where margin and weight together say what the trees do. Then a raw
-prediction is the margin and what the leaves add, for every loss; no residual is ever formed, and of a record its
-gradient is clipped as before. Such trees may also ask for the rank of a name in a public order, so that one split parts
-several names from the others.
+With many public trees, only the leaves of the first are columns. The values of all later trees add up to a margin, one
+more column for each outcome. The factor `MARGIN_SCALE` makes it so small that nothing learned from it matters. Its
+weight is as large, and training begins where margin and weight together say what the trees do. So a raw prediction is
+the margin plus the leaves' values, for every loss. No residual is formed, and gradients are clipped as usual. These
+trees may also split by the rank of a name in a public order.
 
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
-tree's largest value, whatever a file holds, and is rounded where that is (`rowwise.settle`); a row's L1 norm is at most
-that times `MARGIN_SCALE` plus the number of trees whose leaves are columns, its L2 norm the root of the sum of squares.
-Lines beside a margin are clipped to the largest size in public rows, column by column.
+tree's largest value, whatever a file holds, and rounded in the same step (`rowwise.settle`). A row's L1 norm is at most
+that times `MARGIN_SCALE` plus the number of trees whose leaves are columns; its L2 norm is the root of the sum of
+squares. Lines beside a margin are clipped to the largest size in public rows, column by column.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,8 +52,8 @@ Integers = NDArray[np.intp]
 class Forest:
     """Binary trees, their nodes one after the other.
 
-    Node k asks whether coded column `column[k]` is at most `threshold[k]`, and goes on at node `left[k]` or `right[k]`,
-    which come later; `column[k]` is -1 in a leaf, whose own column is number `left[k]`.
+    Node k sends a row to `left[k]` if coded column `column[k]` is at most `threshold[k]`, else to `right[k]`; both come
+    later. In a leaf `column[k]` is -1 and `left[k]` is the leaf's number.
 
     >>> stump = Forest(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 1]), np.array([2, 0, 0]),
     ...                np.array([0]), np.array([[-1.0, 1.0]]))
@@ -79,7 +76,7 @@ class Forest:
 
     @property
     def leaves(self) -> int:
-        """The number of leaves of all trees, and so of columns."""
+        """The number of leaves of all trees."""
         return int(self.values.shape[1])
 
     @property
@@ -89,7 +86,7 @@ class Forest:
 
     @cached_property
     def sizes(self) -> Floats:
-        """The largest norm of a row's leaves, tree by tree."""
+        """The largest norm of a row's leaves in each tree."""
         return np.ones(self.trees)
 
     @property
@@ -105,14 +102,14 @@ class Forest:
 
     @cached_property
     def tree_of_leaf(self) -> Integers:
-        """Which tree each leaf belongs to [leaves]."""
+        """The tree of each leaf [leaves]."""
         found, ends = np.empty(self.leaves, dtype=np.intp), np.append(self.roots, len(self.column))
         for tree, (a, b) in enumerate(pairwise(ends)):
             found[self.left[a:b][self.column[a:b] < 0]] = tree
         return found
 
     def reached(self, columns: Floats) -> Integers:
-        """The leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
+        """Return the leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
         everybody = np.arange(columns.shape[1])
         found = np.empty((self.trees, len(everybody)), dtype=np.intp)
         for tree, root in enumerate(self.roots):
@@ -127,7 +124,7 @@ class Forest:
         return found
 
     def indicators(self, columns: Floats) -> Floats:
-        """The columns of 0 and 1 [leaves, n] that coded columns [columns, n] become."""
+        """Return the columns of 0 and 1 [leaves, n] for coded columns [columns, n]."""
         made = np.zeros((self.leaves, columns.shape[1]))
         places = np.arange(columns.shape[1])
         for leaves in self.reached(columns):
@@ -142,7 +139,7 @@ class Forest:
         return total
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Describe each leaf's column, by the names of the coded columns."""
+        """Describe each leaf's column, with the names of the coded columns."""
         found = [""] * self.leaves
         for tree, root in enumerate(self.roots):
             for leaf, path in self._paths(int(root), tuple(names)):
@@ -150,7 +147,7 @@ class Forest:
         return tuple(found)
 
     def _paths(self, root: int, names: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
-        """(leaf, what holds of its rows) of every leaf under a node."""
+        """Yield each leaf under a node with the conditions that lead to it."""
         waiting: list[tuple[int, list[str]]] = [(root, [])]
         while waiting:
             node, path = waiting.pop()
@@ -163,7 +160,7 @@ class Forest:
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:
-        """Its numbers, by the names they have in a file."""
+        """The arrays by their names in a file."""
         return {
             f"{ARRAY_PREFIX}{each.name}": np.asarray(getattr(self, each.name), dtype=np.float64)
             for each in fields(self)
@@ -171,10 +168,11 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Forest":
-        """The forest that a file's numbers are, for so many coded columns and outcomes; refused where they are none.
+        """Return the forest in a file's arrays, for `columns` coded columns and `outcomes` outcomes; refuse broken
+        arrays.
 
-        Formal guarantee: every row ends in one leaf of each tree: children come after their parents, every node but
-        the roots has one parent, and every leaf one column of its own.
+        Formal guarantee: every row ends in one leaf of each tree. Children come after their parents, every node except
+        the roots has one parent, and every leaf has a column of its own.
         """
         try:
             column, left, right, roots = (
@@ -194,7 +192,7 @@ class Forest:
         return made
 
     def _wrong(self, columns: int, outcomes: int) -> str | None:
-        """What is wrong with the trees of a file; None if nothing is."""
+        """Say what is wrong with trees from a file; None if nothing is."""
         nodes, inner = len(self.column), self.column >= 0
         if not 0 < nodes <= MOST_NODES or not self.trees:
             return f"expected from 1 to {MOST_NODES} nodes"
@@ -218,14 +216,14 @@ class Forest:
 
 
 def bounded_numbers(array: Floats, axes: int) -> Floats:
-    """Return the numbers of a file, if they are small enough to compute with."""
+    """Return an array from a file if its numbers are small enough to compute with."""
     if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
         raise ValueError("wrong shape, or numbers too large to compute with")
     return array
 
 
 def whole_numbers(array: Floats) -> Integers:
-    """Return the whole numbers of a file [n]."""
+    """Return whole numbers [n] from a file."""
     if not (bounded_numbers(array, 1) == np.rint(array)).all() or (np.abs(array) > 2**31).any():
         raise ValueError("expected whole numbers")
     return array.astype(np.intp)
@@ -233,7 +231,7 @@ def whole_numbers(array: Floats) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class MarginForest(Forest):
-    """Trees whose leaves are columns, and `margin`: trees that came after them, of which only the sum counts.
+    """Trees whose leaves are columns, and `margin`: later trees whose values are added up.
 
     >>> stump = Forest(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 1]), np.array([2, 0, 0]),
     ...                np.array([0]), np.array([[-1.0, 1.0]]))
@@ -250,11 +248,11 @@ class MarginForest(Forest):
     orders: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [orders, columns]: the ranks of names in each
 
     def reached(self, columns: Floats) -> Integers:
-        """The leaf that each row of coded columns [columns, n] reaches in each tree whose leaves are columns."""
+        """Return the leaf that each row of coded columns [columns, n] reaches in each tree whose leaves are columns."""
         return super().reached(self._ranked(columns))
 
     def _ranked(self, columns: Floats) -> Floats:
-        """Coded columns [columns, n], and the ranks of their names in each order."""
+        """Append the ranks of names in each order to coded columns [columns, n]."""
         ranks = np.zeros((len(self.orders), columns.shape[1]))
         for rank, order in zip(ranks, self.orders, strict=True):
             for place in np.flatnonzero(order):
@@ -263,7 +261,7 @@ class MarginForest(Forest):
 
     @property
     def width(self) -> int:
-        """How many columns there are: the leaves, and a margin for each outcome."""
+        """The number of columns: the leaves, and a margin for each outcome."""
         return self.leaves + len(self.values)
 
     @cached_property
@@ -273,42 +271,42 @@ class MarginForest(Forest):
 
     @property
     def begin(self) -> Floats:
-        """The public model [outcomes, columns]: leaf values, and the weight that takes a margin for what it is."""
+        """The public model [outcomes, columns]: leaf values, and the weight that undoes the margins' scale."""
         return np.concatenate([self.values, np.eye(len(self.values)) / MARGIN_SCALE], axis=1)
 
     def indicators(self, columns: Floats) -> Floats:
-        """The columns [width, n] that coded columns [columns, n] become."""
+        """Return the columns [width, n] for coded columns [columns, n]."""
         most = self._most[:, None]
         margin = settle(self.margin.added(self._ranked(columns)) * MARGIN_SCALE, -most, most)
         return np.concatenate([super().indicators(columns), margin])
 
     def added(self, columns: Floats) -> Floats:
-        """What the public model says [outcomes, n] of coded columns [columns, n]."""
+        """Return the public model's prediction [outcomes, n] for coded columns [columns, n]."""
         return super().added(columns) + self.margin.added(self._ranked(columns))
 
     @cached_property
     def _most(self) -> Floats:
-        """The largest size of the margins' columns [outcomes]: the sum of each tree's largest value, rounded alike."""
+        """The largest size of each margin's column [outcomes]: the sum of each tree's largest value, rounded alike."""
         sizes, tree = np.abs(self.margin.values), self.margin.tree_of_leaf
         largest = [sizes[:, tree == place].max(axis=1) for place in range(self.margin.trees)]
         return settle(np.sum(largest, axis=0) * MARGIN_SCALE, 0.0, LARGEST * MARGIN_SCALE)
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """What each column says."""
+        """Describe each column."""
         margins = (f"margin {place + 1} of {self.margin.trees} public trees" for place in range(len(self.values)))
         ranks = (f"rank of {names[int(np.abs(order).argmax())].partition(' = ')[0]}" for order in self.orders)
         return (*super().labels([*names, *ranks]), *margins)
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:
-        """Its numbers, by the names they have in a file."""
+        """The arrays by their names in a file."""
         first = Forest(**{each.name: getattr(self, each.name) for each in fields(Forest)})
         later = {MARGIN_PREFIX + name.removeprefix(ARRAY_PREFIX): array for name, array in self.margin.arrays.items()}
         return first.arrays | later | ({ORDERS_ARRAY: self.orders} if len(self.orders) else {})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "MarginForest":
-        """The trees that a file's numbers are; refused where either part is no forest."""
+        """Return the trees in a file's arrays; refuse them if either part is broken."""
         orders = arrays.get(ORDERS_ARRAY, np.zeros((0, columns)))
         fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
         if not fits or not (np.abs(orders) <= LARGEST).all():
@@ -327,14 +325,17 @@ class MarginForest(Forest):
 
 @dataclass(frozen=True, eq=False)
 class MarginLines(MarginForest):
-    """The columns themselves, and margins of all trees as columns like them: centred, scaled, and clipped to what
-    public rows reach. Its one leaf is the constant. What a margin counts can be learned again here."""
+    """The coded columns themselves and the margins of all trees, centred, scaled and clipped to the range of public
+    rows.
+
+    Its one leaf is the constant. Unlike a margin's column, these columns can be learned again.
+    """
 
     lines: Floats = field(kw_only=True)  # [3, columns + outcomes]: centre, scale and largest size of each
 
     @classmethod
     def beside(cls, margin: Forest, begin: Floats, orders: Floats, columns: Floats) -> "MarginLines":
-        """The margins of these trees, which begin at `begin` [outcomes], beside public columns [columns, n]."""
+        """Return the margins of these trees, starting at `begin` [outcomes], beside public columns [columns, n]."""
         nothing = np.zeros(1, dtype=np.intp)
         constant = Forest(nothing - 1, np.zeros(1), nothing, nothing, nothing, begin[:, None])
         made = cls(**vars(constant), margin=margin, orders=orders, lines=np.empty((3, 0)))
@@ -346,19 +347,19 @@ class MarginLines(MarginForest):
         return replace(made, lines=np.stack([centre, scale, most]))
 
     def follows(self, columns: Floats, tolerance: float) -> bool:
-        """Whether its lines are those of its margins beside these public columns [columns, n], up to a share of the
-        columns' scales."""
+        """Whether its lines match those of public columns [columns, n], up to `tolerance` in units of the columns'
+        scales."""
         own = MarginLines.beside(self.margin, self.values[:, 0], self.orders, columns).lines
         unit = np.stack([own[1], own[1], np.maximum(own[2], 1.0)])
         return bool((np.abs(self.lines - own) <= tolerance * unit).all())
 
     def _cells(self, columns: Floats) -> Floats:
-        """Coded columns [columns, n], and what all trees say."""
+        """Append the values of all trees to coded columns [columns, n]."""
         return np.concatenate([columns, self.margin.added(self._ranked(columns))])
 
     @property
     def width(self) -> int:
-        """How many columns there are: the constant, lines, and a margin for each outcome."""
+        """The number of columns: the constant, the lines, and a margin for each outcome."""
         return 1 + int(self.lines.shape[1])
 
     @cached_property
@@ -368,30 +369,30 @@ class MarginLines(MarginForest):
 
     @property
     def begin(self) -> Floats:
-        """The public model [outcomes, columns], which takes margins for what they are."""
+        """The public model [outcomes, columns], which undoes the margins' scale."""
         outcomes = len(self.values)
         lines = np.zeros((outcomes, self.lines.shape[1] - outcomes))
         return np.concatenate([self.values, lines, np.diag(self.lines[1, -outcomes:])], axis=1)
 
     def indicators(self, columns: Floats) -> Floats:
-        """The columns [width, n] that coded columns [columns, n] become."""
+        """Return the columns [width, n] for coded columns [columns, n]."""
         centre, scale, most = self.lines[..., None]
         lines = settle((self._cells(columns) - centre) / scale, -most, most)
         return np.concatenate([np.ones((1, columns.shape[1])), lines])
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """What each column says."""
+        """Describe each column."""
         constant, *margins = super().labels(names)
         return (constant, *names, *margins)
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:
-        """Its numbers, by the names they have in a file."""
+        """The arrays by their names in a file."""
         return super().arrays | {LINES_ARRAY: self.lines}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "MarginLines":
-        """The same from a file's numbers; refused where lines are none that arithmetic bears."""
+        """Return the margins and lines in a file's arrays; refuse lines that are too large or have no scale."""
         lines, made = arrays.get(LINES_ARRAY, np.empty(0)), MarginForest.from_arrays(arrays, columns, outcomes)
         fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
         if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [MIN_SPREAD], [0]])).all():
@@ -400,9 +401,11 @@ class MarginLines(MarginForest):
 
 
 def name_orders(columns: Floats, wanted: Floats, weight: Floats, groups: Sequence[Integers]) -> Floats:
-    """Orders of names [orders, columns] by what each adds in a ridge regression of public targets [outcomes, n] on
-    coded columns [columns, n]; `groups` are the places of each column's names. Unknown names have the middle rank,
-    0."""
+    """Order names [orders, columns] by their coefficients in a ridge regression of public targets [outcomes, n].
+
+    `columns` are coded columns [columns, n], and `groups` the places of each column's names. Unknown names get the
+    middle rank, 0.
+    """
     if not groups:
         return np.zeros((0, len(columns)))
     share = weight / weight.sum()

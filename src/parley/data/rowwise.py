@@ -1,13 +1,12 @@
-"""Arithmetic in which no row knows of another: for rows that were drawn in secret.
+"""Arithmetic in which no row depends on another, for rows that were drawn in secret.
 
-What a row adds to an answer must not depend on who else was drawn. A product of matrices does: which instructions add
-up a row's terms, in which order, follows from how many rows there are and where the row stands, and so does its last
-digit; a theta with large entries that cancel, or a hinge's corner, turns that digit into another sign. So here are the
-few functions that a row's share needs, made of additions, subtractions, multiplications, divisions, roundings to whole
-numbers and comparisons of single elements alone.
+A matrix product does not have this property: the order in which it adds a row's terms, and so the row's last digit,
+depends on how many rows there are and where the row stands. Large entries of theta that cancel, or a hinge's corner,
+turn that digit into another sign. So these functions use only additions, subtractions, multiplications, divisions,
+roundings to whole numbers and comparisons of single elements.
 
-Formal guarantee: what is returned for a row is a function of that row's numbers, of the parameters and of how many
-there are of each; the same to the bit whatever rows stand beside it, wherever it stands, on every processor. IEEE 754
+Formal guarantee: the result for a row is a function of that row's numbers, of the parameters and of how many there are
+of each. It is the same to the bit whatever other rows there are, wherever the row stands, on every processor. IEEE 754
 fixes each operation's result for one element, and the order of a row's operations follows from the width alone
 (`folded`).
 """
@@ -34,7 +33,7 @@ COSINE_SERIES = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 16))  
 
 
 def folded(terms: Floats) -> Floats:
-    """The sum over the first axis, its second half added to its first again and again. Overwrites `terms`.
+    """Sum over the first axis, adding its second half to its first again and again. Overwrites `terms`.
 
     >>> folded(np.array([[1.0], [2.0], [4.0], [8.0], [16.0]]))
     array([31.])
@@ -50,7 +49,7 @@ def folded(terms: Floats) -> Floats:
 
 
 def products(X: Floats, flat: Floats) -> Floats:
-    """Every row's products with every parameter: [n, p] and [R, p] give [R, n].
+    """Return every row's products with every parameter: [n, p] and [R, p] give [R, n].
 
     >>> products(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[10.0, 1.0]]))
     array([[12., 34.]])
@@ -67,17 +66,17 @@ def products(X: Floats, flat: Floats) -> Floats:
 
 
 def absolute_sums(X: Floats) -> Floats:
-    """The sum of each row's sizes [n]."""
+    """Return the sum of each row's absolute values [n]."""
     return folded(np.ascontiguousarray(np.abs(X).T))
 
 
 def square_sums(X: Floats) -> Floats:
-    """The sum of each row's squares [n]."""
+    """Return the sum of each row's squares [n]."""
     return folded(np.ascontiguousarray(np.square(X).T))
 
 
 def exp(values: Floats) -> Floats:
-    """e^x, within a few units of rounding; e^-700 for all below -700, and e^700 for all above 700.
+    """Return e^x within a few units of rounding; x is first clipped to [-700, 700].
 
     >>> exp(np.array([0.0, -1.0]))
     array([1.        , 0.36787944])
@@ -87,7 +86,7 @@ def exp(values: Floats) -> Floats:
 
 
 def logistic(values: Floats) -> Floats:
-    """1/(1 + e^-x), between 0 and 1, within a few units of rounding.
+    """Return 1/(1 + e^-x), between 0 and 1, within a few units of rounding.
 
     >>> logistic(np.array([0.0, 800.0]))
     array([0.5, 1. ])
@@ -98,7 +97,7 @@ def logistic(values: Floats) -> Floats:
 
 
 def cosine(values: Floats) -> Floats:
-    """cos x, between -1 and 1 and within 1e-13 for |x| up to 1e6; beyond, further and further off, and yet a function
+    """Return cos x, between -1 and 1, within 1e-13 for |x| up to 1e6. Beyond, the error grows; it is still a function
     of x alone.
 
     >>> cosine(np.array([0.0, 1.0, -1e300]))[:2]
@@ -117,8 +116,10 @@ def cosine(values: Floats) -> Floats:
 
 
 def _ratio(values: Floats) -> tuple[Floats, Floats]:
-    """(a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r
-    coth(r/2)."""
+    """Return (a, b), both positive, with e^x = a/b.
+
+    x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r coth(r/2).
+    """
     r: Floats = np.clip(values, -MAX_EXPONENT, MAX_EXPONENT)
     k = np.rint(r * PER_LN2)
     r -= k * LN2_HIGH
@@ -140,7 +141,7 @@ SETTLE_SHIFT = 1.5 * 2**52 * SETTLE_GRID
 
 
 def settle(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
-    """Values clipped to [low, high], then rounded to the grid of `SETTLE_GRID` where they are small.
+    """Clip values to [low, high], and round small ones to the grid of `SETTLE_GRID`.
 
     Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values
     never become smaller ones. With S = `SETTLE_SHIFT`, v + S - S is a multiple of SETTLE_GRID for |v| <= 2^51
@@ -158,12 +159,12 @@ def settle(values: Floats, low: Floats | float, high: Floats | float, out: Float
 
 
 def sizes(low: Floats, high: Floats) -> Floats:
-    """The largest size within each pair of ends."""
+    """Return the largest absolute value within each pair of ends."""
     found: Floats = np.abs(settle(np.array([low, high]), -LARGEST, LARGEST)).max(axis=0)
     return found
 
 
 def standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
-    """Ends, centred and scaled, where arithmetic can bear them."""
+    """Centre and scale ends, and clip them to what can be computed with."""
     with np.errstate(over="ignore"):  # clipped next
         return np.clip((ends - centre) / scale, -LARGEST, LARGEST)

@@ -1,7 +1,6 @@
-"""Dividing one table: among pretended owners, for studies; into folds, of which each judges what the others gave; into
-the batches of rounds, which all parties can work out or only the owner knows.
+"""Splits of a table: among simulated owners, into folds, and into the batches of rounds.
 
-The rows of a batch are chosen by their places, never by what they hold: two neighbouring tables have the same batches.
+The rows of a batch are chosen by place, never by content: neighbouring tables have the same batches.
 """
 
 import hashlib
@@ -21,21 +20,20 @@ from parley.validate import Floats, positive, whole
 
 
 def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
-    """For each fold, which places are held back: fixed by the number of rows alone, so that everybody holds back the
-    same."""
+    """Return a mask of the rows held back in each fold; it depends on the number of rows alone."""
     place = np.random.default_rng(0).permutation(rows) % count
     return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
 
 
 @dataclass(frozen=True, eq=False)
 class HeldBack:
-    """What a model costs in each fold of `folds` [folds], made without that fold's rows."""
+    """The cost of a model in each fold of `folds` [folds], fitted without that fold's rows."""
 
     costs: Floats
 
     @property
     def cost(self) -> float:
-        """Their mean: folds count alike."""
+        """The mean over folds, equally weighted."""
         return float(self.costs.mean())
 
     @property
@@ -44,19 +42,21 @@ class HeldBack:
         return float(self.costs.std(ddof=1) / len(self.costs) ** 0.5)
 
     def spread_beside(self, other: "HeldBack") -> float:
-        """The standard error of the difference of two costs: smaller where both have the same folds, since rows that
-        are hard for one model are so for the other."""
+        """Return the standard error of the difference of two costs.
+
+        It is smaller if both have the same folds: rows that are hard for one model are hard for the other.
+        """
         if len(self.costs) != len(other.costs):
             return math.hypot(self.spread, other.spread)
         return HeldBack(self.costs - other.costs).spread
 
     def times(self, unit: float) -> "HeldBack":
-        """The same in another unit."""
+        """Return the costs in another unit."""
         return HeldBack(self.costs * unit)
 
 
 def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.DataFrame]:
-    """Blocks of rows one after the other, as in W section IV.
+    """Split rows into consecutive blocks, as in W section IV.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.Data
     Returns
     -------
     list of DataFrame
-        The blocks; rows behind them are left out.
+        The blocks; later rows are left out.
 
     Examples
     --------
@@ -83,14 +83,14 @@ def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.Data
 
 
 def split_by_column(frame: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
-    """One table for every value of a column (a bank, a state, a hospital).
+    """Split a table by the values of a column, such as bank, state or hospital.
 
     Parameters
     ----------
     frame
         All rows.
     column
-        Whose values tell owners apart.
+        The column that identifies owners.
 
     Returns
     -------
@@ -110,19 +110,20 @@ def split_by_column(frame: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]
 def split_dirichlet(
     frame: pd.DataFrame, column: str, owners: int, concentration: float, seed: int
 ) -> list[pd.DataFrame]:
-    """Owners that differ: each value (or quartile, if numeric with many values) of a column is dealt out by its own
-    Dirichlet draw.
+    """Split rows among owners that differ: a Dirichlet draw divides each value of a column.
+
+    A numeric column with many values is divided by quartile.
 
     Parameters
     ----------
     frame
         All rows.
     column
-        By which owners differ.
+        The column by which owners differ.
     owners
         How many.
     concentration
-        Small: very different owners; large: alike.
+        Small: owners differ a lot; large: they are alike.
     seed
         Of the draws.
 
@@ -160,8 +161,7 @@ WORDS_AT_ONCE = 1 << 20  # rows whose words are made at once
 
 @lru_cache(maxsize=4)
 def shuffled(rows: int, seed: int, owner: str, epoch: int) -> Places:
-    """The places 0 to rows - 1 in the order of an epoch: sorted by words of SHAKE-256, so that every party shuffles
-    alike.
+    """Return the places 0 to rows - 1 in an epoch's order, by words of SHAKE-256: all parties get the same order.
 
     >>> sorted(shuffled(5, 0, "bank", 1).tolist())
     [0, 1, 2, 3, 4]
@@ -172,7 +172,7 @@ def shuffled(rows: int, seed: int, owner: str, epoch: int) -> Places:
 
 
 def batch(order: Places, batches: int, number: int) -> Places:
-    """Batch `number`, from 0, of so many: disjoint, all rows together, and of sizes that differ by at most one.
+    """Return batch `number`, counted from 0. Batches are disjoint, cover all rows, and differ in size by at most one.
 
     >>> [batch(np.arange(5), 2, number).tolist() for number in range(2)]
     [[0, 1], [2, 3, 4]]
@@ -182,21 +182,20 @@ def batch(order: Places, batches: int, number: int) -> Places:
 
 
 def largest_batch(rows: int, batches: int) -> int:
-    """How many rows a batch has at most."""
+    """Return the size of the largest batch."""
     return -(-rows // batches)
 
 
 def drawn(rows: int, seed: bytes, rate: float) -> Places:
-    """Every place with this probability, independently (never more: rounded down to a multiple of 2^-64), in ascending
-    order.
+    """Draw every place independently with probability `rate`, rounded down to a multiple of 2^-64; in ascending order.
 
-    Formal guarantee: so it is for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from random words.
+    Formal guarantee: this holds for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from random words.
     """
     return np.flatnonzero(_words(seed, rows) < np.uint64(int(Fraction(rate) * 2**64)))
 
 
 def _words(seed: bytes, size: int) -> NDArray[np.uint64]:
-    """64-bit words that follow from the seed."""
+    """Return 64-bit words that follow from the seed."""
     pieces = [
         hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(
             8 * min(WORDS_AT_ONCE, size - start)

@@ -1,25 +1,21 @@
-"""What a row's target is: a number, one of two classes, a count or a lifetime; and rows without one.
+"""The target of a row: a number, one of two classes, a count or a lifetime; and rows without one.
 
 Formal guarantee: whether a row has a target is a function of its own cell, the column's declared type and the terms. A
-row without one is prepared as zeros of weight 0, whatever its other cells hold: its gradient, its second moments and
+row without one is prepared as zeros of weight 0, whatever its other cells hold. Its gradient, its second moments and
 its part of a score are 0, which every bound on one record allows. So a table in which it has a target is a neighbour
 like any other.
 
-Counts beside what they were counted in: the rate and the weight of a record of which a count is learned.
+A count becomes a rate and a weight. The weight w is the exposure, clipped to its declared bounds, times the typical
+rate; the rate is count/w, with the count clipped to its bounds. The exposure is 1 without a column of exposures, and
+the typical rate is 1 if nobody declares it.
 
-The weight w is the exposure, clipped to its declared bounds, times the typical rate; the rate is count/w, the count
-clipped to its bounds. Without a column of exposures every exposure is 1; where nobody says what rate is typical it is
-1, too.
-
-Formal guarantee: both are functions of the record, the terms and the public sample, and within the ends below, in
+Formal guarantee: both are functions of the record, the terms and the public sample, and lie within the ends below, in
 floating point too: each operation keeps the order of numbers.
 
-How long a subject was watched, and whether what is waited for happened: the label of discrete-time survival.
-
-The terms cut time into periods by their ends; the first begins with time. A label is 2 s + e: s periods were survived
-from end to end and, if e = 1, it happened in the next one. An end belongs to its period: what happens there happened in
-it, and who is lost there survived it. Who is lost within a period tells nothing about it; whatever happens after the
-last period is not seen.
+A lifetime becomes the label of discrete-time survival, 2 s + e: the subject survived s whole periods and, if e = 1, the
+event happened in the next one. The terms give the periods' ends; the first period begins at time 0. An end belongs to
+its period: an event there happened in it, and a subject lost there survived it. A subject lost within a period says
+nothing about it, and events after the last period are not seen.
 
 Formal guarantee: a label is a function of the subject's own two cells and the terms, one of 0 to 2 K.
 """
@@ -39,18 +35,21 @@ from parley.validate import LARGEST, SMALLEST, Floats, few_names, printable
 
 
 def has_target(rows: Rows, model: Model, name: str) -> NDArray[np.bool_]:
-    """Which rows have one [n]: not those whose cell is missing, or a word for that which is no class of the terms; nor
-    those that miss what belongs to it, as an exposure."""
+    """Mark the rows with a target [n].
+
+    A row has none if a cell of the target's columns (an exposure, for example) is missing or holds a word for a gap
+    that is no class of the terms.
+    """
     return ~_gaps(rows, model.outcome_columns, listed_classes(model), name)
 
 
 def listed_classes(model: Model) -> set[str]:
-    """Names of classes that the terms list."""
+    """Return the names of classes that the terms list."""
     return {*model.categories.get(model.target, ()), *(() if model.positive is None else (model.positive,))}
 
 
 def with_target(public: pd.DataFrame, target: Sequence[str], listed: Set[str], name: str) -> pd.DataFrame:
-    """A public sample's rows that have a target, in all of its columns: of public rows nobody need count the others."""
+    """Return a public sample's rows that have a target; the others need not be counted."""
     if not {*target} <= {*public.columns}:
         return public  # said where columns are asked for
     gaps = _gaps(public, target, listed, name)
@@ -58,7 +57,7 @@ def with_target(public: pd.DataFrame, target: Sequence[str], listed: Set[str], n
 
 
 def dropped_words(public: pd.DataFrame, target: Sequence[str], listed: Set[str], name: str) -> str | None:
-    """A sentence about a public sample's rows without a target; None if all have one."""
+    """Say how many rows of a public sample have no target; None if all have one."""
     missing = len(public) - len(with_target(public, target, listed, name))
     return (
         None
@@ -68,7 +67,7 @@ def dropped_words(public: pd.DataFrame, target: Sequence[str], listed: Set[str],
 
 
 def _gaps(rows: Rows, columns: Sequence[str], listed: Set[str], name: str) -> NDArray[np.bool_]:
-    """Which rows miss any of the target's columns [n]; `listed` are names in the first."""
+    """Mark the rows that miss any of the target's columns [n]; `listed` are names in the first."""
     first, *others = columns
     gaps = is_gap(rows, first, name, listed)
     for column in others:
@@ -81,7 +80,7 @@ TWO_CLASSES_HINT = "name the class that counts as 1 in model.positive, or learn 
 
 
 def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
-    """1 and -1 [n]. A cell that counts as neither is refused with its row, and never shown."""
+    """Return 1 and -1 [n]. A cell that is neither class is refused by its row number, and never shown."""
     y = _coded(model, categories, rows, name)
     wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)))
     if not wrong.size:
@@ -97,7 +96,7 @@ def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> 
 
 
 def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
-    """1, 0 or -1, or any other number where the cell is none of the classes [n]."""
+    """Return 1, 0 or -1 for classes, any other number for other cells [n]."""
     column, positive = model.target, model.positive
     if column in categories:
         y = codes(rows, column, categories[column], name)
@@ -108,7 +107,7 @@ def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Float
 
 
 def counted(model: Model, categories: Categories) -> tuple[str, str]:
-    """What counts as 1 and what as 0, in words.
+    """Say in words what counts as 1 and what as 0.
 
     >>> counted(Model(kind="linear-svm", target="sick", positive="yes"), {})
     ("'yes'", 'every other name')
@@ -124,7 +123,7 @@ def counted(model: Model, categories: Categories) -> tuple[str, str]:
 
 
 def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
-    """(the class that counts as 0, the one that counts as 1) by their names; None where they are numbers.
+    """Return the names of the classes that count as 0 and as 1; None if they are numbers.
 
     >>> class_names(Model(kind="linear-svm", target="sick", positive="yes"), {})
     ('not yes', 'yes')
@@ -137,7 +136,7 @@ def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
 
 
 def class_words(model: Model, categories: Categories) -> str:
-    """The same as a sentence.
+    """Say in a sentence what counts as 1 and what as 0.
 
     >>> class_words(Model(kind="linear-svm", target="sick", positive="yes"), {})
     "Target 'sick': 'yes' counts as 1, every other name as 0."
@@ -147,7 +146,7 @@ def class_words(model: Model, categories: Categories) -> str:
 
 
 def exposure_weights(model: Model, typical: float, rows: Rows, name: str) -> Floats:
-    """The weight of each record [n], from `SMALLEST` to `LARGEST`."""
+    """Return the weight of each record [n], from `SMALLEST` to `LARGEST`."""
     column = CountModel.expect(model).exposure
     if column is None:
         return np.full(len(rows), _weights(typical, np.array(1.0)))
@@ -156,7 +155,7 @@ def exposure_weights(model: Model, typical: float, rows: Rows, name: str) -> Flo
 
 
 def weight_ends(model: Model, typical: float) -> tuple[float, float]:
-    """The least and the largest weight that a record can have."""
+    """Return the smallest and the largest possible weight of a record."""
     column = CountModel.expect(model).exposure
     ends = (1.0, 1.0) if column is None else model.bounds[column]
     low, high = _weights(typical, np.array(ends))
@@ -164,13 +163,13 @@ def weight_ends(model: Model, typical: float) -> tuple[float, float]:
 
 
 def rate_ends(model: Model, typical: float, counts: tuple[float, float]) -> tuple[float, float]:
-    """The least and the largest rate, where arithmetic can bear them."""
+    """Return the smallest and the largest rate, limited to `LARGEST`."""
     low, high = weight_ends(model, typical)
     return min(counts[0] / high, LARGEST), min(counts[1] / low, LARGEST)
 
 
 def count_words(model: Model) -> str:
-    """What is counted, as a sentence.
+    """Say in a sentence what is counted.
 
     >>> count_words(CountModel(kind="poisson-regression", target="claims", bounds={"claims": (0, 20)}))
     "Target 'claims': a count, cut to 0 to 20."
@@ -189,8 +188,11 @@ def _weights(typical: float, exposure: Floats) -> Floats:
 
 
 def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
-    """2 s + e of each subject [n]. A cell that does not say whether it happened is refused with its row, and never
-    shown. A time below 0 counts as one in the first period: whether a table is refused must not depend on it."""
+    """Return 2 s + e of each subject [n].
+
+    An event cell that is neither 0 nor 1 is refused by its row number, and never shown. A time below 0 counts in the
+    first period: refusing it would reveal that the table holds one.
+    """
     survival = SurvivalModel.expect(model)
     column, ends = survival.event, np.array(survival.periods)
     time = numbers(rows, model.target, name, hint="a time is a number")
@@ -207,7 +209,7 @@ def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
 
 
 def lifetime_words(model: Model) -> str:
-    """What is waited for, as a sentence.
+    """Say in a sentence which event is waited for.
 
     >>> lifetime_words(SurvivalModel(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
     "Target 'days': time until 'died' (1: it happened, 0: not by then), in 2 periods that end at 30, 90."
