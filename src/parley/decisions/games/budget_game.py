@@ -1,15 +1,13 @@
 """The budget game: owners with their own values and privacy costs choose budgets, or stay out and train alone.
 
-Whoever joins gets value x [cost alone - cost together]^+ - privacy cost (its budget): it keeps its own model where that
-is better, unless all agreed to use the joint one (`keep_own`), and then losses count too. Whoever stays out gets 0. The
-forecast's cost together is estimation/n + bias + K v, n the rows of all who join and v = sum_l (n_l/n)^2 var_l(eps_l)
-where each owner draws its own noise. That noise adds up, so what an owner's own budget changes does not depend on the
-others' budgets: **given who joins, every owner has a dominant budget**. What remains strategic is who joins, because n
-counts for all, and for that an owner needs to know only the others' rows and their noise, two sums. At a posted price
-whoever keeps its own model wants another budget, and who does so depends on the others' noise.
+A member gets value x [cost alone - cost together]^+ - privacy cost (its budget); without `keep_own` losses count, too.
+An owner that stays out gets 0. The cost together is estimation/n + bias + K v, n the rows of all members and v = sum_l
+(n_l/n)^2 var_l(eps_l), each owner drawing its own noise. That noise adds up, so an owner's best budget does not depend
+on the others' budgets: **given who joins, every owner has a dominant budget**. What remains strategic is who joins; for
+that an owner needs two sums, the others' rows and noise. At a posted price an owner that keeps its own model wants
+another budget.
 
-A joint model takes two: whoever joins alone trains alone, so nobody joining is always an equilibrium (as in P's Theorem
-1). Others exist for most owners worth asking; `stable_coalition` says which one is taken.
+A joint model takes two, so nobody joining is always an equilibrium (as in P's Theorem 1).
 """
 
 import itertools
@@ -32,7 +30,7 @@ MAX_MOVED_SINGLY = 50  # owners up to which searches begin in many places and mo
 
 
 class OwnersGame(ABC):
-    """What games between owners have in common."""
+    """The common part of games between owners."""
 
     stakes: Stakes | CommonStakes
     value: Floats  # of one unit of test cost, to each owner
@@ -49,7 +47,7 @@ class OwnersGame(ABC):
         return np.ones(self.owners, dtype=bool)
 
     def counted(self, gain: Floats) -> Floats:
-        """What a member counts of its gain, test cost alone less together."""
+        """Return what a member counts of its gain, test cost alone less together."""
         return np.maximum(gain, 0.0) if self.keep_own else gain
 
     @property
@@ -75,11 +73,11 @@ class OwnersGame(ABC):
 
     @abstractmethod
     def gains(self, epsilon: Floats, members: Members) -> Floats:
-        """What each member counts of test cost alone less together; 0 for owners who stay out."""
+        """Return what each member counts of test cost alone less together; 0 for owners who stay out."""
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
-        """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was
-        nothing to gain."""
+        """Return 1 - sum of gains / sum of everyone's gains without noise (P eq. 17, [.]^+ of each); None if nothing
+        could be gained."""
         quiet = self.stakes.cost.at(self.stakes.records.sum(), 0.0)
         free = (self.share * np.maximum(0.0, self.alone - quiet)).sum()
         return float(1 - np.maximum(0.0, self.gains(epsilon, members)).sum() / free) if free > 0 else None
@@ -87,11 +85,8 @@ class OwnersGame(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BudgetGame(OwnersGame):
-    """Owners, what a joint model is worth to each, and what budgets cost them. Test costs are in the target's units,
-    payoffs in money.
-
-    Budgets, payoffs and coalitions are arrays [..., N].
-    """
+    """The game in which every owner chooses its own budget. Test costs are in the target's units, payoffs in money;
+    budgets, payoffs and coalitions are arrays [..., N]."""
 
     stakes: Stakes
     value: Floats  # of one unit of test cost
@@ -99,7 +94,7 @@ class BudgetGame(OwnersGame):
     keep_own: bool = True
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
-        """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
+        """Return the joint model's expected relative fitness; None if fewer than two join."""
         if members.sum() < 2:
             return None
         return float(self.stakes.fitness(self.stakes.noise(epsilon).variance(members)))
@@ -110,37 +105,32 @@ class BudgetGame(OwnersGame):
         return np.where(members, self.share * below, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
-        """What each owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
-
-        With a `price`, that much for each unit of eps comes on top. Where there is no other member there is no joint
-        model: 0.
-        """
+        """Return what each owner would get by joining with budget `own` while the other members have `epsilon`, plus
+        `price` per unit of eps; 0 if there is no other member."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
         together = cost.at(*noise.with_each(members, self.stakes.variances(own)))
         payoff = self.weight * self.counted(self.alone - together) - self.privacy_cost(own) + price * own
         return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
 
     def payoffs(self, epsilon: Floats, members: Members) -> Floats:
-        """Payoffs before payments; 0 for owners who stay out."""
+        """Return payoffs before payments; 0 for owners who stay out."""
         return np.where(members, self.joining(epsilon, epsilon, members), 0.0)
 
     def noise_weight(self, members: Members) -> Floats:
-        """What an owner's noise costs itself in these coalitions, itself included, for each unit of
-        `stakes.unit_variance`."""
+        """Return what an owner's noise costs itself, if it joins these coalitions, per unit of `stakes.unit_variance`."""
         unit = self.stakes.unit_noise
         size = unit.size(members)[..., None] + np.where(members, 0.0, unit.records)
         return np.asarray(self.weight * self.stakes.cost.noise_price * unit.shares(size))
 
     def own_worth(self, noise_weight: Floats, epsilon: Floats) -> Floats:
-        """The part of each owner's payoff that its own budget decides."""
+        """Return the part of each owner's payoff that its own budget decides."""
         return np.asarray(-noise_weight * self.stakes.unit_variance(epsilon) - self.privacy_cost(epsilon))
 
     def best_budgets(self, members: Members, price: float = 0.0, staying: bool = False) -> Floats:
-        """Every owner's best budget in these coalitions, itself included, paid `price` a unit of eps.
+        """Return every owner's best budget if it joins these coalitions, paid `price` per unit of eps.
 
-        Whoever keeps its own model where it is paid, or `staying`, has another best budget. Those who do so are found
-        from nobody doing so: each adds noise, so that others follow and none goes back. Unpaid they do best outside;
-        their budgets here do not matter.
+        A member that keeps its own model, because it is paid or `staying`, has another best budget. The search starts
+        from nobody doing so: each that does adds noise, so others follow and none goes back.
         """
         weight = self.noise_weight(members)
         used = self._dominant(weight, price)
@@ -155,7 +145,7 @@ class BudgetGame(OwnersGame):
         return epsilon
 
     def _dominant(self, noise_weight: Floats, price: float) -> Floats:
-        """The best budgets where an owner's noise costs itself so much [..., N]."""
+        """Return the best budgets at these costs of an owner's own noise [..., N]."""
         weight, shape = noise_weight[..., None, :], noise_weight.shape
 
         def worth(log_epsilon: Floats) -> Floats:
@@ -169,8 +159,7 @@ class BudgetGame(OwnersGame):
 
     @cached_property
     def _on_grid(self) -> tuple[Floats, Floats, Floats]:
-        """(budgets [G, 1] of the grid, `stakes.unit_variance` there, every owner's privacy cost [G, N]): the same in
-        all coalitions."""
+        """The grid's budgets [G, 1], `stakes.unit_variance` there, and every owner's privacy cost [G, N]."""
         low, high = np.log(self.budget_range)
         epsilon = np.exp(np.linspace(low, high, GRID_POINTS))[:, None]
         return epsilon, np.asarray(self.stakes.unit_variance(epsilon)), self.privacy_cost(epsilon)
@@ -178,7 +167,7 @@ class BudgetGame(OwnersGame):
 
 @dataclass(frozen=True, eq=False)
 class StableCoalition:
-    """Who joins with which budgets, when each chooses for itself: no member would leave, nobody outside would join."""
+    """An equilibrium of who joins with which budget: no member would leave, nobody outside would join."""
 
     epsilon: Floats  # of those who stay out: what they would choose if they joined
     members: Members
@@ -186,13 +175,11 @@ class StableCoalition:
 
 
 def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
-    """An equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
+    """Return an equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
 
-    With a `price` the learner pays that much for every unit of eps. Up to eight owners every coalition is looked at,
-    and of all equilibria the one with the largest total payoff is taken. With more owners it is the best end of
-    searches from everyone, from the coalition of least cost and, up to fifty owners, from prefixes of several orders; a
-    search on which owners join and leave for ever ends at nobody joining, which is an equilibrium always. So with more
-    than eight owners a better equilibrium may exist.
+    The learner pays `price` per unit of eps. Up to eight owners it takes the equilibrium with the largest total payoff
+    among all coalitions. With more it takes the best end of searches from several coalitions, so a better one may
+    exist. A search that cycles for ever ends at nobody joining, which is always an equilibrium.
     """
     if game.owners <= MAX_EXACT_OWNERS:
         return _best_of_all(game, price)
@@ -202,8 +189,8 @@ def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
 
 
 def _starts(game: BudgetGame, price: float) -> list[Members]:
-    """Coalitions to search from, judged by the budgets that owners would choose in that of all: everyone, that of least
-    cost, and for few owners the first two, three, four, six, ... by noise, by what they gain in all, and by rows."""
+    """List coalitions to search from: everyone, the one of least cost and, for few owners, prefixes by noise, gain and
+    rows."""
     epsilon = game.best_budgets(game.everyone, price)
     noise = game.stakes.noise(epsilon)
     starts = [game.everyone, game.stakes.cost.best_coalition(noise)]
@@ -220,7 +207,7 @@ def _starts(game: BudgetGame, price: float) -> list[Members]:
 
 
 def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
-    """Look at every coalition at once, one a row."""
+    """Look at every coalition at once, one per row."""
     members = np.array(list(itertools.product((False, True), repeat=game.owners)))  # [2^N, N], nobody first
     epsilon = game.best_budgets(members, price)
     payoff = game.joining(epsilon, epsilon, members, price)
@@ -231,8 +218,8 @@ def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
 
 
 def _search(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
-    """Let the worst loser leave until nobody loses, then the best gainer join, until nobody moves. None: an `earlier`
-    search came here too, and ends the same."""
+    """Let the worst losers leave, then the best gainers join, until nobody moves. None: an `earlier` search came here,
+    too."""
     members, seen = members.copy(), {members.tobytes()}
     while True:
         if members.tobytes() in earlier:

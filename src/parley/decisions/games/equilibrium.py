@@ -1,5 +1,4 @@
-"""Pure equilibria: all of them for two players, at least one for more where dynamics or Newton's method lead to it.
-And what selfishness costs: the social optimum, the prices of anarchy and stability (P eq. 4)."""
+"""Pure equilibria of games, the social optimum, and the prices of anarchy and stability (P eq. 4)."""
 
 import itertools
 from collections.abc import Sequence
@@ -27,11 +26,11 @@ MAX_ROUNDS = 40  # of best responses
 
 @dataclass(frozen=True, eq=False)
 class Equilibrium:
-    """A profile from which nobody gains by leaving alone; `largest_gain` is what checking found.
+    """A profile from which no player gains by deviating alone, up to the `largest_gain` that the check found.
 
-    `unique` is True only when proven, False when another equilibrium was found, None when nothing is known; `because`
-    says which. `privacy`, `epsilon`, `improvement` and `price_of_privacy` are None where the game gives strategies no
-    such meaning.
+    `unique` is True only if proven, False if another equilibrium was found, None if unknown; `because` gives the
+    reason. `privacy`, `epsilon`, `improvement` and `price_of_privacy` are None if the game gives strategies no such
+    meaning.
     """
 
     strategies: Floats
@@ -47,10 +46,11 @@ class Equilibrium:
 
 
 def solve(game: Game) -> Equilibrium:
-    """The equilibrium with the largest sum of payoffs among those found; `NoEquilibriumError` where none is.
+    """Return the equilibrium with the largest total payoff among those found; raise `NoEquilibriumError` if there is
+    none.
 
-    For two players the search follows both best-response curves, so it finds every equilibrium that is isolated on a
-    grid of 257 points. For more players it follows best-response dynamics and Newton's method from several starts.
+    For two players the search follows both best-response curves and finds every equilibrium isolated on a grid of 257
+    points. For more players it tries best-response dynamics, then Newton's method, from several starts.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def solve(game: Game) -> Equilibrium:
     Returns
     -------
     Equilibrium
-        The `strategies`, what they mean, by how much anybody could gain at most, and whether it is proved `unique`.
+        The `strategies`, their meaning, the largest gain from deviating, and whether it is proved `unique`.
 
     Examples
     --------
@@ -110,18 +110,16 @@ def _uniqueness(game: Game, count: int) -> tuple[bool | None, str]:
 
 
 def pure_equilibria(game: Game) -> list[Floats]:
-    """All equilibria of a two-player game that its best-response curves show, and the corners of the box that are
-    equilibria.
+    """Return the equilibria of a two-player game that its best-response curves show, and those at corners of the box.
 
-    Player 2's strategy y is part of an equilibrium iff r2(r1(y)) = y. Zeros and sign changes of r2(r1(y)) - y on a grid
-    are bisected and kept if the largest gain there is nil: a change of sign at a jump is no equilibrium. Where a whole
-    interval of strategies is equally good its lowest point stands for it, and two crossings within a 256th of the
-    interval can be missed.
+    Player 2's strategy y belongs to an equilibrium iff r2(r1(y)) = y. Zeros and sign changes of r2(r1(y)) - y on a grid
+    are bisected and kept if nobody gains by deviating there; a jump is no equilibrium. If an interval of strategies is
+    equally good, its lowest point stands for it. Two crossings within a 256th of the interval can be missed.
 
     Parameters
     ----------
     game
-        Of two players.
+        A game of two players.
 
     Returns
     -------
@@ -159,7 +157,7 @@ def _returned(game: Game, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats, Floats]:
-    """Both ends of the last brackets around the sign changes."""
+    """Return both ends of the last brackets around the sign changes."""
     if not low.size:
         return low, high
     sign = np.sign(gap)
@@ -178,7 +176,7 @@ def _refined(game: Game, profile: Floats) -> Floats:
 
 
 def reached_equilibria(game: Game) -> list[Floats]:
-    """Equilibria that best-response dynamics reach from several starts, by whole or part steps; failing those, Newton's
+    """Find equilibria by best-response dynamics from several starts, with whole then part steps; else by Newton's
     method."""
     rng = np.random.default_rng(0)
     spread = rng.uniform(game.low, game.high, (RANDOM_STARTS, game.players))
@@ -194,8 +192,7 @@ def reached_equilibria(game: Game) -> list[Floats]:
 
 
 def _newton(game: Game, start: Floats) -> Floats:
-    """A fixed point of the best responses near `start`; they are only piecewise smooth, so the result is a
-    candidate."""
+    """Find a candidate fixed point of the best responses, which are only piecewise smooth, near `start`."""
     there = root(lambda s: all_best_responses(game, np.clip(s, game.low, game.high)) - s, start, method="hybr")
     return game.clipped(there.x)
 
@@ -212,20 +209,19 @@ def _distinct(game: Game, profiles: Sequence[Floats]) -> list[Floats]:
 
 
 def _spread(game: Game) -> Floats:
-    """How far each player's payoff ranges over the box: a game keeps its equilibria when payoffs are scaled or
-    shifted."""
+    """Return each player's range of payoffs over the box, so that tolerances do not depend on scale."""
     sample = np.random.default_rng(0).uniform(game.low, game.high, (256, game.players))
     payoff = game.payoff(np.concatenate([sample, game.low[None], game.high[None]]))
     return np.asarray(np.ptp(payoff, axis=0))
 
 
 def contraction(game: Game) -> float | None:
-    """How much best responses shrink distances; below 1 there is exactly one equilibrium. None: nothing is known.
+    """Return the factor by which best responses shrink distances; None if unknown. Below 1, the equilibrium is unique.
 
-    If u_i is strictly concave in s_i with |d2u_i/ds_i^2| >= d_i > 0 and |d2u_i/ds_i ds_j| <= b_ij on the box, best
-    responses are single-valued and |r_i(s) - r_i(t)| <= sum_j (b_ij/d_i) |s_j - t_j| (projection on an interval shrinks
-    further). With the spectral radius of (b_ij/d_i) below 1 they contract in a weighted maximum norm, and Banach's
-    fixed point is the only equilibrium.
+    Suppose that u_i is strictly concave in s_i with |d2u_i/ds_i^2| >= d_i > 0 and |d2u_i/ds_i ds_j| <= b_ij on the box.
+    Then best responses are single-valued and |r_i(s) - r_i(t)| <= sum_j (b_ij/d_i) |s_j - t_j|; projection on an
+    interval only shrinks distances. If the spectral radius of (b_ij/d_i) is below 1, they contract in a weighted
+    maximum norm, and Banach's fixed point is the only equilibrium.
 
     >>> bounds = np.array([[-2.0, -1.0], [-1.0, -2.0]])
     >>> payoff = lambda s: s * (1 - s.sum(axis=-1, keepdims=True))
@@ -245,10 +241,8 @@ def contraction(game: Game) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """Best-response dynamics: players move in turn or all at once, and every step is kept (T figures 4.2 and 4.3).
-
-    The profiles after each round, the start first [rounds + 1, N]. At rest means: nobody moves any more.
-    """
+    """The path of best-response dynamics: the profiles [rounds + 1, N], start first (T figures 4.2 and 4.3). `at_rest`
+    is true if nobody moves any more."""
 
     path: Floats
     at_rest: bool
@@ -262,23 +256,22 @@ class Dynamics:
 def best_response_dynamics(
     game: Game, start: ArrayLike, order: Order = "sequential", rounds: int = 200, share: float = 1.0
 ) -> Dynamics:
-    """Let players answer each other from `start`, one after the other within a round or all at once.
+    """Let players answer each other from `start`, in turn within a round or all at once.
 
-    With a `share` below 1 a player goes only that part of the way, which calms cycles. A path that comes to rest ends
-    at an equilibrium; one that does not says nothing about whether there is one.
+    A `share` below 1 calms cycles. A path that comes to rest ends at an equilibrium; one that does not proves nothing.
 
     Parameters
     ----------
     game
         Players, strategies and payoffs.
     start
-        Strategies [N] to begin with.
+        The first strategies [N].
     order
-        "sequential": one after the other; "simultaneous": all at once.
+        "sequential": in turn; "simultaneous": all at once.
     rounds
-        At most so many.
+        The maximum number of rounds.
     share
-        Of the way to the best response that a player goes.
+        The share of the way to its best response that a player moves.
 
     Returns
     -------
@@ -296,7 +289,7 @@ def best_response_dynamics(
 
 
 def paths(game: Game, starts: Floats, order: Order, rounds: int, share: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """(paths [rounds + 1, M, N], which came to rest [M]) from many starts [M, N] at once; ends early when all rest."""
+    """Return (paths [rounds + 1, M, N], whether each came to rest [M]) from starts [M, N]; end early when all rest."""
     path = [starts]
     still = np.zeros(len(starts), dtype=bool)
     for _ in range(rounds):
@@ -317,8 +310,7 @@ GRID_BUDGET = 60_000  # profiles looked at before the polish
 
 @dataclass(frozen=True, eq=False)
 class Welfare:
-    """The best total payoff beside those of the equilibria; a price is None where a total payoff of 0 or less makes it
-    meaningless."""
+    """The best total payoff beside the equilibria's; a price is None if a total payoff is 0 or less."""
 
     optimum: Floats
     best_total: float
@@ -327,8 +319,7 @@ class Welfare:
 
 
 def social_optimum(game: Game, seed: int = 0) -> Floats:
-    """A profile with the largest sum of payoffs: a grid (random points for many players), then Powell's method from the
-    best three."""
+    """Find a profile with the largest total payoff: a grid or random points, then Powell's method from the best three."""
     per_player = int(GRID_BUDGET ** (1 / game.players))
     if per_player >= 5:
         axes = [np.linspace(a, b, per_player) for a, b in zip(game.low, game.high, strict=True)]
@@ -358,12 +349,12 @@ def welfare(game: Game, equilibria: Sequence[Floats]) -> Welfare:
     game
         Players, strategies and payoffs.
     equilibria
-        Strategies [N] of each, as `solve` or `pure_equilibria` found them.
+        The strategies [N] of each, as `solve` or `pure_equilibria` found them.
 
     Returns
     -------
     Welfare
-        The largest total, those of the equilibria, and the prices of anarchy and stability.
+        The largest total payoff, and the prices of anarchy and stability.
 
     Examples
     --------

@@ -1,15 +1,15 @@
-"""What it takes to move owners: the cheapest payments with which a wanted quality is an equilibrium.
+"""The cheapest payments with which a wanted quality is an equilibrium.
 
-Two ways to pay. A **contract** pays an owner a sum for joining with one named budget and nothing for any other. The
-least sum that works is max(0, what its best unpaid budget gains over the named one, what it loses by joining at all);
-no scheme that pays for own budgets can be cheaper at the same budgets. Named budgets minimise the sum of payments under
-the wanted quality: the problem separates over owners once noise has a price (Lagrange), exactly so for convex privacy
-costs. A **posted price** is the same for all, so much for each unit of eps; it needs no knowledge of anybody's costs
-and is dearer. Both are individually rational: staying out remains open and never pays more.
+A **contract** pays an owner a sum for joining with one named budget, and nothing for any other. The least sum that
+works is max(0, what its best unpaid budget gains over the named one, what it loses by joining at all). No scheme that
+pays for own budgets is cheaper at the same budgets. The named budgets minimise total payment under the wanted quality:
+with a price of noise the problem separates over owners (Lagrange), exactly for convex privacy costs. A **posted price**
+per unit of eps is the same for all; it needs no knowledge of costs and is dearer. Both are individually rational:
+staying out remains open and never pays more.
 
-A balanced budget: the learner pays nothing in the end; members share the bill by fees that do not depend on their
-budgets, in proportion to what they gain, so nobody's best budget changes and nobody prefers to stay out. A deal can be
-balanced iff its members gain at least nothing in total.
+With a balanced budget the learner pays nothing in the end. Members share the bill by fees in proportion to their gains.
+Fees do not depend on budgets, so nobody's best budget changes and nobody prefers to stay out. A deal can be balanced
+iff its members' total gain is at least 0.
 """
 
 import itertools
@@ -37,7 +37,7 @@ CHECKED_BUDGETS = 2001  # budgets tried by `largest_gain`
 
 @dataclass(frozen=True, eq=False)
 class Deal:
-    """Who joins with which budgets and for what money. A member's payment is `contract` + price x eps - `fee`."""
+    """The members, their budgets and payments: a member receives `contract` + price x eps - `fee`."""
 
     epsilon: Floats
     members: Members
@@ -48,7 +48,7 @@ class Deal:
 
     @property
     def payment(self) -> Floats:
-        """Each owner's net payment; positive: it receives."""
+        """Each owner's net payment; positive if it receives."""
         return np.where(self.members, self.contract + self.price * self.epsilon - self.fee, 0.0)
 
     @property
@@ -65,7 +65,7 @@ def free_deal(game: BudgetGame, price: float = 0.0) -> Deal:
 
 
 class Choices(Protocol):
-    """What owners can do by themselves in a game of budgets."""
+    """The choices that owners have by themselves in a game of budgets."""
 
     @property
     def owners(self) -> int: ...
@@ -77,8 +77,7 @@ class Choices(Protocol):
 
 
 def largest_gain(game: Choices, deal: Deal) -> float:
-    """The most that any owner gains by another budget, by leaving or by joining uninvited; checked on a grid of its
-    own."""
+    """Return the most that any owner gains by another budget, by leaving or by joining uninvited, on a grid of its own."""
     grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECKED_BUDGETS)[:, None], (CHECKED_BUDGETS, game.owners))
     unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(
         deal.members, deal.fee, 0.0
@@ -87,18 +86,17 @@ def largest_gain(game: Choices, deal: Deal) -> float:
 
 
 def reachable(game: BudgetGame, members: Members) -> float:
-    """The least relative fitness that these members reach, all at the largest budget."""
+    """Return the least relative fitness of these members, all at the largest budget."""
     fitness = game.fitness(np.full(game.owners, game.budget_range[1]), members)
     return np.inf if fitness is None else fitness
 
 
 def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
-    """The contracts of least total payment with which relative fitness `target` or better is an equilibrium.
+    """Return the contracts of least total payment with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, everyone, those who would join for nothing, and prefixes of the
-    owners sorted by rows per noise, so that with more owners a cheaper coalition may exist. A coalition that an
-    outsider would join unpaid is no equilibrium and is passed over; the others make the wanted quality *an*
-    equilibrium, beside nobody joining.
+    Up to six owners every coalition is priced. Beyond, everyone, those who would join for nothing and prefixes by rows
+    per noise are priced, so a cheaper coalition may exist. A coalition that an outsider would join unpaid is passed
+    over. Nobody joining remains an equilibrium, too.
     """
     target = positive(target, "target")
     if game.owners < 2:
@@ -122,8 +120,7 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
 
 
 def what_would_help(target: float, without_noise: float) -> str:
-    """Advise on an unreachable relative fitness: neither records nor budgets change what the rounds leave without
-    noise."""
+    """Advise on an unreachable relative fitness; records and budgets do not change what training leaves without noise."""
     if without_noise > target:
         return (
             f"even without noise, training leaves {without_noise:.3g}. Change the horizon, step or clip (parley plan "
@@ -143,13 +140,13 @@ def _coalitions(game: BudgetGame) -> list[Members]:
 
 
 def best_reachable(game: BudgetGame) -> float:
-    """The least relative fitness that two or more of the quietest owners reach, all at the largest budget."""
+    """Return the least relative fitness that two or more of the quietest owners reach, all at the largest budget."""
     return float(_prefixes(game)[1].min())
 
 
 def _prefixes(game: BudgetGame) -> tuple[NDArray[np.int64], Floats]:
-    """The owners by their noise at the largest budget, and the relative fitness of the first 1, 2, ... of them;
-    infinite for one, who has nobody to join."""
+    """Return the owners by noise at the largest budget, and the relative fitness of the first 1 (infinite), 2, ... of
+    them."""
     noise = game.stakes.noise(np.full(game.owners, game.budget_range[1]))
     order = noise.quietest_first()
     return order, np.append(np.inf, game.stakes.fitness(noise.prefixes(order)[1])[1:])
@@ -161,11 +158,11 @@ def _outsiders_stay_out(game: BudgetGame, deal: Deal) -> bool:
 
 
 def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
-    """The cheapest contracts with which exactly these members reach the target or better; the target must be reachable
-    for them.
+    """Return the cheapest contracts with which exactly these members reach the target, which must be reachable, or
+    better.
 
-    A better model than asked for can be cheaper, because owners that lose by joining then lose less. Total payment is
-    convex in the noise, so a step in that direction tells whether to go on, and golden section finds how far.
+    A better model can be cheaper, because owners that lose by joining then lose less. Total payment is convex in the
+    noise, so one step shows whether to go on, and golden section finds how far.
     """
     own = game.best_budgets(members)
     ways = [own, game.best_budgets(members, staying=True)] if game.keep_own else [own]
@@ -173,8 +170,8 @@ def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
 
 
 def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
-    """The same, from the quality that members reach with the budgets they have `chosen` for themselves, or the target
-    if that is better."""
+    """Return the cheapest contracts, starting at the quality of the `chosen` budgets, or at the target if that is
+    better."""
     start = min(target, game.fitness(chosen, members) or target)
 
     def at(quality: float) -> Deal:
@@ -199,8 +196,8 @@ def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Flo
 
 
 def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
-    """The cheapest contracts at this very quality. Members may break them for `own`, which is best for whoever uses the
-    joint model, or leave; `chosen` is what they name where nobody asks for more."""
+    """Return the cheapest contracts at exactly this quality. Members may break them for their budgets `own`, or leave;
+    they name `chosen` if the quality asks for no more."""
     cost, noise, epsilon = game.stakes.cost, game.stakes.noise(chosen), chosen
     if cost.noise_price > 0 and game.stakes.fitness(noise.variance(members)) > target:
         allowed = game.stakes.variance_at(target)
@@ -212,11 +209,10 @@ def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Float
 
 
 def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Floats, allowed: float) -> Floats:
-    """Budgets that minimise payments + (price of noise) x noise, at the least price of noise with which the noise is
-    allowed.
+    """Return budgets that minimise payments + (price of noise) x noise, at the least price that keeps noise within
+    `allowed`.
 
-    `gain` is what the joint model saves each owner with that noise. Searched on a grid for every owner at once, then on
-    finer grids around what was found.
+    `gain` is what the joint model saves each owner at that noise. The search zooms in on ever finer grids.
     """
     unit, law = game.stakes.unit_noise, game.stakes.unit_variance
     share = unit.shares(unit.size(members))
@@ -242,8 +238,8 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
 
 
 def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int64]:
-    """Which row of each column to take so that payments sum to the least with noise of at most `allowed`: Lagrange, by
-    bisection."""
+    """Choose a row of each column so that payments sum to the least with noise up to `allowed` (Lagrange, by
+    bisection)."""
     # a search runs along an owner's own budgets
     payment, noise = np.ascontiguousarray(payment.T), np.ascontiguousarray(noise.T)
     owners = np.arange(len(noise))
@@ -263,10 +259,8 @@ def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int
 
 
 def posted_price(game: BudgetGame, target: float) -> Deal | None:
-    """The least posted price, to a thousandth, at whose equilibrium the target is reached; None if no price reaches it.
-
-    Found by bisection, so it takes for granted that a higher price does not make the model worse.
-    """
+    """Return the deal at the least posted price, to a thousandth, that reaches the target; None if none does. Bisection
+    assumes that a higher price never makes the model worse."""
 
     def reaches(deal: Deal) -> bool:
         fitness = game.fitness(deal.epsilon, deal.members)
@@ -296,7 +290,7 @@ def posted_price(game: BudgetGame, target: float) -> Deal | None:
 
 
 def balanced(deal: Deal) -> Deal:
-    """Let the members pay the deal themselves; `NoEquilibriumError` where their gains do not cover the bill."""
+    """Let the members pay the deal themselves; raise `NoEquilibriumError` if their gains do not cover the bill."""
     surplus = np.where(deal.members, deal.payoff, 0.0)
     bill = deal.spend
     if not bill > 0:
@@ -311,8 +305,7 @@ def balanced(deal: Deal) -> Deal:
 
 
 def spending_curves(game: BudgetGame, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
-    """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is
-    reachable."""
+    """Return (money, relative fitness) of the cheapest contracts and of posted prices, from free to the best reachable."""
     free = free_deal(game)
     best = 1.02 * best_reachable(game)
     start = game.fitness(free.epsilon, free.members) or 20 * best

@@ -1,4 +1,4 @@
-"""What a negotiation is about: what coalitions cost, and the noise of any budgets, from public knowledge alone."""
+"""The costs of coalitions and the noise of any budgets, from public knowledge alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,11 +33,11 @@ KNOTS = 161  # of the noise law between the ends of the range of budgets
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """What joining saves each owner [N], as a straight line of what the joint model costs above the best: `share` of
-    what that is below `alone`.
+    """What joining saves each owner [N], as a straight line in the joint model's excess cost: `share` of its distance
+    below `alone`.
 
-    It goes through the outlook's gains at the terms' own budgets and without any noise. In between an outlook's gain
-    lies below it; where members use the joint model as it is, the line is exact.
+    The line goes through the outlook's gains at the terms' budgets and without noise. In between the outlook's gain
+    lies below it; it is exact if members use the joint model as it is.
     """
 
     alone: Floats
@@ -45,8 +45,7 @@ class Lines:
 
     @classmethod
     def from_outlook(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
-        """Draw the line through this outlook's gains, whose combined answers have this variance; costs in the target's
-        units."""
+        """Draw the line through an outlook's gains at this variance of combined answers; costs in the target's units."""
         size, gain = np.array(outlook.laws[0].owners.together_records), outlook.expected_gain
         here, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
         if not outlook.corrected:
@@ -56,13 +55,13 @@ class Lines:
         return cls(here + gain / share, share)
 
     def take(self, owners: Integers) -> "Lines":
-        """The lines of these owners alone."""
+        """Return the lines of these owners alone."""
         return Lines(self.alone[owners], self.share[owners])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ForecastStakes:
-    """What a forecast says of any coalition, in the target's own units."""
+    """A forecast of what any coalition costs, in the target's own units."""
 
     cost: CoalitionCost
     least_cost: float  # of the best model on the pilot; relative fitness is measured in it
@@ -72,17 +71,14 @@ class ForecastStakes:
     warnings: tuple[str, ...] = ()
 
     def fitness(self, variance: Floats) -> Floats:
-        """Expected relative fitness of models whose combined answers have this variance."""
+        """Return the expected relative fitness of models whose combined answers have this variance."""
         return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stakes(ForecastStakes):
-    """What any coalition with any budgets in the range costs.
-
-    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared
-    sensitivity.
-    """
+    """The cost of any coalition with any budgets in the range. An owner's noise at epsilon has `unit_variance`(epsilon)
+    times the variance in `unit_noise`, its squared sensitivity."""
 
     unit_noise: EachOwnerNoise
     unit_variance: Callable[[Floats], Floats]
@@ -93,22 +89,21 @@ class Stakes(ForecastStakes):
         return self.unit_noise.records
 
     def variances(self, epsilon: Floats) -> Floats:
-        """The variances of owners' answers at budgets [..., N]."""
+        """Return the variances of owners' answers at budgets [..., N]."""
         return np.asarray(self.unit_noise.variances * self.unit_variance(epsilon))
 
     def noise(self, epsilon: Floats) -> EachOwnerNoise:
-        """The owners' noise at budgets [..., N]."""
+        """Return the owners' noise at budgets [..., N]."""
         return EachOwnerNoise(self.records, self.variances(epsilon))
 
     def variance_at(self, fitness: float) -> float:
-        """The variance of the combined answers at which models have this relative fitness; noise must have a price."""
+        """Return the variance of combined answers at which models have this relative fitness; noise must have a price."""
         return (fitness * self.least_cost - self.cost.bias) / self.cost.noise_price
 
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The variance of the one noise in a sum at any common epsilon: known at knots, straight on logarithms in between,
-    never rising.
+    """The variance of the one noise in a sum at any common epsilon: log-linear between knots, never rising.
 
     >>> bool(np.isclose(Demand(np.array([0.1, 10.0]), np.array([100.0, 0.01]))(np.array(1.0)), 1.0))
     True
@@ -118,12 +113,12 @@ class Demand:
     heights: Floats
 
     def __call__(self, epsilon: Floats) -> Floats:
-        """The variance of the one noise at this epsilon."""
+        """Return the variance of the one noise at this epsilon."""
         return np.asarray(np.exp(np.interp(np.log(epsilon), *self._logarithms)))
 
     @cached_property
     def powers(self) -> Floats:
-        """p of every cell between two knots, where the variance falls like eps^-p."""
+        """The power p of every cell between two knots, where the variance falls like eps^-p."""
         x, y = self._logarithms
         return np.asarray((y[:-1] - y[1:]) / np.diff(x))
 
@@ -134,10 +129,8 @@ class Demand:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CommonStakes(ForecastStakes):
-    """The same where one noise protects everybody alike, so that a coalition has one epsilon.
-
-    `demand` is the variance of that noise in a sum, at any common epsilon in the range.
-    """
+    """The cost of any coalition with one noise for all, at any common epsilon; `demand` is that noise's variance in a
+    sum."""
 
     records: Floats
     demand: Demand
@@ -151,26 +144,22 @@ def common_stakes(
     keep_own: bool = True,
     differences: Heterogeneity | None = None,
 ) -> CommonStakes:
-    """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
-    is read."""
+    """Forecast the cost of any coalition with any common epsilon in the range. No private record is read."""
     known, shared = _known(terms, pilot, seed, keep_own, differences)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
     return CommonStakes(records=known.rows, demand=demand_law(known, budget_range), budget_range=budget_range, **shared)
 
 
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
-    """Calibrate the demand at knots as hosts do it.
-
-    The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls
-    everywhere.
-    """
+    """Calibrate the demand at knots as hosts do. The noise's unit jumps by up to 0.4 % where its number of bits
+    changes, so the law is within 1 % and made to fall everywhere."""
     knots = np.geomspace(*budget_range, KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
     return Demand(knots, np.minimum.accumulate(heights))
 
 
 def _largest_drawable(known: Pilot, low: float, high: float) -> float:
-    """The largest common epsilon up to `high` for which the terms' delta pays the hosts' random bits."""
+    """Return the largest common epsilon up to `high` at which the terms' delta pays for the hosts' random bits."""
 
     def drawable(epsilon: float) -> bool:
         try:
@@ -195,11 +184,11 @@ def stakes(
     keep_own: bool = True,
     differences: Heterogeneity | None = None,
 ) -> Stakes:
-    """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private
-    record is looked at.
+    """Forecast the cost of any coalition with any budgets in the range (all above the score's part). No private record
+    is read.
 
-    Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot
-    tell little noise from none, so the price is at least the curvature's, and noise is never thought free.
+    If the moments are not exact, a pilot run at the terms' budgets gives bias and price of noise. A few runs cannot
+    tell little noise from none, so the price is at least the curvature's.
     """
     if terms.learning.rules.one_owner:
         raise TermsError(
@@ -223,8 +212,8 @@ def stakes(
 def _known(
     terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool, differences: Heterogeneity | None
 ) -> tuple[Pilot, dict[str, Any]]:
-    """What is known before anybody is asked, and of `Stakes` what the forecast says, in the target's own units; gains
-    are the outlook's. `keep_own`: members correct the joint model by own rows; else they use it as it is."""
+    """Return the pilot, and the fields of `Stakes` that the forecast gives, in the target's own units. With `keep_own`
+    members correct the joint model by their own rows; else they use it as it is."""
     found = forecast(terms, pilot, seed, differences=differences)
     expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:
@@ -240,12 +229,11 @@ def _known(
 
 
 def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
-    """The variance of one coordinate's noise at any epsilon in the range, for answers of sensitivity 1 under these
+    """Return the variance of one coordinate's noise at any epsilon in the range, for answers of sensitivity 1 by these
     terms.
 
-    Calibrated at knots by the series that owners use, in between by a spline of logarithms: exact for Laplace noise,
-    whose law is a power, and within 1e-6 for Gaussian noise. Where a score is agreed on, its part of epsilon does not
-    go into training.
+    It is calibrated at knots by the owners' own series and splined on logarithms: exact for Laplace noise, within 1e-6
+    for Gaussian. An agreed score's part of epsilon does not go into training.
 
     >>> model = {"kind": "linear-svm", "target": "y"}
     >>> terms = Terms.from_dict({"model": model, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},

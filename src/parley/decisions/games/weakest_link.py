@@ -1,15 +1,14 @@
 """The game with one noise for all: a coalition has one epsilon, the smallest that any member names.
 
-Whoever joins gets value x [cost alone - cost together]^+ - privacy cost, both at the common epsilon (without the [.]^+
-where members must use the joint model: `keep_own`); whoever stays out gets 0. The privacy that an owner's people get is
-that of the common noise, so nobody pays for a budget that others do not use: there is no free riding, but a weakest
-link. Naming more than the others changes nothing; naming less moves everybody. So a common epsilon is an equilibrium
-among members if none of them did better at any smaller one, and none does better alone. An owner whose payoff rises up
-to one peak wants nothing smaller while the common epsilon is below it: **every common epsilon from where the last
-member stops losing up to the lowest peak is an equilibrium**, and the largest of them is the best for every member.
-Payoffs with several peaks (posterior costs may have two) are looked at point by point, and named.
+A member gets value x [cost alone - cost together]^+ - privacy cost, both at the common epsilon; without `keep_own`
+losses count, too. An owner that stays out gets 0. Nobody pays for a budget that others do not use, so there is no free
+riding but a weakest link.
 
-A joint model takes two, so nobody joining is an equilibrium here as well.
+Naming more than the others changes nothing; naming less moves everybody. So a common epsilon is an equilibrium among
+members if none does better at any smaller one, and none does better alone. An owner whose payoff rises up to one peak
+wants nothing smaller while the common epsilon is below it. So **every common epsilon from where the last member stops
+losing up to the lowest peak is an equilibrium**, and the largest is the best for every member. Payoffs with several
+peaks (posterior costs may have two) are checked point by point and reported. Nobody joining is an equilibrium, too.
 """
 
 import itertools
@@ -32,7 +31,7 @@ FALSE_POSITION_STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class LocalMaxima:
-    """Every owner's local maxima [M], owner by owner from the lowest epsilon up; each owner has at least one."""
+    """Every owner's local maxima [M], by owner and then by epsilon; each owner has at least one."""
 
     owner: Integers
     epsilon: Floats
@@ -40,13 +39,13 @@ class LocalMaxima:
     first: Integers  # [N]: the place of each owner's first
 
     def peaks(self) -> Floats:
-        """Where each owner's payoff is highest [N]; of equal ones the lowest."""
+        """Return where each owner's payoff is highest [N]; the lowest epsilon among equal ones."""
         top = np.maximum.reduceat(self.height, self.first)[self.owner]
         return np.asarray(np.minimum.reduceat(np.where(self.height == top, self.epsilon, np.inf), self.first))
 
     def best_below(self, common: Floats) -> tuple[Floats, Floats]:
-        """Each owner's highest local maximum up to these epsilons [K] and the largest epsilon where it is, both [K, N];
-        none: -inf."""
+        """Return each owner's highest local maximum up to these epsilons [K] and its largest epsilon [K, N]; -inf if
+        none."""
         seen = np.where(self.epsilon <= common[:, None], self.height, -np.inf)
         best = np.maximum.reduceat(seen, self.first, axis=1)
         there = np.where(seen == best[:, self.owner], self.epsilon, -np.inf)
@@ -55,14 +54,12 @@ class LocalMaxima:
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """Where owners' payoffs stop rising: all local maxima over the common epsilon, in one coalition, without a search.
+    """The thresholds at which owners' payoffs stop rising: they give all local maxima over the common epsilon.
 
-    On the logarithm of epsilon an owner's payoff rises while weight p(eps) D(eps) > eps c'(eps). D is the variance of
-    the one noise, which falls like eps^-p between two knots; c is the owner's privacy cost. eps c'/(p D) is the same in
-    every coalition: it is kept at both ends of every cell between knots, for every owner [cells, N]. A coalition only
-    changes the weight, so one comparison says whether the payoff rises there. Where it rises into a cell and falls out
-    of it, the top is where two nearly straight lines on logarithms cross. Two tops within one cell, 4 % of epsilon,
-    count as one.
+    On the logarithm of epsilon a payoff rises while weight p(eps) D(eps) > eps c'(eps). D is the variance of the one
+    noise, which falls like eps^-p between two knots; c is the owner's privacy cost. eps c'/(p D) is the same in every
+    coalition and is kept at both ends of every cell between knots [cells, N]. Two maxima within one cell, 4 % of
+    epsilon, count as one.
     """
 
     demand: Demand
@@ -83,8 +80,8 @@ class Thresholds:
         return cls(demand, privacy_cost, left, right)
 
     def tops(self, weight: Floats, most: Floats) -> tuple[Integers, Floats]:
-        """(owners, epsilons) of all local maxima, sorted by both, where an owner's noise weighs so much [N]; a model
-        with a noise of more than `most` [N] is not used, so that payoffs fall there."""
+        """Return (owners, epsilons) of all local maxima, sorted by both, at these weights of noise [N]. A model whose
+        noise is `most` [N] or more is not used, so payoffs fall there."""
         used = self.demand.heights[:, None] < most
         # whether it rises at a cell's ends
         into, out = (weight > self.left) & used[:-1], (weight > self.right) & used[1:]
@@ -99,7 +96,7 @@ class Thresholds:
         return owners[order], epsilon[order]
 
     def _crossings(self, weight: Floats, owner: Integers, cell: Integers) -> Floats:
-        """Where in its cell each of these stops rising: false position, a side that stays counting half (Illinois)."""
+        """Find by false position (Illinois) where in its cell each of these payoffs stops rising."""
         power, start = self.demand.powers[cell], np.log(self.demand.knots[cell])
         saved, costs = np.log(weight * power * self.demand.heights[cell]), self.privacy_cost.take(owner)
 
@@ -131,8 +128,7 @@ TOLERANCE = 1e-9  # of payoffs, below which two count as equal
 
 @dataclass(frozen=True, eq=False)
 class WeakestLink(OwnersGame):
-    """Owners, what a joint model is worth to each, and what the common epsilon costs them. Arrays are [..., N]; payoffs
-    in money."""
+    """The owners' game with one common epsilon. Arrays are [..., N]; payoffs in money."""
 
     stakes: CommonStakes
     value: Floats  # of one unit of test cost
@@ -140,8 +136,8 @@ class WeakestLink(OwnersGame):
     keep_own: bool = True
 
     def payoff(self, common: Floats, members: Members) -> Floats:
-        """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0
-        where there is no other member."""
+        """Return what every owner, if it joins, gets in these coalitions at a common epsilon [..., N] or [..., 1]; 0 if
+        there is no other member."""
         cost = self.stakes.cost
         size = self._size(members)
         together = cost.at(size, self.stakes.demand(common) / size**2)
@@ -149,14 +145,13 @@ class WeakestLink(OwnersGame):
         return np.where(self._others(members), payoff, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
-        """What each owner would get by naming `own`, the other members naming `epsilon`."""
+        """Return what each owner would get by naming `own` if the other members name `epsilon`."""
         others = _least_of_others(np.where(members, epsilon, np.inf))
         common = np.minimum(own, others)
         return np.asarray(self.payoff(common, members) + price * own)
 
     def local_maxima(self, members: Members) -> LocalMaxima:
-        """All local maxima of every owner's payoff over the common epsilon, in this coalition, itself included; found
-        once, while they are looked at."""
+        """Return all local maxima of every owner's payoff over the common epsilon if it joins this coalition; cached."""
         return self._found(np.asarray(members, dtype=bool).tobytes())
 
     @cached_property
@@ -175,7 +170,7 @@ class WeakestLink(OwnersGame):
         return LocalMaxima(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
 
     def _most_noise(self, without: Floats, size: Floats) -> Floats:
-        """The noise up to which a member uses the joint model, which is better by this much without noise."""
+        """Return the noise up to which a member uses a joint model that is better by `without` if noiseless."""
         if not self.keep_own:
             return np.full(self.owners, np.inf)
         price = self.stakes.cost.noise_price
@@ -186,23 +181,23 @@ class WeakestLink(OwnersGame):
         return Thresholds.from_demand(self.stakes.demand, self.privacy_cost)
 
     def best_below(self, common: Floats, members: Members, local_maxima: LocalMaxima) -> Floats:
-        """Each owner's best payoff at common epsilons up to these [K] -> [K, N]."""
+        """Return each owner's best payoff at common epsilons up to these [K] -> [K, N]."""
         return np.asarray(np.maximum(self.payoff(common[:, None], members), local_maxima.best_below(common)[0]))
 
     def peaks(self, members: Members) -> Floats:
-        """The common epsilon that each owner likes best in this coalition, itself included [N]."""
+        """Return the common epsilon that each owner likes best in this coalition, if it joins [N]."""
         return self.local_maxima(members).peaks()
 
     def _size(self, members: Members) -> Floats:
-        """Each coalition's rows with each owner in it."""
+        """Return each coalition's rows if each owner joins."""
         return np.asarray((members @ self.stakes.records)[..., None] + np.where(members, 0.0, self.stakes.records))
 
     def _others(self, members: Members) -> Members:
-        """Whether there is another member beside each owner."""
+        """Return whether each owner has another member beside it."""
         return np.asarray(members.sum(axis=-1, keepdims=True) > members)
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
-        """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
+        """Return the joint model's expected relative fitness; None if fewer than two join."""
         if members.sum() < 2:
             return None
         common, size = np.asarray(epsilon[members].min()), float(members @ self.stakes.records)
@@ -216,8 +211,8 @@ class WeakestLink(OwnersGame):
         return np.where(members, self.share * self.counted(self.alone - together), 0.0)
 
     def whom_to_ask(self) -> tuple[Members, float]:
-        """The coalition of least test cost if every owner insists on its peak in the coalition of all, and its common
-        epsilon."""
+        """Return the coalition of least test cost if every owner insists on its peak in the coalition of all, and its
+        common epsilon."""
         peaks = self.peaks(self.everyone)
         chosen = self.stakes.cost.best_coalition(OneNoise(self.stakes.records, self.stakes.demand(peaks)))
         return chosen, float(peaks[chosen].min())
@@ -225,7 +220,7 @@ class WeakestLink(OwnersGame):
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """What a coalition would play: the largest common epsilon from which no member wants to go down."""
+    """A coalition's play: the largest common epsilon from which no member wants to go down."""
 
     members: Members
     epsilon: float
@@ -240,7 +235,7 @@ class Play:
 
 @dataclass(frozen=True, eq=False)
 class Preferences:
-    """Where every owner stands on a coalition's common epsilon, and which of them are equilibria among its members."""
+    """Every owner's preferences on a coalition's common epsilon, and its equilibria among members."""
 
     play: Play
     least: float  # where the last member stops losing; above what is played: some member loses at every equilibrium
@@ -259,8 +254,8 @@ def play(game: WeakestLink, members: Members) -> Play:
 
 
 def _largest(game: WeakestLink, members: Members, local_maxima: LocalMaxima, common: float) -> tuple[float, Floats]:
-    """The lowest peak of the members, `common`, and everybody's payoff there. Where a member did better below it, it
-    would go down to where it did best: from there to here it is never content. So on from there, until all are."""
+    """Return the largest common epsilon, from `common` down, at which every member is content, and the payoffs there. A
+    member that did better below would go down to its best point, and is never content in between."""
     while True:
         here = game.payoff(np.array([common]), members)
         best, where = (found[0] for found in local_maxima.best_below(np.array([common])))
@@ -283,7 +278,7 @@ def preferences(game: WeakestLink, played: Play) -> Preferences:
 
 
 def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:
-    """How far up or down from its peak the common epsilon may go before each owner walks away [N]: the grid, then
+    """Return how far up or down from its peak the common epsilon may go before each owner leaves [N], by grid and
     bisection."""
     members, peaks = played.members, played.peaks
     losing = ~(curves > 0) & ((grid[:, None] > peaks) if up else (grid[:, None] < peaks))
@@ -298,19 +293,18 @@ def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up
 
 
 def _several_peaks(curves: Floats) -> Members:
-    """Whether a curve [G, N] rises again after it fell."""
+    """Return whether each curve [G, N] rises again after it fell."""
     size = 1 + np.abs(curves).max(axis=0)
     fallen = np.maximum.accumulate(-np.diff(curves, axis=0) > TOLERANCE * size, axis=0)
     return np.asarray((fallen[:-1] & (np.diff(curves, axis=0)[1:] > TOLERANCE * size)).any(axis=0))
 
 
 def stable_play(game: WeakestLink) -> Play | None:
-    """An equilibrium with members: nobody leaves, nobody lowers the common epsilon, nobody outside gains by joining;
-    None: none was found.
+    """Find an equilibrium with members: nobody leaves, lowers the common epsilon, or gains by joining. None if none is
+    found.
 
-    Up to eight owners every coalition is looked at, and the one with the largest total payoff is taken. With more it is
-    the best end of searches from everyone, from whom it were best to ask, and from the first by peaks: whoever loses
-    leaves, the worst first, then whoever gains joins; so with more than eight owners a better one may exist.
+    Up to eight owners it takes the one with the largest total payoff among all coalitions. With more it takes the best
+    end of searches from several coalitions, so a better one may exist.
     """
     if game.owners <= MAX_EXACT_OWNERS:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
@@ -330,8 +324,8 @@ def starts(game: WeakestLink) -> list[Members]:
 
 
 def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
-    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever:
-    None, as where an earlier search went on from."""
+    """Let losers leave, the worst first, then gainers join, the best first, until nobody moves. None: it cycles, or an
+    earlier search came here."""
     members = members.copy()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())
@@ -347,7 +341,7 @@ def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | Non
 
 
 def _least_of_others(x: Floats) -> Floats:
-    """The smallest of all other entries along the last axis; infinity for a single one."""
+    """Return the smallest of all other entries along the last axis; infinity for a single one."""
     if x.shape[-1] < 2:
         return np.full_like(x, np.inf)
     two = np.partition(x, 1, axis=-1)[..., :2]
