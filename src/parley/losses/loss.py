@@ -31,11 +31,9 @@ class Limits:
 
     @classmethod
     def of(cls, terms: Terms, preparation: Preparation) -> "Limits":
-        """Return the limits of terms with these prepared columns.
-
-        If an owner is the unit, `privacy.clip` is that of its answer. A record is then cut only where it alone would
-        make the largest owner's answer as large, so that every answer is finite.
-        """
+        """Return the limits of terms with these columns. If an owner is the unit, `privacy.clip` is that of its answer,
+        and a record is cut only where it alone would make the largest owner's answer as large, so that every answer is
+        finite."""
         clip = terms.privacy.clip
         if terms.privacy.unit == OWNER and clip is not None:
             clip = min(clip * max(terms.train_rows(part.name) for part in terms.owners), MOST)
@@ -76,10 +74,8 @@ class RecordBound:
         return 2 * self.value * (records_per_person / records + slack)
 
     def extent(self, slack: float, most: float = 1.0) -> Extent:
-        """Return where the computed mean over any table lies: within Xi, plus `slack` Xi of rounding.
-
-        `most` is the number of rows over what their sum is divided by; the mean's norm is at most that times Xi.
-        """
+        """Return where the computed mean over any table lies: its norm is at most (`most` + `slack`) Xi, `most` being
+        the number of rows over what their sum is divided by."""
         largest = self.value * (most + slack)
         return Extent(-largest, largest, largest, self.noise_norm)
 
@@ -99,11 +95,8 @@ def tightest(clip: float | None, implied: float, norm: ClipNorm) -> RecordBound 
 
 
 def derivative_limit(design: Design, bound: RecordBound) -> Floats:
-    """Return the largest derivative of each record's loss, slightly below Xi/|x| so that no rounded product exceeds Xi.
-
-    Computed once for a table. A row of norm below SMALLEST is taken to have that norm: its limit is finite and below
-    Xi/|x|.
-    """
+    """Return the largest derivative of each record's loss, slightly below Xi/|x| so that rounding lifts no product
+    above Xi. A row's norm counts as at least SMALLEST, so its limit is finite and no larger than Xi/|x|."""
 
     def found() -> Floats:
         limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
@@ -176,10 +169,7 @@ class Loss(ABC):
 
     def raw_at(self, chance: Floats, own: float = 1.0, other: float = -1.0) -> Floats:
         """Return the raw prediction for a target that is `own` with probability `chance` (above 0, below 1), else
-        `other`.
-
-        It is the prediction of least expected loss if the loss overrides this, by default the log-odds.
-        """
+        `other`: that of least expected loss where a loss overrides this, else the log-odds."""
         return np.asarray(np.log(chance) - np.log1p(-chance))
 
     def comparable(self, raw: Floats) -> Floats:
