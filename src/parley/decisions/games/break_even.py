@@ -1,11 +1,5 @@
-"""From which value on joining pays, at the terms' own budgets: a help for people who have to state a value.
-
-An owner that joins gets value x gain - privacy cost, so its value must be at least privacy cost / gain: only the ratio
-of the two matters, and it is stated here for a privacy cost of 1.
-
-And how joining pays as equal owners become more: with each owner's noise they ride free on each other, with one noise
-they do not.
-"""
+"""The value from which joining pays at the terms' own budgets, stated for a privacy cost of 1, since only the ratio of
+the two counts; and how joining pays as equal owners become more."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +23,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class BreakEven:
-    """What joining saves one owner at the terms' budgets, in test cost, with noise and without any."""
+    """The test cost that joining saves one owner at the terms' budgets, with noise and without."""
 
     name: str
     epsilon: float
@@ -38,13 +32,13 @@ class BreakEven:
 
     @property
     def value(self) -> float | None:
-        """The least value of one unit of test cost that pays for a privacy cost of 1; None: no value does."""
+        """The least value of one unit of test cost that pays for a privacy cost of 1; None if none does."""
         return 1 / self.gain if self.gain > 0 else None
 
 
 @dataclass(frozen=True)
 class BreakEvens:
-    """One for every owner of the terms, if all of them join, beside the outlook that they follow from."""
+    """The break-even of every owner, if all of them join, with the outlook behind it."""
 
     outlook: Outlook
     owners: tuple[BreakEven, ...]
@@ -60,7 +54,7 @@ class BreakEvens:
 def break_even(
     terms: Terms, pilot: Table | None = None, seed: int = 0, differences: Heterogeneity | None = None
 ) -> BreakEvens:
-    """Find from which value on joining pays each owner. No private record is read."""
+    """Find the value from which joining pays each owner. No private record is read."""
     outlook = forecast(terms, pilot, seed, differences=differences).outlook
     gain, most = (np.maximum(each.expected_gain, 0.0) for each in (outlook, outlook.louder(0.0)))
     epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
@@ -74,8 +68,8 @@ CURVE_POINTS = 24
 
 @dataclass(frozen=True, eq=False)
 class EqualOwners:
-    """So many owners like one of the terms' [K]: the budget that each would choose if all joined, and what that pays
-    it."""
+    """Crowds of `counts` owners like one of the terms' [K]: the budget that each would choose if all joined, and its
+    payoff."""
 
     like: str
     counts: Floats
@@ -91,8 +85,7 @@ def equal_owners(
     progress: Progress = lambda done, total: None,
     differences: Heterogeneity | None = None,
 ) -> EqualOwners:
-    """Compare two to two hundred owners like the terms' owner of median size, with each kind of noise. No private
-    record is read."""
+    """Compare 2 to 200 owners like the one of median size, with each kind of noise. No private record is read."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
     own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed, differences=differences))
     common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed, differences=differences))
@@ -108,7 +101,7 @@ def equal_owners(
 
 
 def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float]:
-    """(budget, payoff, relative fitness) where so many equal owners all join with the budget that is best for each."""
+    """Return (budget, payoff, relative fitness) if `count` equal owners all join with their best budget."""
     like = np.full(count, place)
     unit = game.stakes.unit_noise
     known = replace(
@@ -123,7 +116,7 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
 
 
 def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float]:
-    """The same with one noise: all have the same peak."""
+    """Return the same with one noise, where all have the same peak."""
     like = np.full(count, place)
     lines = None if game.stakes.lines is None else game.stakes.lines.take(like)
     known = replace(game.stakes, records=game.stakes.records[like], lines=lines)

@@ -1,5 +1,4 @@
-"""A game: every player chooses one number from an interval, and payoffs follow from what all chose. Best responses are
-a global search on a grid, then a polish; vectorised over rows, so a whole curve costs one call."""
+"""Games in which every player chooses one number from an interval; best responses by a grid, then a polish, over rows."""
 
 import math
 from collections.abc import Callable
@@ -21,18 +20,18 @@ class Game:
     Parameters
     ----------
     payoff
-        Of profiles [..., N], each player's payoff [..., N].
+        Each player's payoff [..., N] at profiles [..., N].
     low, high
         The ends of each player's strategies.
     privacy, epsilon
-        What a profile means; left out: strategies have no meaning beside their payoffs.
+        What a profile means; default: nothing beside its payoffs.
     improvement
-        What each player gains in accuracy, before weights and costs.
+        Each player's gain in accuracy, before weights and costs.
     without_privacy
         The profile at which nobody protects anything.
     curvature
-        Entrywise bounds (lower, upper), valid on the whole box, of the second derivatives d2u_i/ds_i ds_j; only they
-        can prove uniqueness, and whoever builds the game vouches for them.
+        Entrywise bounds (lower, upper) of d2u_i/ds_i ds_j on the whole box. Only they can prove uniqueness; the caller
+        vouches for them.
 
     Examples
     --------
@@ -76,7 +75,7 @@ class Game:
         return np.asarray(np.clip(profile, self.low, self.high))
 
     def price_of_privacy(self, profile: Floats) -> float | None:
-        """1 - sum of improvements here / without privacy (P eq. 17); None where nothing could have been gained."""
+        """Return 1 - sum of improvements here / without privacy (P eq. 17); None if nothing could have been gained."""
         if self.improvement is None or self.without_privacy is None:
             return None
         best = float(np.sum(self.improvement(self.without_privacy)))
@@ -92,11 +91,11 @@ GOLDEN_STEPS = 38  # of golden section: the last bracket is 1e-10 of the interva
 def maximise(
     value: Callable[[Floats], Floats], low: Floats, high: Floats, grid: int = GRID_POINTS, heights: Floats | None = None
 ) -> Floats:
-    """Where each row's function is highest on [low, high]; of equal points the lowest.
+    """Return where each row's function `value`, x [M, K] -> [M, K], is highest on [low, high]; the lowest of equal
+    points.
 
-    `value` maps x [M, K] to values [M, K], row by row; low and high are [M]. The answer is the global maximum unless a
-    peak is narrower than the grid's spacing, and no worse than the best grid point in any case. `heights` are the
-    values on the grid [M, grid], where the caller has a quicker way to them.
+    This is the global maximum unless a peak is narrower than the grid's spacing, and never worse than the best grid
+    point. `heights` [M, grid] are the values on the grid, if the caller has them.
 
     >>> maximise(lambda x: -((x - 0.3) ** 2), np.zeros(1), np.ones(1)).round(6).tolist()
     [0.3]
@@ -118,7 +117,7 @@ def maximise(
 
 
 def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
-    """Golden-section search in every bracket [a, a + width] at once; `best` is the point inside that is known."""
+    """Search every bracket [a, b] by golden section at once."""
     width = b - a
     left, right = value(b - GOLDEN_RATIO * width), value(a + GOLDEN_RATIO * width)
     down, best = left >= right, np.fmax(left, right)  # whether the maximum lies in the lower part
@@ -131,7 +130,7 @@ def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
 
 
 def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID_POINTS) -> Floats:
-    """The player's best strategy [M] against each of these profiles [M, N]; its own entry in them does not matter.
+    """Return the player's best strategy [M] against each of these profiles [M, N]; its own entry in them is ignored.
 
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> best_responses(commons, 0, np.array([[0.0, 0.5], [0.0, 0.0]])).round(6).tolist()
@@ -163,7 +162,7 @@ def all_best_responses(game: Game, profile: Floats) -> Floats:
 
 
 def largest_gain(game: Game, profile: Floats) -> float:
-    """The most that any player gains by changing its own strategy alone: 0 at an equilibrium.
+    """Return the most that any player gains by changing its own strategy alone; 0 at an equilibrium.
 
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> [round(largest_gain(commons, np.array([each, each])), 9) for each in (1 / 3, 0.25)]
@@ -173,7 +172,7 @@ def largest_gain(game: Game, profile: Floats) -> float:
 
 
 def gains(game: Game, profile: Floats) -> Floats:
-    """What each player gains at most by changing its own strategy alone [N]."""
+    """Return the most that each player gains by changing its own strategy alone [N]."""
     profile = game.clipped(profile)
     here = game.payoff(profile)
     deviations = np.repeat(profile[None], game.players, axis=0)

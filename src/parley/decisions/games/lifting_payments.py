@@ -1,9 +1,9 @@
-"""Payments that lift the lowest peaks: whom to pay how much so that the common epsilon rises.
+"""Payments that lift the lowest peaks, so that the common epsilon rises.
 
-At a common epsilon a member can always name less, or leave, and forgo what it is paid. So it must get at least its best
-payoff below, or 0; a contract that pays just the rest for naming this epsilon, and nothing for another, is the least
-that works, for each member by itself. **No scheme that keeps these members at this epsilon can be cheaper.** A larger
-epsilon than needed can be: whoever loses by joining then loses less.
+At a common epsilon a member can always name less, or leave, and forgo its payment. So it must get at least its best
+payoff below, or 0. The least contract that works, member by member, pays just the rest for naming this epsilon and
+nothing for another: **no scheme that keeps these members at this epsilon can be cheaper.** A larger epsilon than needed
+can be cheaper, because members that lose by joining then lose less.
 """
 
 import itertools
@@ -29,14 +29,14 @@ def common_deal(game: WeakestLink, members: Members, common: float) -> Deal:
 
 
 def _due(game: WeakestLink, members: Members, common: Floats, local_maxima: LocalMaxima | None = None) -> Floats:
-    """What each owner must be paid to stay at these common epsilons [K] -> [K, N]."""
+    """Return what each owner must be paid to stay at these common epsilons [K] -> [K, N]."""
     here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)
     best = game.best_below(common, members, game.local_maxima(members) if local_maxima is None else local_maxima)
     return np.maximum(np.maximum(best, 0.0) - here, 0.0)
 
 
 def free_common_deal(game: WeakestLink) -> Deal:
-    """Find the equilibrium without payments: the largest common epsilon of the stable coalition; else nobody joins."""
+    """Find the equilibrium without payments: the stable coalition's largest common epsilon; else nobody joins."""
     found, nothing = stable_play(game), np.zeros(game.owners)
     if found is None:
         return Deal(game.peaks(game.everyone), np.zeros(game.owners, dtype=bool), nothing, nothing, 0.0, nothing)
@@ -45,10 +45,10 @@ def free_common_deal(game: WeakestLink) -> Deal:
 
 
 def cheapest_lift(game: WeakestLink, target: float) -> Deal:
-    """The payments of least total with which relative fitness `target` or better is an equilibrium.
+    """Return the payments of least total with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, those from which searches start, so that a cheaper one may
-    exist. A coalition that somebody outside would join unpaid, and drag down, is passed over.
+    Up to six owners every coalition is priced; beyond, a few, so a cheaper one may exist. A coalition that an outsider
+    would join unpaid is passed over.
     """
     target = positive(target, "target")
     if game.owners < 2:
@@ -74,7 +74,7 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
 
 
 def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
-    """The cheapest deal of these members at the target or better; None where they cannot reach it."""
+    """Return these members' cheapest deal at the target or better; None if they cannot reach it."""
     low, high = game.budget_range
 
     def reaches(common: float) -> bool:
@@ -101,15 +101,14 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
 
 
 def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
-    """Whether nobody outside gains by joining at this common epsilon, or at a smaller one of its own."""
+    """Return whether no outsider gains by joining at this common epsilon or at a smaller one of its own."""
     outside = ~deal.members
     best = game.best_below(deal.epsilon[:1], deal.members, game.local_maxima(deal.members))[0]
     return not (best[outside] > 0).any()
 
 
 def lift_curve(game: WeakestLink, unpaid: Play) -> tuple[Floats, Floats]:
-    """Return (money, relative fitness) of the least payments, from what these members play unpaid up to the largest
-    common epsilon."""
+    """Return (money, relative fitness) of the least payments, from unpaid play up to the largest common epsilon."""
     common, members = np.geomspace(unpaid.epsilon, game.budget_range[1], CURVE_POINTS), unpaid.members
     money = _due(game, members, common)[:, members].sum(axis=1)
     fitness = [game.fitness(np.full(game.owners, each), members) for each in common]

@@ -1,4 +1,4 @@
-"""From terms to a deal: which budgets the owners would choose, who stays out, and what a better model would cost."""
+"""From terms to a deal: the owners' budgets, who stays out, and the price of a better model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ MAX_POSTED_OWNERS = 100  # owners for whom the dearer posted price is computed f
 
 @dataclass(frozen=True)
 class OwnerDeal:
-    """What comes out for one owner. `payoff` includes its payment; `epsilon` is None if it stays out."""
+    """One owner's part of a deal. `payoff` includes its payment; `epsilon` is None if it stays out."""
 
     name: str
     participates: bool
@@ -48,8 +48,7 @@ class OwnerDeal:
 
 @dataclass(frozen=True, eq=False)
 class Negotiation:
-    """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was
-    given."""
+    """The equilibrium of the owners' game under these terms, with the payments that reach the target, if one was given."""
 
     terms: Terms
     game: BudgetGame | WeakestLink
@@ -81,7 +80,7 @@ class Negotiation:
         }
 
     def _owners_json(self) -> dict[str, Any]:
-        """The outlook of all owners at the terms' own budgets, with each owner's deal."""
+        """Return the outlook of all owners at the terms' own budgets, with each owner's deal."""
         outlook = self.game.stakes.outlook
         deals = [{**vars(owner)} | {"deal_gain": owner.gain} for owner in self.owners]
         if outlook is None:
@@ -90,7 +89,7 @@ class Negotiation:
         return content | {"owners": [deal | row for deal, row in zip(deals, content["owners"], strict=True)]}
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
-        """Return (budgets, each owner's payoff before payments by its own budget, with the others' as in the deal)."""
+        """Return (budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
         game, deal = self.game, self.deal
         epsilon = np.geomspace(*game.budget_range, CURVE_POINTS)
         own = np.broadcast_to(epsilon[:, None], (CURVE_POINTS, game.owners))
@@ -98,11 +97,11 @@ class Negotiation:
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
 
     def wishes(self) -> tuple[Wish, ...]:
-        """What each owner would choose in the best coalition and what it lacks: why nobody joins, where nobody does."""
+        """Return each owner's choice in the best coalition and what it lacks: the reason, if nobody joins."""
         return wishes(self.game, [part.name for part in self.terms.owners])
 
     def agreed_terms(self) -> Terms:
-        """The terms with the deal's budgets, to six digits, without the owners who stay out."""
+        """Return the terms with the deal's budgets, to six digits, without the owners who stay out."""
         chosen = {owner.name: owner.epsilon for owner in self.owners if owner.epsilon is not None}
         if not chosen:
             raise SettingError(
@@ -118,7 +117,7 @@ class Negotiation:
         )
 
     def spending(self) -> dict[str, tuple[Floats, Floats]]:
-        """(money, relative fitness) by way of paying for a better model."""
+        """Return (money, relative fitness) by way of paying for a better model."""
         return spending_curves(self.game) if isinstance(self.game, BudgetGame) else {}
 
 
@@ -134,32 +133,32 @@ def negotiate(
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
-    No private record is looked at. Gains are the outlook's. Assumes that owners state their values truthfully: an owner
-    that says its privacy costs more is paid more.
+    No private record is read. Owners are assumed to state their values truthfully: one that overstates its privacy
+    costs is paid more.
 
     Parameters
     ----------
     terms
         With every owner's `value` and `privacy_cost`.
     pilot
-        A public table; left out: the terms' own public sample.
+        A public table; default: the terms' own public sample.
     target
         The relative fitness that is wanted.
     balance
         Whether the members pay the contracts themselves.
     seed
-        Of the forecast beneath.
+        The forecast's seed.
     keep_own
         Whether members use their own model where it is better, so that nobody counts a loss.
     differences
-        How much owners differ; not known if left out.
+        How much owners differ; default: unknown.
     doing
-        Is told what is worked at.
+        Called with the name of each step.
 
     Returns
     -------
     Negotiation
-        Who joins with which budget, what it is worth to each, and the payments that reach the target.
+        Each owner's budget and payoff, and the payments that reach the target.
     """
     doing("calibrating noise, running the pilot")
     if terms.noise.common:
@@ -175,7 +174,7 @@ def negotiate(
 
 
 def _outcome(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal, target: float | None) -> dict[str, Any]:
-    """What a negotiation says of a deal, whatever the noise, by field."""
+    """Return the fields of a negotiation that do not depend on the kind of noise."""
     gains = game.gains(deal.epsilon, deal.members)
     owners = [
         OwnerDeal(
@@ -202,8 +201,7 @@ def _outcome(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal, target: f
 
 @dataclass(frozen=True)
 class OwnerPreference:
-    """Where an owner stands on the common epsilon: what it likes best, and the interval around that in which it does
-    not walk away."""
+    """An owner's favourite common epsilon, and the interval around it in which it does not walk away."""
 
     name: str
     peak: float
@@ -214,7 +212,7 @@ class OwnerPreference:
 
 @dataclass(frozen=True, eq=False)
 class CommonNegotiation(Negotiation):
-    """The same where one noise protects everybody: a game of the weakest link."""
+    """A negotiation with one noise for all: a game of the weakest link."""
 
     # common epsilons among these members, without payments; the largest is the best for all
     equilibria: tuple[float, float] | None
@@ -239,7 +237,7 @@ class CommonNegotiation(Negotiation):
         )
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
-        """(common budgets, each owner's payoff before payments by the budget of all)."""
+        """Return (common budgets, each owner's payoff before payments by the common budget)."""
         if not isinstance(self.game, WeakestLink):
             raise TypeError("a common epsilon requires the weakest-link game (privacy.noise = 'shared')")
         epsilon, members = np.geomspace(*self.game.budget_range, CURVE_POINTS), self._members
@@ -247,7 +245,7 @@ class CommonNegotiation(Negotiation):
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
 
     def spending(self) -> dict[str, tuple[Floats, Floats]]:
-        """(money, relative fitness) of the least payments for these members."""
+        """Return (money, relative fitness) of the least payments for these members."""
         return (
             {"contracts": lift_curve(self.game, play(self.game, self._members))}
             if isinstance(self.game, WeakestLink)
@@ -269,8 +267,7 @@ def _negotiate_common(
     differences: Heterogeneity | None,
     doing: Callable[[str], None],
 ) -> CommonNegotiation:
-    """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that
-    lift it."""
+    """Return the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
     known = common_stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
     doing(SEARCHING)
     game = common_game(terms, known, keep_own)
@@ -326,7 +323,7 @@ def common_game(terms: Terms, known: CommonStakes, keep_own: bool = True) -> Wea
 
 
 def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
-    """Every owner's value and privacy cost, as the terms say."""
+    """Return every owner's value and privacy cost from the terms."""
     curves, values = [], []
     for owner in terms.owners:
         missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
@@ -343,8 +340,7 @@ def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
 
 
 def budgets(terms: Terms) -> tuple[float, float]:
-    """The budgets that owners may choose: training gets at least the range's lower end, with the score's part on
-    top."""
+    """Return the range of budgets that owners may choose: the range for training starts above the score's part."""
     low, high = BUDGET_RANGE[0] + float(terms.score_epsilon), BUDGET_RANGE[1]
     if not low < high:
         raise TermsError(

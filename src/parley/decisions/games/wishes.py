@@ -1,9 +1,5 @@
-"""Why nobody joins: what each owner would choose in the best company, what that is worth to it, and how far that is
-from its price.
-
-The best company is the coalition of least test cost if every owner has the budget that it likes best. An owner outside
-it is looked at as if it came too.
-"""
+"""The reasons why nobody joins: each owner's choice in the coalition of least test cost, its worth, and how far that is
+from its price. An owner outside that coalition is treated as if it joined, too."""
 
 from dataclasses import dataclass
 
@@ -16,7 +12,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class Wish:
-    """One owner in the best company; money, except `epsilon` and `gain`."""
+    """One owner's wish in the best coalition; money, except `epsilon` and `gain`."""
 
     name: str
     asked: bool  # whether it belongs to the best company
@@ -29,13 +25,13 @@ class Wish:
 
     @property
     def short(self) -> float:
-        """The payment that brings it in at this budget; 0 where it would come by itself."""
+        """The payment that brings it in at this budget; 0 if it would come by itself."""
         return max(self.privacy_cost - self.worth, 0.0)
 
     @property
     def bearable(self) -> float:
-        """The share of its privacy cost up to which it would come at this budget; 0: none, because the joint model is
-        of no use to it."""
+        """The share of its privacy cost up to which it would come at this budget; 0 if the joint model is of no use to
+        it."""
         return float(np.clip(self.worth / self.privacy_cost, 0.0, 1.0)) if self.privacy_cost > 0 else 1.0
 
     def to_json(self) -> dict[str, object]:
