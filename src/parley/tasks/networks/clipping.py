@@ -1,15 +1,15 @@
 """The sum of records' clipped gradients of a network, each a function of its own record alone.
 
-Formal guarantee, of networks that may be released (`layers`): let v be what a record hands to the sum. (1) v is a
-function of the record and theta, to the bit: activations and slopes of losses are so by construction (`elementwise`);
-for products of matrices and sums of a record's numbers, rows are put into public shapes at places of which all are
-computed in one order, filled up with zeros (`kernels`). A gradient that is no number counts 0, and so does a record
-without a target, which keeps its place. (2) |v| <= clip in `norm`: the norm of the float32 gradient is measured in
-float64 (`layer_gradients`), taken to be larger by more than that can be off, and the record scaled down by it. (3) Sums
-of v are computed in float64: the computed sum over m records is off by at most `rounding(m)` m clip in that norm, for
-no path from a record's number to the result has more than (size of a shape x places + shapes + 8) roundings of 2^-53.
-Where a record's places are added up within the sum, their sizes before they cancel count, which `CANCELLED` limits: a
-record that would measure more than so many clips without cancellation is scaled down by that, too.
+Formal guarantee, for networks that may be released (`layers`); v is a record's contribution to the sum. (1) v is a
+function of the record and theta, to the bit. Activations and slopes of losses are so by construction (`elementwise`).
+For matrix products and sums of a record's numbers, rows are padded with zeros to public shapes, at places that are all
+computed in one order (`kernels`). A gradient that is not a number counts 0, and so does a record without a target,
+which keeps its place. (2) |v| <= clip in `norm`: the norm of the float32 gradient is computed in float64, raised by
+more than its error, and the record is scaled down by it (`layer_gradients`). (3) Sums of v are computed in float64. The
+computed sum over m records is off by at most `rounding(m)` m clip in that norm: no path from a record's number to the
+result has more than (size of a shape x places + shapes + 8) roundings of 2^-53. Where a record's places are added
+within the sum, their sizes before cancellation count; a record with more than `CANCELLED` clips of them is scaled down
+by that, too.
 """
 
 import math
@@ -61,9 +61,8 @@ MEMORY = 1 << 23  # float64 numbers that the gradients of a shape may hold
 
 
 class RecordGradients:
-    """A network's clipped gradients, summed over rows: parameters come and go. Memory for rows and their gradients is
-    used again, so it holds private numbers of the last rows until others are written there; nothing is read from it
-    that was not written for the same sum."""
+    """The sum of a network's clipped gradients over rows. Buffers are reused, so they hold private numbers of the last
+    rows; a sum reads only what was written for it."""
 
     def __init__(
         self,
@@ -76,8 +75,8 @@ class RecordGradients:
         device: str = "cpu",
         study: bool = False,
     ) -> None:
-        """`row`: the shape of a record; `expected`: how many are drawn on average, by which shapes are chosen; `study`:
-        modules and losses that may not be released are taken, too, their gradients written out by torch.func."""
+        """`row` is the shape of a record; `expected`, the average number drawn, decides the batch shapes. A `study`
+        also takes unlisted modules and losses, with gradients by torch.func."""
         require_parameters(module)
         self.listed, made = True, None
         try:
@@ -96,18 +95,18 @@ class RecordGradients:
 
     @property
     def parameters(self) -> int:
-        """P: how many numbers the network has."""
+        """P: the number of parameters."""
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Of the public shapes that rows may be put into, largest first."""
+        """The sizes of the public shapes for rows, largest first."""
         held = sum(number[0].numel() for layer in self._by_zeros for number in layer.numbers)
         return shape_sizes(self._expected, MEMORY / held)
 
     @property
     def shapes(self) -> list[Slots]:
-        """Those of them by which the kernels of this machine, with so many threads, treat every row alike."""
+        """The shapes at which this machine's kernels, with this number of threads, treat every row alike."""
         threads = torch.get_num_threads()
         with self._lock:
             if threads not in self._shapes:
@@ -132,7 +131,7 @@ class RecordGradients:
             return sound_shapes(computed, self.row, self.sizes, self.device)
 
     def _probing_parameters(self) -> Floats:
-        """Random weights [P], which show in what order products are added up; zeros, or powers of 2, would not."""
+        """Return random weights [P]; zeros or powers of 2 would not reveal the order of additions."""
         draw, pieces = np.random.default_rng(0), []
         for parameter in self.module.parameters():
             width = math.prod(parameter.shape[1:])
@@ -140,14 +139,14 @@ class RecordGradients:
         return np.concatenate(pieces)
 
     def rounding(self, rows: int) -> float:
-        """The relative rounding of a sum over up to so many rows: times rows and clip, how far it may be off."""
+        """Return the relative rounding of a sum over at most `rows`; times rows and clip it bounds the error."""
         places = max((layer.a.shape[2] for layer in self._by_zeros if isinstance(layer, Places)), default=1)
         path = (self.sizes[0] * places + 2 * rows / self.sizes[-1] + 9) * UNIT
         return path / (1 - path) * (CANCELLED if places > 1 else 1.0)
 
     @cached_property
     def _by_zeros(self) -> list[LayerGradients]:
-        """How layers are added up, by two rows of zeros."""
+        """The layer gradients of two rows of zeros, which show the form of each layer."""
         with exact_kernels(self.device):
             rows = torch.zeros(2, *self.row, device=self.device)
             return self._gradients(rows, torch.zeros(2, dtype=torch.float64, device=self.device))
@@ -155,8 +154,8 @@ class RecordGradients:
     def clipped_sum(
         self, theta: Floats, X: Numbers, y: Floats, chosen: Chosen | None = None, present: Present | None = None
     ) -> Floats:
-        """The sum of clipped gradients at theta [P] over rows X [n, ...] with targets y [n], or those of them at the
-        chosen places: [P]. Rows that are not present [n] keep their place and count 0."""
+        """Return the sum of clipped gradients [P] at theta [P] over rows X [n, ...] with targets y [n], or over the
+        chosen places. Rows not `present` [n] keep their place and count 0."""
         shapes = self.shapes
         total = torch.zeros(self.parameters, dtype=torch.float64, device=self.device)
         with self._lock, exact_kernels(self.device):
@@ -170,7 +169,7 @@ class RecordGradients:
         return np.asarray(total.cpu().numpy())
 
     def record_norms(self, theta: Floats, X: Numbers, y: Floats) -> Floats:
-        """What every record's gradient measures before it is clipped [n]; infinite where it is no number. Private."""
+        """Return the norm of every record's unclipped gradient [n]; infinite where it is not a number. Private."""
         shapes, found = self.shapes, [np.empty(0)]
         with self._lock, exact_kernels(self.device):
             set_parameters(self.module, theta)
@@ -187,8 +186,7 @@ class RecordGradients:
         chosen: Chosen | None = None,
         present: Present | None = None,
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """(rows, targets, 1 where a row stands and 0 where none does), all chosen rows in public shapes; the same
-        memory is used for each in turn."""
+        """Yield (rows, targets, 1 where a row stands and else 0) in public shapes; each reuses the same memory."""
         chosen = np.arange(len(X)) if chosen is None else chosen
         held, begin = torch.from_numpy(np.ascontiguousarray(X).reshape(len(X), math.prod(self.row))), 0
         while begin < len(chosen):
@@ -211,13 +209,13 @@ class RecordGradients:
             begin += len(slots)
 
     def _room(self, size: int, width: int) -> Tensor:
-        """Memory for the rows of a shape [size, width]."""
+        """Return memory for the rows of a shape [size, width]."""
         if size not in self._memory:
             self._memory[size] = torch.zeros(size, width)
         return self._memory[size]
 
     def _gradients(self, rows: Tensor, targets: Tensor, again: bool = False) -> list[LayerGradients]:
-        """Records' gradients in the order of the parameters; `again`: in memory that the next ones are written to."""
+        """Return records' gradients in parameter order; `again` allows memory that the next call overwrites."""
         if not self.listed:
             return [self._written(rows, targets)]
         said, notes = rows, list[tuple[Module, Tensor, Tensor]]()
@@ -240,7 +238,7 @@ class RecordGradients:
         return layer_gradients(_trace(layer, taken, slope), self.norm, double)
 
     def _doubled(self, layer: int, rows: Tensor) -> Tensor:
-        """Rows in float64, where those of this layer were before: fresh memory takes longer than the numbers do."""
+        """Return rows in float64, in the layer's old memory: fresh memory is slow."""
         held = self._doubles.get(layer)
         if held is None or len(held) < len(rows):
             held = self._doubles[layer] = torch.empty(rows.shape, dtype=torch.float64, device=rows.device)
@@ -264,7 +262,7 @@ class RecordGradients:
         return Written([found[name].flatten(1).double() for name in parameters])
 
     def _measured(self, made: list[LayerGradients]) -> tuple[Tensor, Tensor]:
-        """(norms [n] of records' gradients from above, what they would measure at most if no places cancelled [n])."""
+        """Return upper bounds (on the gradients' norms [n], on those norms without cancellation between places [n])."""
         error = 4 * max(layer.error for layer in made) + 64 * UNIT
         total = _added([layer.size(self.norm) for layer in made])
         spreads = [layer.spread for layer in made if layer.spread is not None]
@@ -273,7 +271,7 @@ class RecordGradients:
         return (total, spread) if self.norm == "l1" else (total.sqrt() * (1 + error), spread.sqrt() * (1 + error))
 
     def _factors(self, made: list[LayerGradients]) -> Tensor:
-        """By what each record is scaled down [n]: at most 1, and 0 where its gradient is no number."""
+        """Return the factor [n] that scales each record down: at most 1, and 0 for a gradient that is not a number."""
         norms, spread = self._measured(made)
         clip = self.clip * (1 - 16 * UNIT)
         factors = torch.clamp(torch.minimum(clip / norms, clip * CANCELLED / spread), max=1.0)
@@ -281,7 +279,7 @@ class RecordGradients:
 
 
 def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
-    """The exact version of a network that may be released with this loss; else it is refused (GuaranteeError)."""
+    """Return the exact version of a network that may be released with this loss; refuse others (GuaranteeError)."""
     made = exact_network(module)
     if losses not in SLOPES:
         raise GuaranteeError(
@@ -293,7 +291,7 @@ def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
 
 
 def _trace(layer: Module, taken: Tensor, slope: Tensor) -> Trace:
-    """What a layer took in and the slopes, place by place."""
+    """Return a layer's inputs and slopes by place."""
     constant = layer.bias is not None
     if isinstance(layer, nn.Conv1d | nn.Conv2d):
         seen, axes = windows(layer, taken), len(layer.kernel_size)
@@ -304,7 +302,7 @@ def _trace(layer: Module, taken: Tensor, slope: Tensor) -> Trace:
 
 
 def _added(numbers: list[Tensor]) -> Tensor:
-    """Their sum [n], one after another: PyTorch's own sum adds the last places in another order."""
+    """Return the sum [n] in a fixed order; PyTorch's own sum adds the last places in another order."""
     total = numbers[0]
     for each in numbers[1:]:
         total = total + each

@@ -1,9 +1,9 @@
-"""Training with symmetric alpha-stable noise: for studies alone, since no sampler of it is safe to release with.
+"""Training with symmetric alpha-stable noise: for studies alone, since no safe sampler exists.
 
-Formal guarantee: what is said to be spent is an upper bound for exactly sampled noise, in every direction and for
-replace-one adjacency: Renyi divergences of sums of gradients clipped in L2, moved by up to twice the clip
+Formal guarantee: the stated cost is an upper bound for exactly sampled noise, in every direction and for replace-one
+adjacency. It comes from Renyi divergences of sums of gradients clipped in L2, moved by up to twice the clip
 (`accounting.releases`), with records drawn in secret (`accounting.compose.sampled_divergence`). The sampler is not
-exact, so nothing that has such noise leaves an owner: terms, ledgers and checkpoints refuse it.
+exact, so terms, ledgers and checkpoints refuse this noise.
 """
 
 from dataclasses import dataclass, replace
@@ -24,23 +24,23 @@ from parley.validate import positive, upper, whole
 
 @dataclass(frozen=True)
 class StablePlan:
-    """How it is learned: `epochs` times `batches` steps, in each of which a record is drawn with probability
-    1/`batches`, its gradient clipped in L2; noise of `scale` clips is added to every number of the sum.
+    """A training plan of `epochs` times `batches` steps. Each draws a record with probability 1/`batches`, clips its
+    gradient in L2 and adds noise of `scale` clips to every number of the sum.
 
     Parameters
     ----------
     alpha, scale
         The stable law of the noise, and its scale in clips.
     clip
-        The most that a record's gradient may measure, in L2.
+        The largest L2 norm of a record's gradient.
     batches, epochs
-        How many steps an epoch has, and how many epochs there are.
+        The steps per epoch, and the epochs.
     step
-        How far a step goes.
+        The step length.
     delta
-        At which epsilon is stated.
+        The delta at which epsilon is stated.
     optimiser, decay
-        How steps are made of gradients, and whether they shrink along half a cosine.
+        How steps follow from gradients, and whether they shrink along half a cosine.
     """
 
     alpha: float
@@ -71,11 +71,11 @@ class StablePlan:
 
     @property
     def steps(self) -> int:
-        """How many sums are asked for."""
+        """The number of sums asked for."""
         return self.epochs * self.batches
 
     def series(self, question: NetworkGradientQuestion) -> "StableSteps":
-        """All its releases, and what they cost."""
+        """Return all releases and their cost."""
         scale = self.scale * self.clip * question.batches / question.records
         mechanism = StableOnSums(self.alpha, scale, question.sensitivity)
         return StableSteps(mechanism, Fraction(str(self.delta)), self.steps, question.rate)
@@ -83,7 +83,7 @@ class StablePlan:
 
 @dataclass(frozen=True)
 class StableSteps:
-    """`count` releases of one law about records drawn at this rate."""
+    """`count` releases of one noise law, with records drawn at this rate."""
 
     mechanism: StableOnSums
     delta: Fraction
@@ -97,18 +97,18 @@ class StableSteps:
 
     @property
     def epsilon(self) -> Fraction:
-        """What all of them cost together."""
+        """The cost of all releases together."""
         return self.spent_after(self.count)
 
     def spent_after(self, answers: int) -> Fraction:
-        """An upper bound on the eps of the first releases, at delta."""
+        """Return an upper bound on the epsilon of the first `answers` releases, at delta."""
         if whole(answers, "answers", least=0) == 0:
             return Fraction(0)
         return Fraction(renyi_epsilon([self.event.times(answers)], upper(self.delta)) * (1 + 1e-12))
 
 
 def require_study(seed: int | None, ledger: AnyLedger | None) -> None:
-    """Refuse (GuaranteeError) stable noise where something could be released: without a seed, or with a ledger."""
+    """Refuse (GuaranteeError) stable noise without a seed or with a ledger: it could be released."""
     if seed is None or ledger is not None:
         raise GuaranteeError(
             "stable noise has no exact sampler, so it cannot be released; expected a seed and no ledger: a study"

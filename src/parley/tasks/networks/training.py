@@ -1,7 +1,7 @@
-"""Private training of a PyTorch network on one owner's rows, in Python: DP-SGD with secret draws and a ledger.
+"""Private training of a PyTorch network on one owner's rows: DP-SGD with secret draws and a ledger.
 
-Every step is a question and an answer, as between organisations: the owner draws records in secret, clips their
-gradients, debits its ledger, adds exact noise and stores the answer; the step that follows is post-processing.
+In each step the owner draws records in secret, clips their gradients, debits its ledger, adds exact noise and stores
+the answer. The update that follows is post-processing.
 """
 
 import copy
@@ -56,20 +56,20 @@ LEARNER = "learner"
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """What is promised and how it is learned: `epochs` times `batches` steps, in each of which a record is drawn with
-    probability 1/`batches`; all of them together cost (`epsilon`, `delta`).
+    """The promise and the training plan: `epochs` times `batches` steps that cost (`epsilon`, `delta`) together; each
+    step draws a record with probability 1/`batches`.
 
     Parameters
     ----------
     epsilon, delta, clip
-        What all steps cost together, and the most that one record's gradient measures.
+        The total cost of all steps, and the largest norm of one record's gradient.
     batches, epochs, step, optimiser, decay
-        How it is learned.
+        The steps per epoch, the epochs, the step length, and how steps follow from gradients.
     mechanism
         "gaussian", or "laplace" with `delta` = 0.
     noise
-        "correlated": later noise takes earlier noise back; then records are in fixed batches, which hide nobody, and
-        the first step spends the whole budget.
+        "correlated": later noise cancels earlier noise. Records are then in fixed batches, which hide nobody, and the
+        first step spends the whole budget.
     """
 
     epsilon: float
@@ -109,36 +109,36 @@ class NetworkPlan:
 
     @property
     def steps(self) -> int:
-        """How many answers the owner gives."""
+        """The number of answers the owner gives."""
         return self.epochs * self.batches
 
     @property
     def band(self) -> Band | None:
-        """By which noise is correlated across steps; None: it is not."""
+        """The band that correlates noise across steps; None for independent noise."""
         if self.noise != "correlated":
             return None
         return best_band(self.batches, self.epochs, usual_momentum(self.optimiser))
 
     @property
     def norm(self) -> Norm:
-        """In which gradients are clipped."""
+        """The norm in which gradients are clipped."""
         return mechanism_norm(self.mechanism)
 
     def series(self, question: NetworkGradientQuestion | MixedGradientQuestion) -> Series:
-        """All its answers, with the noise that makes them cost what is promised."""
+        """Return all answers of this question, with the noise that makes them cost what is promised."""
         return question.series(ReleasePlan(self.mechanism, exact(self.epsilon), Fraction(str(self.delta)), self.steps))
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What may change how long training takes, and no guarantee: the device."""
+    """The device: it changes how long training takes, and no guarantee."""
 
     device: str = "cpu"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands; `accuracy` is that on the public validation rows, where there are some, else None."""
+    """The state of a training run; `accuracy` is that on public validation rows, None without them."""
 
     step: int
     steps: int
@@ -148,10 +148,10 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """A module with its learned parameters, and what they cost.
+    """A module with its learned parameters, and their cost.
 
-    Formal guarantee (`released`): all answers that it was made of are together (`epsilon_spent`, `delta`)-DP for
-    `adjacency`, one record replaced by any other, the number of records being public.
+    Formal guarantee (`released`): all answers together are (`epsilon_spent`, `delta`)-DP for `adjacency`, one record
+    replaced by any other; the number of records is public.
     """
 
     module: Any  # torch.nn.Module
@@ -163,22 +163,22 @@ class TrainedNetwork:
     binary: bool = False  # whether its one number is the log-odds of class 1
 
     def scores(self, X: ArrayLike) -> Floats:
-        """What it says of rows [n, outputs]."""
+        """Return the outputs for rows [n, outputs]."""
         return module_scores(self.module, np.asarray(X, dtype=np.float32))
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The class of each row, by its place [n]."""
+        """Return the class number of each row [n]."""
         return np.asarray(_by_class(self.scores(X), self.binary).argmax(axis=1))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probability of each class for each row [n, classes]."""
+        """Return the probability of each class for each row [n, classes]."""
         said = _by_class(self.scores(X), self.binary)
         odds = np.exp(said - said.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
 def _by_class(said: Floats, binary: bool) -> Floats:
-    """Scores by class [n, classes]: of log-odds [n, 1], those of class 0 are 0."""
+    """Return scores by class [n, classes]; log-odds [n, 1] give class 0 the score 0."""
     return np.hstack([np.zeros_like(said), said]) if binary else said
 
 
@@ -197,7 +197,7 @@ def train_network(
     speed: Speed | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
 ) -> TrainedNetwork:
-    """Train a module from the parameters it has; the module itself stays as it is.
+    """Train a copy of a module from its present parameters.
 
     Parameters
     ----------
@@ -205,26 +205,26 @@ def train_network(
         An `nn.Sequential` of listed layers (docs/networks.md), or in a study any PyTorch module; rows [n, ...] and
         targets [n].
     plan
-        What is promised and how it is learned; a `StablePlan` is for studies alone.
+        The promise and the training plan; a `StablePlan` is for studies alone.
     loss
-        Of two classes "binary-cross-entropy" takes one number, the log-odds of class 1. One of your own, in a study,
-        says a loss for every row [n], each from that row alone.
+        "binary-cross-entropy" takes one output, the log-odds of class 1. A study may pass its own function, which gives
+        the loss of every row [n], each from that row alone.
     ledger, owner
-        With a ledger every step is debited to that name before it is taken, and what the lifetime budget cannot pay is
-        refused before anything is computed. With none, and no seed, noise is as safe, and nobody keeps books.
+        Every step is debited to this name before it is taken. What the lifetime budget cannot pay is refused before
+        anything is computed. Without ledger and seed the noise is as safe, but no books are kept.
     checkpoint
-        A file from which training goes on where it stopped; what was spent stays spent.
+        A file from which training continues; what was spent stays spent.
     validation
-        Public rows (X, y) by which progress is judged; private ones would be released by it.
+        Rows (X, y) that judge progress. They must be public: progress would release private ones.
     seed
         Makes it a study, whose outcome must not be released.
     speed, progress
-        The device; who is told how far it is. Neither changes a guarantee.
+        The device, and a callback for the progress. Neither changes a guarantee.
 
     Returns
     -------
     TrainedNetwork
-        The module with its new parameters, and what it cost.
+        The module with its new parameters, and their cost.
     """
     if isinstance(plan, StablePlan):
         require_study(seed, ledger)
@@ -256,7 +256,7 @@ def train_network(
 
 @dataclass(frozen=True, eq=False)
 class _Answering:
-    """The owner's side: one question, its noise, its rows, its books."""
+    """The owner's side: one question, its noise, its rows, its ledger."""
 
     question: NetworkGradientQuestion | MixedGradientQuestion
     series: Series | StableSteps
@@ -266,7 +266,7 @@ class _Answering:
     hash: str
 
     def accept(self, owner: str, digest: bytes) -> None:
-        """Reserve the whole budget, or refuse; for other rows than those it was first reserved for it is refused."""
+        """Reserve the whole budget; refuse if it does not fit, or was reserved for other rows."""
         series = self.series
         budget, rho = (series.epsilon, series.delta, series.count), None
         if isinstance(series, JointSeries):  # of secret draws no rho is known
@@ -275,7 +275,7 @@ class _Answering:
         self.ledger.accept(reservation, digest if self.ledger.durable else None)
 
     def answer(self, step: int, asked: Floats) -> tuple[Floats, float]:
-        """(the noisy answer of a step, what all until then cost): debited and stored before it is returned."""
+        """Return (a step's noisy answer, the cost so far), debited and stored first."""
         query = self.question.asks.ask(self.hash, LEARNER, step, asked)
         self.question.check(query, ())
 
@@ -300,7 +300,7 @@ def _answering(
     seed: int | None,
     speed: Speed,
 ) -> _Answering:
-    """The owner's side of a plan; nothing is reserved yet."""
+    """Return the owner's side of a plan; nothing is reserved yet."""
     losses = LOSSES[loss] if isinstance(loss, str) else loss
     shape, expected = rows.X.shape[1:], len(rows) / plan.batches
     study = seed is not None
@@ -322,7 +322,7 @@ def _answering(
 def _question(
     made: RecordGradients, plan: NetworkPlan | StablePlan, rows: int
 ) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSteps]:
-    """(what every step asks, the noise of all answers)."""
+    """Return (the question of every step, the noise of all answers)."""
     band = _band(plan)
     if band is None or isinstance(plan, StablePlan):
         question = NetworkGradientQuestion.of(made, rows, plan.batches)
@@ -332,7 +332,6 @@ def _question(
 
 
 def _algorithm(plan: NetworkPlan | StablePlan) -> NetworkSGD:
-    """The steps that follow answers."""
     settings = (NetworkParameters(), plan.steps, None, plan.step, plan.optimiser)
     band, constant = _band(plan), plan.decay == "none"
     if band is None:
@@ -352,7 +351,7 @@ def _trained(
     public: NetworkRows | None,
     binary: bool,
 ) -> TrainedNetwork:
-    """The module with the last parameters, on the CPU."""
+    """Return the module with the last parameters, on the CPU."""
     made = copy.deepcopy(module).cpu().eval()
     set_parameters(made, state.theta)
     return TrainedNetwork(
@@ -376,7 +375,7 @@ def _accuracy(module: Any, theta: Floats, public: NetworkRows, binary: bool) -> 
 
 
 def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
-    """Rows of numbers with a target each."""
+    """Check that there are rows of numbers with a target each."""
     try:
         rows, targets = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):  # whose words quote a cell
@@ -387,7 +386,7 @@ def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
 
 
 def _require_classes(module: Any, rows: NetworkRows, binary: bool) -> None:
-    """Refuse targets that are none of the classes that the module tells apart."""
+    """Refuse targets that are not classes of the module."""
     classes = 2 if binary else module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
     y = rows.y[rows.present]
     if not np.array_equal(y, np.clip(np.rint(y), 0, classes - 1)):
@@ -395,7 +394,7 @@ def _require_classes(module: Any, rows: NetworkRows, binary: bool) -> None:
 
 
 def _digest(rows: NetworkRows) -> bytes:
-    """SHA-256 of the rows, by which a ledger knows them again."""
+    """SHA-256 of the rows, by which a ledger recognises them."""
     digest = hashlib.sha256(f"{rows.X.shape}\n".encode())
     for array in (rows.X, rows.y):
         digest.update(np.ascontiguousarray(array).data)
@@ -403,7 +402,7 @@ def _digest(rows: NetworkRows) -> bytes:
 
 
 def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan, owner: str, rows: int) -> str:
-    """SHA-256 of all that was agreed on: the network and where it begins, its loss, the plan, whose rows, how many."""
+    """SHA-256 of the agreement: the initial network, its loss, the plan, the owner and the number of rows."""
     begin = hashlib.sha256(np.ascontiguousarray(parameters_of(module)).data).hexdigest()
     said = getattr(losses, "__qualname__", type(losses).__qualname__)
     agreed, band = asdict(plan), _band(plan)

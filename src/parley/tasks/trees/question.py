@@ -107,7 +107,7 @@ class Structure:
         return max(each.size for each in self.leaves)
 
     def place(self, number: int) -> int:
-        """Return which leaves round `number` asks about: the level first, then columns and pairs in alternating cycles."""
+        """Return the place of the leaves that round `number` asks about: the level, then columns and pairs in turn."""
         if number == 1:
             return 0
         cycle, column = divmod(number - 2, self.columns)
@@ -174,7 +174,7 @@ class PlacedRows(TargetRows):
 
 
 def place_cells(preparation: Preparation, rows: Rows, name: str) -> NDArray[np.uint16]:
-    """Return the place of every cell [n, columns]: its step within the bounds or its name in the list; gaps come last."""
+    """Return the place of every cell [n, columns]: its step within bounds or its name in the list; gaps come last."""
     require_columns(rows, preparation.features, name)
     coded = [encoding.read(rows, name) for encoding in preparation.encodings]
     return place_numbers(preparation, coded, len(rows))
