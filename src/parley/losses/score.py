@@ -1,14 +1,7 @@
 """Scores of a model on held-out rows: a few means of known sensitivity, which an owner may release once.
 
-Two classes: the cells of the confusion matrix as shares of the rows. Several classes: the shares of rows of each class
-predicted right and wrong. Numbers and counts: the mean squared residual, and mean and mean square of the target, from
-which R2 follows. Both are first mapped to [-1, 1] by the target's public bounds, so that one row counts for little.
-Predictions beyond them are clipped, which never makes an error larger. m counts all rows, so the error of a number is
-too small by the share of rows without a target.
-
-Where people are held out, the number of rows that count is private. Sums are divided by the public m that the terms
-expect. They are released with that number: the cells contain it; for a number it is one more value, times `COUNTED`,
-which costs no noise. Figures are then ratios, with the standard error of a ratio.
+m counts all rows, so the error of a number is too small by the share of rows without a target. Where people are held
+out, the number of rows that count is private: sums are divided by the m that the terms expect, and released with it.
 """
 
 from abc import ABC, abstractmethod
@@ -32,9 +25,7 @@ Figures = dict[str, tuple[Floats, Floats]]
 
 def hit_figures(shares: Floats, deviation: float, public: bool = True) -> Figures:
     """Return accuracy and balanced_accuracy from noisy shares [..., 2 C]: rows of each class predicted right, then
-    wrong.
-
-    The noise in the sum of the shares is removed first (`_cells`). `public`: whether the number of rows is.
+    wrong. The noise in the sum of the shares is removed first (`_cells`). `public`: whether the number of rows is.
 
     >>> figures = hit_figures(np.array([0.4, 0.3, 0.1, 0.2]), 0.01)
     >>> [round(float(value), 4) for value, _ in figures.values()]
@@ -56,9 +47,8 @@ def hit_figures(shares: Floats, deviation: float, public: bool = True) -> Figure
 
 
 def two_class_figures(shares: Floats, deviation: float, public: bool = True) -> Figures:
-    """Return accuracy, balanced_accuracy, recall and precision from noisy shares [..., 4] of the confusion matrix.
-
-    The noise in their sum is removed first (`_cells`), which halves the variance of accuracy.
+    """Return accuracy, balanced_accuracy, recall and precision from noisy shares [..., 4] of the confusion matrix. The
+    noise in their sum is removed first (`_cells`), which halves the variance of accuracy.
 
     >>> figures = two_class_figures(np.array([0.3, 0.1, 0.2, 0.4]), 0.01)
     >>> [round(float(value), 4) for value, _ in figures.values()]
@@ -84,14 +74,13 @@ def two_class_figures(shares: Floats, deviation: float, public: bool = True) -> 
 
 
 def _cells(shares: Floats, deviation: float, public: bool = True) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
-    """Return (shares of rows with a target [..., C], their deviation [..., 1], a function from gradient to standard
-    error).
+    """Return (shares of rows with a target [..., C], their deviation [..., 1], a figure's standard error by its
+    gradient).
 
-    If every row has a target, the shares add up to 1, and an equal part of the noise in their sum is removed from each.
-    A figure with gradient g then has the variance deviation^2 (|g|^2 - (sum g)^2/C). If the sum is further below 1 than
-    noise explains, some rows have no target. Shares are then divided by the sum, and the variance is deviation^2 |g -
-    g.shares|^2/sum^2 (the delta method). The same holds whenever the number of rows is private, with NaN if the sum is
-    not clear of zero.
+    If all rows have a target, shares add up to 1, and an equal part of the noise in their sum is removed from each. A
+    figure with gradient g then has the variance deviation^2 (|g|^2 - (sum g)^2/C). If the sum is below 1 by more than
+    noise explains, or the number of rows is private, shares are divided by the sum: the variance is deviation^2 |g -
+    g.shares|^2/sum^2 (delta method), NaN if a private sum is not clear of zero.
 
     >>> [share.tolist() for share in _cells(np.array([[0.5, 0.5], [0.25, 0.25]]), 0.001)[0]]
     [[0.5, 0.5], [0.5, 0.5]]
@@ -119,15 +108,13 @@ def _ratio(part: Floats, other: Floats, deviation: Floats) -> tuple[Floats, Floa
 
 
 def error_figures(shares: Floats, deviation: float, width: float) -> Figures:
-    """Return mean_squared_error (in the target's units) and r2 from noisy shares [..., 3].
+    """Return mean_squared_error (in the target's units) and r2 from noisy shares [..., 3]; `width` is of the target's
+    bounds.
 
-    `width` is that of the target's bounds. A fourth share is a quarter of the number of rows; the others are then sums
-    over these rows.
-
-    Let r, a, b be the means of (residual/width)^2, of u and of u^2. The error is r width^2, and R2 = 1 - 4 r/v with v
-    the variance of u. The noise makes a^2 too large by its variance, so v = b - a^2 + deviation^2. Standard errors come
-    from the delta method. For sums over c rows, where c has four times the deviation, the error is r/c width^2 and v =
-    b - (a^2 - deviation^2)/c; NaN if c is not clear of zero.
+    Let r, a, b be the means of (residual/width)^2, u and u^2. The error is r width^2, and R2 = 1 - 4 r/v with v = b -
+    a^2 + deviation^2, since noise makes a^2 too large by its variance. Standard errors use the delta method. A fourth
+    share is a quarter of the number of rows; the others are then sums over c rows, c with four times the deviation. The
+    error is r/c width^2, and v = b - (a^2 - deviation^2)/c; NaN if c is not clear of zero.
 
     >>> figures = error_figures(np.array([0.01, 0.0, 0.16]), 0.0, 10.0)
     >>> [round(float(value), 4) for value, _ in figures.values()]
@@ -159,7 +146,7 @@ class Scoring(ABC):
 
     @abstractmethod
     def sums(self, block: Design, scores: Floats) -> Floats:
-        """Return what a block's rows add to the score [R, size], given the model's scores for them [R, n(, classes)]."""
+        """Return what a block's rows add to the score [R, size], given the model's scores [R, n(, classes)]."""
 
     @abstractmethod
     def figures(self, shares: Floats, deviation: float) -> Figures:
@@ -241,10 +228,9 @@ class ClassesScoring(Scoring):
 
 @dataclass(frozen=True)
 class NumberScoring(Scoring):
-    """(residual/range)^2, u and u^2 of targets u in [-1, 1]; if the number of rows is not `public`, it comes fourth.
-
-    `low` and `high` are the target's bounds as prepared, `unit` its scale. The fourth is multiplied by `COUNTED`.
-    """
+    """(residual/range)^2, u and u^2 of targets u in [-1, 1], and if it is not `public` the number of rows times
+    `COUNTED`. `low` and `high` are the target's bounds as prepared, `unit` its scale. Clipping predictions to them
+    enlarges no error."""
 
     low: float
     high: float
@@ -265,18 +251,14 @@ class NumberScoring(Scoring):
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """Return how far one person can move the computed score of `records` held-out rows, in L1.
 
-        Formal guarantee: replacing k rows moves the means by at most 13 k/(4 m). Rounding: as for shares, of three
-        numbers (with the number of rows four) of at most 1 a row.
-
-        Proof. A row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]; it is replaced by one with u', r'. Let
-        |u| be the larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie between 0
-        and ((1 + u)/2)^2, so they differ by at most that. |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u') is largest at
-        u' = -1/2, where it is (u + 1/2)^2 (for u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows with u: at
-        most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2. A row without a target adds (0, 0, 0), at most 3
-        away.
-
-        With the number of rows, two rows that count add the same 1/4 to it. A row that does not count, since it has no
-        target or its person is trained on, adds 0: (r, u, u^2, 1/4) is at most 3 + 1/4 = 13/4 away.
+        Formal guarantee: replacing k rows moves the means by at most 13 k/(4 m). Rounding: as for shares, of `size`
+        numbers of at most 1 a row. A row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]. Replace it by one
+        with u', r', and let |u| >= |u'| (else swap them), u >= 0 (else negate both). Both residuals lie between 0 and
+        ((1 + u)/2)^2, so they differ by at most that. |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u') is largest at u' =
+        -1/2, where it is (u + 1/2)^2 (for u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows with u: at most 1 +
+        9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2. A row without a target adds (0, 0, 0), at most 3 away.
+        With the number of rows, two rows that count add the same 1/4 to it, and (r, u, u^2, 1/4) is at most 3 + 1/4 =
+        13/4 away from a row that does not count (without a target, or about somebody trained on).
         """
         return REACH * records_per_person / records + 2 * self.size * slack
 
