@@ -1,4 +1,4 @@
-"""What a basis makes of prepared columns: how near a row is to public points, waves of it, or polynomials."""
+"""The features of a basis: nearness to public points, waves, or polynomials of prepared columns."""
 
 from collections.abc import Sequence
 from itertools import combinations_with_replacement
@@ -12,17 +12,15 @@ from parley.validate import Floats
 
 
 def bent(columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False) -> Floats:
-    """What the terms' basis makes of columns [columns, n] that lie within these ends, as far as those are known, by
-    what was drawn for it: [features, n]."""
+    """Return the terms' basis features [features, n] of columns [columns, n] within `ends`, as far as these are known."""
     if basis.kind == "polynomial" or basis.width is None:  # other kinds have one
         return polynomials(columns, drawn, *ends)
     return nearness(columns, drawn, basis.width, secret) if basis.kind is None else waves(columns, drawn)
 
 
 def nearness(columns: Floats, points: Floats, width: float, secret: bool = False) -> Floats:
-    """exp(-distance^2/(2 width^2)) of columns [columns, n] to points [points, columns]: [points, n], from 0 to 1.
-
-    `secret`: which rows these are was drawn in secret (`data.rowwise`).
+    """Return exp(-distance^2/(2 width^2)) of columns [columns, n] to points [points, columns]: [points, n], from 0 to
+    1. `secret`: these rows were drawn in secret (`data.rowwise`).
 
     >>> nearness(np.array([[0.0, 1.0]]), np.array([[0.0]]), 1.0)
     array([[1.        , 0.60653066]])
@@ -35,8 +33,8 @@ def nearness(columns: Floats, points: Floats, width: float, secret: bool = False
 
 
 def waves(columns: Floats, drawn: Floats) -> Floats:
-    """cos(w.x + b) of columns [columns, n], w and b last being a row of `drawn` [waves, columns + 1]: [waves, n], from
-    -1 to 1.
+    """Return cos(w.x + b) of columns [columns, n], in [-1, 1]: [waves, n]; `drawn` [waves, columns + 1] holds w, then
+    b.
 
     >>> waves(np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]))
     array([[1.        , 0.54030231]])
@@ -46,7 +44,7 @@ def waves(columns: Floats, drawn: Floats) -> Floats:
 
 
 def degrees(columns: int, most: int) -> Floats:
-    """How high each column's polynomial is in each product of a degree from 1 to `most` [products, columns].
+    """Return each column's degree in each product of a total degree from 1 to `most` [products, columns].
 
     >>> degrees(2, 2).astype(int).tolist()
     [[1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
@@ -56,11 +54,10 @@ def degrees(columns: int, most: int) -> Floats:
 
 
 def polynomials(columns: Floats, powers: Floats, low: Floats, high: Floats) -> Floats:
-    """Products of Chebyshev's polynomials of columns [columns, n], whose ends become -1 and 1, of the degrees
-    [products, columns]: [products, n], from -1 to 1.
+    """Return products of Chebyshev polynomials of columns [columns, n], scaled to [-1, 1], by degrees: [products, n].
 
     Formal guarantee: each column is cut to its ends, each polynomial and each product to -1 and 1, by operations on
-    single elements; what is returned for a row is a function of that row.
+    single elements; the result for a row is a function of that row.
 
     >>> polynomials(np.array([[0.0, 3.0]]), np.array([[1.0], [2.0]]), np.array([-1.0]), np.array([1.0]))
     array([[ 0.,  1.],
@@ -80,7 +77,7 @@ def polynomials(columns: Floats, powers: Floats, low: Floats, high: Floats) -> F
 
 
 def product_names(labels: Sequence[str], powers: Floats) -> tuple[str, ...]:
-    """What products are called, by their columns.
+    """Name products by their columns.
 
     >>> product_names(["age", "fico"], degrees(2, 2))[3:]
     ('T1(age) T1(fico)', 'T2(fico)')

@@ -301,14 +301,12 @@ def _cell(scalar: pa.Scalar) -> Any:
 
 
 def _cut(cells: pa.Array) -> pa.Array:
-    """Cut bytes to `MAX_CELL_CHARACTERS`; other cells stay."""
     if any(test(cells.type) for test in _BYTES_TYPES):
         return pc.binary_slice(cells.cast(pa.large_binary()), 0, MAX_CELL_CHARACTERS)
     return cells
 
 
 def _short(words: pa.Array) -> pa.Array:
-    """Cut text to `MAX_CELL_CHARACTERS`."""
     longest = pc.max(pc.binary_length(words)).as_py()
     return (
         words

@@ -1,16 +1,13 @@
-"""A tree for each feature whose leaves are its bins: numbers between public cut points, names each by itself; and for
-each pair that is crossed, whose leaves are bins of one within bins of the other.
+"""Bins as trees: each feature's bins, or a crossed pair's, are the leaves of one tree, numbers cut and names apart.
 
 Formal guarantee: cut points come from the public sample or from declared bounds; no private row decides one.
 
-Bins that straight lines join: between the knots of two neighbouring bins a row lies in both, by how near it is.
+Bins may be joined by straight lines: a row between the knots of two neighbouring bins lies in both, by its distance. So
+a column of numbers becomes a piecewise linear function, flat beyond the outer knots. Names and gaps stay bins.
 
-A column of numbers becomes what a piecewise linear function of it is made of, flat beyond the outer knots. Names and
-gaps stay bins.
-
-Formal guarantee: of the two bins of a tree that a row lies in, one holds t in [0, 1] and the other 1 - t, rounded once;
-so a row's norm in each tree is 1 in L1 and at most 1 in L2, up to 1e-15, as for a row of one leaf. t is
-made of public numbers and the row's own cell by three operations that every machine rounds alike.
+Formal guarantee: of the two bins of a tree that a row lies in, one holds t in [0, 1] and the other 1 - t, rounded once.
+So a row's norm in each tree is 1 in L1 and at most 1 in L2, up to 1e-15, as for a row of one leaf. t is made of public
+numbers and the row's own cell by three operations that every machine rounds alike.
 """
 
 import math
@@ -29,7 +26,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class Hinged(Forest):
-    """A forest of bins, of which neighbours are joined.
+    """A forest of bins in which neighbours are joined.
 
     >>> bins = Forest(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 1]), np.array([2, 0, 0]),
     ...               np.array([0]), np.array([[0.0, 0.0]]))
@@ -43,7 +40,7 @@ class Hinged(Forest):
     joined: Integers  # [leaves]: the coded column along which a bin is joined with the next; -1: it is not
 
     def indicators(self, columns: Floats) -> Floats:
-        """How far each row of coded columns [columns, n] lies in each bin [leaves, n]."""
+        """Return the share of each row of coded columns [columns, n] in each bin [leaves, n]."""
         made, rows = np.zeros((self.leaves, columns.shape[1])), np.arange(columns.shape[1])
         for leaf in self.reached(columns):
             before = np.where(leaf > 0, self.joined[leaf - 1], -1)
@@ -58,11 +55,11 @@ class Hinged(Forest):
 
     @property
     def lines(self) -> Integers:
-        """The coded column along whose line a bin lies [leaves]; -1: along none."""
+        """The coded column along whose line a bin lies [leaves]; -1: none."""
         return np.asarray(np.maximum(self.joined, np.append(-1, self.joined[:-1])))
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """What each column says: of joined bins, which value it is nearest to."""
+        """Describe each column; joined bins by the value that they are nearest to."""
         return tuple(
             label if column < 0 else f"{label.partition(':')[0]}: {names[column]} near {knot:.6g}"
             for label, column, knot in zip(super().labels(names), self.lines, self.knots, strict=True)
@@ -70,9 +67,9 @@ class Hinged(Forest):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Hinged":
-        """The joined bins that a file's numbers are; refused where they are none.
+        """Return the joined bins in a file's arrays; refuse broken ones.
 
-        Formal guarantee: bins are joined within a tree alone, and two that are have different knots.
+        Formal guarantee: bins are joined only within a tree, and two that are joined have different knots.
         """
         bins = Forest.from_arrays(arrays, columns, outcomes)
         try:
@@ -93,7 +90,7 @@ class Hinged(Forest):
         return made
 
     def _sound(self, columns: int) -> bool:
-        """Whether whatever is joined may be."""
+        """Whether joined bins are neighbours in one tree with increasing knots."""
         tree = self.tree_of_leaf
         first = np.flatnonzero(self.joined >= 0)
         if first.size and first[-1] + 1 >= self.leaves:
@@ -108,7 +105,7 @@ MAX_CROSSED_BINS = 1000  # bins of a pair
 
 @dataclass(frozen=True)
 class _Question:
-    """Whether a column is at most a number; one of the answers ends in a leaf, the other goes on."""
+    """Whether a column is at most a number; one answer ends in a leaf, the other goes on."""
 
     column: int
     at: float
@@ -120,14 +117,14 @@ _Levels = Sequence[Sequence[_Question]]  # of a tree, one for each feature that 
 
 @dataclass(frozen=True)
 class _Where:
-    """What is publicly known of where columns may be cut."""
+    """Public knowledge of where columns may be cut."""
 
     count: int  # of the bins of a column of numbers, at most
     ends: tuple[Floats, Floats]  # of coded columns
     known: Floats | None  # public columns [columns, n], at whose quantiles numbers are cut; else in equal steps
 
     def cuts(self, encoding: Encoding, place: int) -> list[float]:
-        """The cut points of a feature's column of numbers or places, the one at this place."""
+        """Return the cut points of a feature's column of numbers or places, the one at `place`."""
         if isinstance(encoding, Places):
             return [i + 0.5 for i in range(len(encoding.names) + encoding.fills)]
         if self.known is not None:
@@ -135,7 +132,7 @@ class _Where:
         return _steps(encoding.column, self.count, float(self.ends[0][place]), float(self.ends[1][place]))
 
     def knots(self, cuts: list[float], place: int) -> list[float]:
-        """The middle of each bin: the median of the public values in it, else halfway between its ends."""
+        """Return the middle of each bin: the median of its public values, else halfway between its ends."""
         if self.known is None:
             bounds = [float(self.ends[0][place]), *cuts, float(self.ends[1][place])]
             return [low / 2 + high / 2 for low, high in pairwise(bounds)]
@@ -153,9 +150,9 @@ def cut(
     joined: bool = False,
     crossed: Sequence[tuple[str, str]] = (),
 ) -> Forest:
-    """One tree for each feature, of at most `count` bins for numbers: at quantiles of public columns `known` [columns,
-    n], else in equal steps between the columns' ends; `joined`: by straight lines. Behind them one for each pair of
-    features that is crossed, of coarser bins."""
+    """Return one tree for each feature, of at most `count` bins for numbers, then one of coarser bins for each crossed
+    pair. Cuts are at quantiles of public columns `known` [columns, n], else in equal steps between `ends`. `joined`:
+    join bins by straight lines."""
     where = _Where(count, ends, known)
     alone = list(_questions(encodings, where))
     made = _chained(
@@ -166,7 +163,7 @@ def cut(
 
 
 def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple[str, str]]) -> Iterator[_Levels]:
-    """What the tree of each pair asks: where the first feature lies, then the second."""
+    """Yield the questions of each pair's tree: the first feature's, then the second's."""
     if not crossed:
         return
     asked = dict(zip((encoding.column for encoding in encodings), _questions(encodings, where), strict=True))
@@ -189,7 +186,7 @@ def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple
 
 
 def _joined(encodings: Sequence[Encoding], where: _Where, alone: Sequence[Sequence[_Question]], made: Forest) -> Hinged:
-    """The bins with the knots that lines go through: those of one column of numbers stand one after the other."""
+    """Return the bins with the knots of their lines; those of one column of numbers are consecutive."""
     knots, along = list[float](), list[int]()
     for encoding, questions in zip(encodings, alone, strict=True):
         cuts = [asked for asked in questions if asked.ends] if isinstance(encoding, Numbers) else []
@@ -204,7 +201,7 @@ def _joined(encodings: Sequence[Encoding], where: _Where, alone: Sequence[Sequen
 
 
 def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Question]]:
-    """What the tree of each feature asks: whether it is a name or a gap, then between which cut points it lies."""
+    """Yield the questions of each feature's tree: names and gaps first, then cut points."""
     first = 0
     for encoding in encodings:
         questions = [_Question(first + i, 0.5, ends=False) for i, number in enumerate(encoding.scaled) if not number]
@@ -215,8 +212,9 @@ def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Q
 
 
 def quantile_cuts(values: Floats, count: int) -> list[float]:
-    """Cut points that leave about as many public values in each bin; a value that fills one has it to itself. They lie
-    between values, never on one.
+    """Return cut points that leave about as many public values in each bin; a value that fills one has it to itself.
+
+    Cuts lie between values, never on one.
 
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0]), 3)
     [1.5, 2.5]
@@ -234,7 +232,6 @@ def quantile_cuts(values: Floats, count: int) -> list[float]:
 
 
 def _steps(column: str, count: int, low: float, high: float) -> list[float]:
-    """Cut points in equal steps between declared ends."""
     if not np.isfinite([low, high]).all():
         raise DataError(
             f"model.columns: bins of {column!r} need model.bounds.{column} or a public sample: cut points must not "
@@ -244,7 +241,7 @@ def _steps(column: str, count: int, low: float, high: float) -> list[float]:
 
 
 def _chained(trees: Sequence[_Levels], outcomes: int) -> Forest:
-    """Trees that ask one question after the other, and where a level ends begin with the next."""
+    """Return trees that ask one question after the other, level after level."""
     nodes, roots = list[tuple[int, float, int, int]](), list[int]()
     for levels in trees:
         roots.append(len(nodes))
@@ -257,7 +254,7 @@ def _chained(trees: Sequence[_Levels], outcomes: int) -> Forest:
 
 
 def _grow(nodes: list[tuple[int, float, int, int]], levels: _Levels) -> None:
-    """Add the nodes of a tree: each question is followed by what stands where it ends, then by the next question."""
+    """Add a tree's nodes: each question, what follows where it ends, then the next question."""
     if not levels:
         nodes.append((-1, 0.0, 0, 0))
         return

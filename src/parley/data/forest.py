@@ -1,19 +1,14 @@
 """Trees as columns: each leaf is a column of 0 and 1, and a row has exactly one 1 in every tree.
 
-A tree is a list of numbers: which coded column each node reads, and up to which value a row goes left. Cells are
-compared before they are scaled.
-
 Formal guarantee: a row's leaves are a function of that row and the trees, the same to the bit on every machine,
 whatever other rows there are: so are coded cells (`encoding`), and a comparison rounds nothing. Whatever trees a file
 holds, a row's norm is the number of trees in L1 and its square root in L2.
 
 ## A public margin
 
-With many public trees, only the leaves of the first are columns. The values of all later trees add up to a margin, one
-more column for each outcome. The factor `MARGIN_SCALE` makes it so small that nothing learned from it matters. Its
-weight is as large, and training begins where margin and weight together say what the trees do. So a raw prediction is
-the margin plus the leaves' values, for every loss. No residual is formed, and gradients are clipped as usual. These
-trees may also split by the rank of a name in a public order.
+With many public trees, only the leaves of the first are columns; the later trees' values add up to a margin, one column
+per outcome. `MARGIN_SCALE` makes it too small for anything learned from it to matter. Its weight is as large, and
+training begins where the two give the trees' prediction. No residual is formed, and gradients are clipped as usual.
 
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
@@ -325,11 +320,8 @@ class MarginForest(Forest):
 
 @dataclass(frozen=True, eq=False)
 class MarginLines(MarginForest):
-    """The coded columns themselves and the margins of all trees, centred, scaled and clipped to the range of public
-    rows.
-
-    Its one leaf is the constant. Unlike a margin's column, these columns can be learned again.
-    """
+    """Coded columns and the margins of all trees, centred, scaled and clipped to public rows; its one leaf is the
+    constant."""
 
     lines: Floats = field(kw_only=True)  # [3, columns + outcomes]: centre, scale and largest size of each
 
@@ -401,11 +393,8 @@ class MarginLines(MarginForest):
 
 
 def name_orders(columns: Floats, wanted: Floats, weight: Floats, groups: Sequence[Integers]) -> Floats:
-    """Order names [orders, columns] by their coefficients in a ridge regression of public targets [outcomes, n].
-
-    `columns` are coded columns [columns, n], and `groups` the places of each column's names. Unknown names get the
-    middle rank, 0.
-    """
+    """Order names [orders, columns] by their coefficients in a ridge regression of public targets [outcomes, n] on
+    coded columns [columns, n]; `groups` are the places of each column's names. Unknown names get the middle rank, 0."""
     if not groups:
         return np.zeros((0, len(columns)))
     share = weight / weight.sum()

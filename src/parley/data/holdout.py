@@ -1,9 +1,8 @@
-"""Which rows of a table count, which are learned from and which are kept for scoring: by their places, or by whom they
-are about; and all rows, part by part, in one fixed order.
+"""The rows of a table that count, those for training and those held out, by place or by person.
 
-Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables,
-which have the same size, hold out the same places, and exactly as many as the terms say (`terms.sections`): the choice
-tells nothing, and a mean over either part has a public number of rows. Where people are held out (`is_held_out`), a
+Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables
+have the same size, so they hold out the same places, exactly as many as the terms say (`terms.sections`): the choice
+reveals nothing, and a mean over either part has a public number of rows. If people are held out (`is_held_out`), a
 row's side follows from its own cell and the terms. How many rows are on a side is private, so every row keeps its place
 on both sides and counts 0 on one (`data.preparation`).
 """
@@ -35,28 +34,28 @@ Marks = NDArray[np.bool_]
 
 
 class Choice(ABC):
-    """Some places of a table."""
+    """Chosen places of a table."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many places are chosen."""
+        """The number of chosen places."""
 
     @abstractmethod
     def marks(self, start: int, stop: int) -> Marks:
-        """Which of the places from start to stop - 1 are chosen [stop - start]."""
+        """Mark the chosen ones of the places from start to stop - 1 [stop - start]."""
 
     @abstractmethod
     def count(self, start: int, stop: int) -> int:
-        """How many of them are."""
+        """Return how many of these places are chosen."""
 
     @abstractmethod
     def within(self, start: int, stop: int) -> "Choice":
-        """What tells so much of these places alone: as little as can be carried to another machine."""
+        """Return the choice for these places alone, small enough to send to another machine."""
 
 
 @dataclass(frozen=True, eq=False)
 class Marked(Choice):
-    """Places that are marked one by one, eight to a byte; `first` is that of the first mark."""
+    """Places that are marked one by one, eight to a byte; the first mark is that of place `first`."""
 
     bits: NDArray[np.uint8]
     first: int = 0
@@ -83,11 +82,11 @@ class Marked(Choice):
 
 @dataclass(frozen=True)
 class ByPlace(Choice):
-    """`held` of `rows` places, in every stratum its share, by words of SHAKE-256; with `others` all places but those.
+    """`held` of `rows` places, by words of SHAKE-256; with `others` all other places.
 
-    Of the stratum from a to b - 1, floor(b held/rows) - floor(a held/rows) places are chosen, which together are `held`
-    exactly: those with the smallest words that follow from the seed and the stratum's number. So a place is looked up
-    without the others of the table.
+    From the stratum of places a to b - 1, floor(b held/rows) - floor(a held/rows) places are chosen, `held` in all:
+    those with the smallest words that follow from the seed and the stratum's number. So one place can be looked up
+    without the rest of the table.
 
     >>> choice = ByPlace(10_000, 2_000, seed=7)
     >>> len(choice), int(choice.marks(0, 10_000).sum()), choice.count(0, 4096)
@@ -114,7 +113,7 @@ class ByPlace(Choice):
         return self
 
     def _before(self, place: int) -> int:
-        """How many places before this one are chosen."""
+        """Return how many places before this one are chosen."""
         whole = place // STRATUM_ROWS * STRATUM_ROWS
         held = whole * self.held // self.rows if whole < self.rows else self.held
         chosen = whole - held if self.others else held
@@ -132,7 +131,7 @@ class ByPlace(Choice):
 
 
 def divided(model: Model, rows: int) -> tuple[Choice | None, Choice]:
-    """(places that are learned from, None for all; places that are held out), as the terms say."""
+    """Return (training places, None for all; held-out places), as the terms say."""
     held = held_out_records(rows, model.holdout)
     if not held:
         return None, ByPlace(rows, 0, 0)
@@ -143,16 +142,15 @@ def divided(model: Model, rows: int) -> tuple[Choice | None, Choice]:
 
 
 def trained_places(model: Model, rows: int) -> Marks:
-    """Which places are learned from, as truth values [rows]."""
+    """Mark the training places [rows]."""
     if model.holdout_seed is None:
         return _permuted(rows, training_records(rows, model.holdout))
     return ByPlace(rows, held_out_records(rows, model.holdout), model.holdout_seed, others=True).marks(0, rows)
 
 
 def is_held_out(model: Model, person: str) -> bool:
-    """Whether a person of this name is held out: where the first word of SHAKE-256, of the seed and the name, is below
-    the share. A whole number that is written with decimals is that number, as tools write ids, and spaces around a
-    name do not count: databases pad names of a fixed length."""
+    """Whether the first word of SHAKE-256, of the seed and the person's name, is below the share. A whole number
+    written with decimals is that number, and outer spaces do not count, because tools add both."""
     key = (
         _PEOPLE_DOMAIN
         + (model.holdout_seed or 0).to_bytes(8, "little")
@@ -163,14 +161,13 @@ def is_held_out(model: Model, person: str) -> bool:
 
 
 def name_on_side(model: Model, stem: str, held_out: bool) -> str:
-    """The name, or the first of its kind, of somebody who is held out, or learned from, by terms that hold out
-    people."""
+    """Return `stem`, or the first numbered variant of it, that names somebody on this side of a split by person."""
     names = (stem if not number else f"{stem} {number}" for number in count())
     return next(name for name in names if is_held_out(model, name) is held_out)
 
 
 def _permuted(rows: int, kept: int) -> Marks:
-    """The first `kept` places of one permutation of all: the rule of terms without a seed."""
+    """Mark the first `kept` places of one permutation of all: the rule of terms without a seed."""
     train = np.ones(rows, dtype=bool)
     train[np.random.default_rng(0).permutation(rows)[kept:]] = False
     return train
@@ -180,7 +177,7 @@ Kept = NDArray[np.bool_] | None  # which rows count; None: all
 
 
 def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> Iterator[tuple[int, Rows]]:
-    """(how many counted rows come before, some rows of these columns), every row that counts once, or an error."""
+    """Yield (how many counted rows come before, some rows of these columns): every row that counts once, or an error."""
     place = counted = 0
     table.require_unchanged()
     for rows in table.batches(columns):
@@ -196,7 +193,7 @@ def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> I
 
 
 def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[int, Rows]]:
-    """The same with at most so many rows in each."""
+    """Yield the same parts cut to at most `most` rows."""
     for start, rows in parts:
         if len(rows) <= most:
             yield start, rows
@@ -212,7 +209,7 @@ def _require_same_size(whole: bool, table: TableSource) -> None:
 
 
 def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
-    """Of every person the first `privacy.records_per_person` rows count; without `privacy.person` all do."""
+    """Mark the first `privacy.records_per_person` rows of every person; None, for all, without `privacy.person`."""
     if privacy.person is None:
         return None
     if table.streams:
@@ -225,8 +222,7 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
 
 
 def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> NDArray[np.bool_]:
-    """Which of the rows that count are about people who are held out, as truth values; all rows of a person are on one
-    side.
+    """Mark the counted rows about people who are held out; all rows of a person are on one side.
 
     Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
     """
@@ -237,8 +233,7 @@ def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> 
 
 
 def require_room(table: TableSource, rows: int, width: int) -> None:
-    """Refuse a table whose prepared rows, `width` numbers each with target and weight, this machine has no memory
-    for."""
+    """Refuse a table whose prepared rows, `width` numbers each with target and weight, exceed this machine's memory."""
     needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise DataError(
@@ -248,15 +243,14 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
 
 
 def how_many(table: TableSource, kept: Kept) -> int:
-    """The number of rows that count."""
+    """Return the number of rows that count."""
     return len(table) if kept is None else int(np.count_nonzero(kept))
 
 
 def gathered(
     parts: Iterable[tuple[int, Rows]], train: Marks, width: int, prepare: Callable[[Rows, str], Design], name: str
 ) -> tuple[Design, Design]:
-    """Return the (training, held-out) rows in memory, each prepared row written where it belongs as it is read:
-    nothing else of the table is ever held."""
+    """Return the (training, held-out) rows in memory, prepared part by part: nothing else of the table is held."""
     sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
     designs = [Design(np.empty((size, width)), np.empty(size), np.empty(size)) for size in sizes]
     filled = [0, 0]

@@ -1,13 +1,14 @@
-"""From a raw table to a design: coding, filling gaps, transforms, clipping to bounds, scaling, PCA - from the terms or
-public data only.
+"""From a raw table to a design by coding, filling gaps, transforms, clipping, scaling and PCA, from terms and public
+data.
 
 Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row
 touches it, so replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the
-cell held, and within its bounds; no row has a norm above that of `feature_bound`, and no target a size above
+cell held, and within its bounds. No row has a norm above that of `feature_bound`, and no target a size above
 `target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.settle`) each
-keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+keep the order of numbers, in floating point too. So what holds for the ends of an interval holds for all numbers
+within.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +61,7 @@ MAX_UNWRITTEN_CELLS = 2**21  # of prepared rows that are held beside those alrea
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How raw columns become features; fitted on public knowledge, applied by every owner alike."""
+    """The map from raw columns to features, fitted on public knowledge and applied by every owner alike."""
 
     model: Model
     features: tuple[str, ...]
@@ -84,27 +85,27 @@ class Preparation:
 
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
-        """How each feature becomes columns."""
+        """The encoding of each feature."""
         names, fills = self.categories, self.fills
         return tuple(make_encoding(self.model, c, names.get(c), fills.get(c, np.nan)) for c in self.features)
 
     @cached_property
     def unturned(self) -> "Preparation":
-        """The same columns before a rotation, a basis or leaves: what trees take. Itself where it has none."""
+        """The same without rotation, basis or leaves: the columns that trees take. Itself if it has none."""
         if self.rotation is None and self.basis is None and self.forest is None:
             return self
         return replace(self, rotation=None, component_low=None, component_high=None, basis=None, forest=None)
 
     @property
     def named(self) -> list[NDArray[np.intp]]:
-        """The places, among the columns that features become, of each feature's names where it has three or more."""
+        """The places of each feature's names among the columns, for features with three or more."""
         sizes = [size for encoding in self.encodings for size in encoding.groups]
         ends = np.cumsum(sizes)
         return [np.arange(end - size, end) for size, end in zip(sizes, ends, strict=True) if size > 2]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the columns are called that features become."""
+        """The names of the columns that features become."""
         return tuple(label for encoding in self.encodings for label in encoding.labels)
 
     @cached_property
@@ -117,23 +118,23 @@ class Preparation:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, where there may be several: from the terms or from the public sample."""
+        """The class names, from the terms or the public sample, for a classifier of several classes."""
         return self.categories[self.model.target]
 
     @property
     def outcomes(self) -> int:
-        """q: how many numbers a model says of a row; one for each class where there may be several."""
+        """q: how many numbers a model predicts for a row; one per class for several classes."""
         return len(self.classes) if self.model.predicts == "classes" else 1
 
     @cached_property
     def feature_bound(self) -> Floats | None:
-        """The largest |x_j| of any prepared record, which bound its L1, L2 and Linf norms; None if some feature is
+        """The largest |x_j| of any prepared record, which bounds its L1, L2 and Linf norms; None if some feature is
         unbounded.
 
-        Formal guarantee: one number for each column, except for columns of which at most one differs from 0
-        (`_groups`): the norm of such a group is the size of that one, in every norm, so it has one number, its largest.
-        A nearness lies between 0 and 1, a wave or a polynomial between -1 and 1, whatever cells hold; of a tree's
-        leaves one is 1; margins are clipped.
+        Formal guarantee: there is one number for each column, except for columns of which at most one differs from 0
+        (`_groups`). In every norm, the norm of such a group is the size of that one; so it has one number, its largest.
+        A nearness lies between 0 and 1, a wave or a polynomial between -1 and 1, whatever cells hold; one of a tree's
+        leaves is 1; margins are clipped.
         """
         if self.forest is not None:
             bound = self.forest.sizes
@@ -150,8 +151,7 @@ class Preparation:
 
     @cached_property
     def _groups(self) -> list[int]:
-        """The prepared columns in groups, by their sizes, of which at most one differs from 0: one-hot columns whose 0
-        remains 0."""
+        """Sizes of groups of prepared columns of which at most one differs from 0: one-hot columns whose 0 remains 0."""
         sizes: list[int] = []
         for size in (size for encoding in self.encodings for size in encoding.groups):
             begun = sum(sizes)
@@ -160,7 +160,7 @@ class Preparation:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """The bounds of every feature in its own units; of names, those of the numbers that they become."""
+        """The bounds of every feature in its own units; for names, of the numbers that they become."""
         first = np.cumsum([0, *(len(encoding.labels) for encoding in self.encodings)])[:-1]
         return {
             e.column: e.range(float(self.low[i]), float(self.high[i]))
@@ -169,7 +169,7 @@ class Preparation:
 
     @property
     def target_bound(self) -> float:
-        """The largest |y| any record can have after preparation; 1 for classes, and for labels of lifetimes."""
+        """The largest |y| of any record after preparation; 1 for classes and for labels of lifetimes."""
         if self.model.predicts not in ("number", "count"):
             return 1.0
         if not np.isfinite(self.target_bounds).all():
@@ -178,68 +178,63 @@ class Preparation:
 
     @property
     def target_interval(self) -> tuple[float, float]:
-        """The least and the largest target any record can have after preparation."""
+        """The smallest and the largest target of any record after preparation."""
         low, high = settle(np.array(self._target_limits), -LARGEST, LARGEST)
         return float(low), float(high)
 
     @property
     def prepared_bounds(self) -> tuple[Floats, Floats]:
-        """The least and the largest value of every column after preparation, as far as it is known; before any
-        rotation."""
+        """The smallest and the largest known value of every column after preparation, before any rotation."""
         return self._interval
 
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:
-        """What centred and scaled features are clipped to: their bounds, likewise, where arithmetic can bear them."""
+        """The interval to which centred and scaled features are clipped."""
         return standard(self.low, self.centre, self.scale), standard(self.high, self.centre, self.scale)
 
     @cached_property
     def _target_limits(self) -> tuple[float, float]:
-        """What a centred and scaled target is clipped to; a rate, where counts are learned."""
+        """The interval to which a centred and scaled target is clipped; for counts, that of the rate."""
         if self.model.predicts == "count":
             return rate_ends(self.model, self.target_centre, self.target_bounds)
         low, high = standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
         return float(low), float(high)
 
     def matrix(self, frame: Rows, name: str) -> Floats:
-        """The design matrix [n, p] of a table that has the feature columns."""
+        """Return the design matrix [n, p] of a table that has the feature columns."""
         return np.ascontiguousarray(self.columns(frame, name).T)
 
     def columns(self, frame: Rows, name: str, secret: bool = False) -> Floats:
-        """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way.
-
-        `secret`: which rows these are was drawn in secret, so that no step may depend on who else is among them
-        (`data.rowwise`).
-        """
+        """Return the design matrix by columns [p, n]. `secret`: these rows were drawn in secret, so that no step may
+        depend on the other rows (`data.rowwise`)."""
         require_columns(frame, self.features, name)
         return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame), secret)
 
     def transform(self, raw: Floats) -> Floats:
-        """The design matrix of raw features [n, features]: numbers, names as their places, NaN for gaps that are
-        filled."""
+        """Return the design matrix of raw features [n, features]: numbers, names as places, NaN for gaps to be filled."""
         coded = (encoding.coded(values) for encoding, values in zip(self.encodings, raw.T, strict=True))
         return np.ascontiguousarray(self._prepared(coded, len(raw)).T)
 
     def coded(self, frame: Rows, name: str) -> Floats:
-        """The columns that features become [columns, n], before they are clipped and scaled."""
+        """Return the columns that features become [columns, n], before clipping and scaling."""
         require_columns(frame, self.features, name)
         return np.array([column for e in self.encodings for column in e.columns(e.read(frame, name))])
 
     def clipped(self, coded: Floats) -> Floats:
-        """Coded columns [columns, n] clipped to their bounds, and to what arithmetic bears: as trees see them."""
+        """Clip coded columns [columns, n] to their bounds and to `LARGEST`, for trees."""
         low, high = np.maximum(self.low, -LARGEST), np.minimum(self.high, LARGEST)
         return np.clip(coded, low[:, None], high[:, None])
 
     @cached_property
     def origin(self) -> Floats | None:
-        """The public model [P] from which training begins, and towards which a penalty pulls; None: zero."""
+        """The public model [P] where training begins and towards which a penalty pulls; None: zero."""
         if self.forest is None or not self.forest.begin.any():
             return None
         constant = np.zeros((self.outcomes, int(self.model.has_intercept)))
         return np.concatenate([self.forest.begin, constant], axis=1).ravel()
 
     def _prepared(self, features: Iterable[Floats], rows: int, secret: bool = False) -> Floats:
-        """Prepared columns [p, n] of coded raw features [n], each in one go while it is in the cache."""
+        """Return prepared columns [p, n] of coded raw features [n], column by column to stay in the cache."""
         columns = (column for e, coded in zip(self.encodings, features, strict=True) for column in e.columns(coded))
         if self.forest is not None:
             return self.leaf_columns(self.clipped(np.array(list(columns)).reshape(len(self.low), rows)))
@@ -264,8 +259,7 @@ class Preparation:
         return made[: self.width]
 
     def leaf_columns(self, coded: Floats) -> Floats:
-        """The leaves [p, n] of clipped columns [columns, n], and the constant; without trees, none of them. Those of a
-        row lie side by side in memory."""
+        """Return the leaves [p, n] of clipped columns [columns, n], and the constant. A row's are adjacent in memory."""
         leaves = 0 if self.forest is None else self.forest.width
         made = np.ones((coded.shape[1], leaves + self.model.has_intercept)).T
         if self.forest is not None:
@@ -275,21 +269,21 @@ class Preparation:
         return made
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
-        """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1, or waves
-        or polynomials of them, each from -1 to 1; without a basis, the columns."""
+        """Return the basis features [points, n] of prepared columns [columns, n]: nearness to points, from 0 to 1, or
+        waves or polynomials, from -1 to 1. Without a basis, return the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
         return bent(columns, self.basis, self.model.basis, self.basis_ends, secret)
 
     @property
     def basis_ends(self) -> tuple[Floats, Floats]:
-        """The least and the largest value of every column that a basis is made of, as far as it is known."""
+        """The smallest and the largest known value of every column that the basis uses."""
         if self.component_low is None or self.component_high is None:
             return self._interval
         return self.component_low, self.component_high
 
     def targets(self, frame: Rows, name: str) -> tuple[Floats, Floats]:
-        """(targets, weights of their losses) [n]; of counts the rates, by weights of their exposures."""
+        """Return (targets, weights of their losses) [n]; for counts, rates and weights of exposures."""
         if self.model.predicts != "count":
             y = self.target(frame, name)
             return y, self.weights(y)
@@ -298,18 +292,18 @@ class Preparation:
         return settle(found / weight, *self._target_limits), weight
 
     def exposure_weights(self, frame: Rows, name: str) -> Floats:
-        """What each record is expected to count at the typical rate [n]."""
+        """Return each record's expected count at the typical rate [n]."""
         return exposure_weights(self.model, self.target_centre, frame, name)
 
     @property
     def largest_weight(self) -> float:
-        """The most that one record's loss counts."""
+        """The largest weight of one record's loss."""
         if self.model.predicts == "count":
             return weight_ends(self.model, self.target_centre)[1]
         return self.model.largest_weight
 
     def target(self, frame: Rows, name: str) -> Floats:
-        """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their
+        """Return the targets [n]: numbers clipped, centred and scaled; two classes as -1 and 1; several as their
         places, 0, 1, 2, ...; lifetimes as labels."""
         column = self.model.target
         require_columns(frame, [column], name)
@@ -331,8 +325,7 @@ class Preparation:
 
     @property
     def target_words(self) -> str | None:
-        """Which targets count as 1 and which as 0, or what is counted or waited for, in a sentence; None where it needs
-        none."""
+        """A sentence on which targets count as 1 and 0, or what is counted or waited for; None if none is needed."""
         if self.model.predicts == "survival":
             return lifetime_words(self.model)
         if self.model.predicts == "count":
@@ -340,7 +333,7 @@ class Preparation:
         return class_words(self.model, self.categories) if self.model.predicts == "two classes" else None
 
     def weights(self, y: Floats) -> Floats:
-        """The weight of each record's loss: that of its class in the terms, else 1."""
+        """Return the weight of each record's loss: that of its class in the terms, else 1."""
         weight = self.model.class_weight
         if not weight:
             return np.ones(len(y))
@@ -349,11 +342,11 @@ class Preparation:
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        """(training, held-out) designs of one owner's table, as the terms promise them.
+        """Return (training, held-out) designs of one owner's table, as the terms promise them.
 
-        Rows are held out by their place in the table, never by their content: places are public, contents are not.
-        Where people are held out instead, every row has its place in both designs, and is zeros of weight 0 in one: a
-        row of either is a function of its raw row, and no size depends on who is held out.
+        Rows are held out by place, never by content: places are public. If people are held out instead, every row has
+        its place in both designs, and in one of them it is zeros of weight 0. So a row of either is a function of its
+        raw row, and no size depends on who is held out.
         """
         source, columns = open_table(table), [*self.features, *self.model.outcome_columns]
         require_columns(source.example, columns, name)
@@ -371,12 +364,12 @@ class Preparation:
         return self._in_place(parts, held_out, name, (terms.train_rows(name), terms.held_out_rows(name)))
 
     def design(self, frame: Rows, name: str) -> Design:
-        """A design of these rows, prepared as the terms say."""
+        """Return a design of these rows, prepared as the terms say."""
         block = self.block(frame, name)
         return Design(np.ascontiguousarray(block.X), block.y, block.weight)
 
     def block(self, frame: Rows, name: str, secret: bool = False) -> Design:
-        """The same in the order of columns, for sums alone; rows without a target as zeros of weight 0. `secret`: as in
+        """Return a design in column order, for sums alone; rows without a target are zeros of weight 0. `secret`: as in
         `columns`."""
         require_columns(frame, [*self.features, *self.model.outcome_columns], name)
         columns, present = self.columns(frame, name, secret), has_target(frame, self.model, name)
@@ -391,14 +384,13 @@ class Preparation:
 
     @property
     def _no_target(self) -> float:
-        """What stands for the target of a row that counts 0."""
+        """The placeholder target of a row of weight 0."""
         return -1.0 if self.model.predicts == "two classes" else 0.0
 
     def _in_place(
         self, parts: Iterable[tuple[int, Rows]], held_out: Marks, name: str, means_over: tuple[int, int]
     ) -> tuple[Design, Design]:
-        """(training, held-out) designs of all rows, each with zeros of weight 0 in the place of those that belong to
-        the other."""
+        """Return (training, held-out) designs of all rows, each with zeros of weight 0 in the other's places."""
         rows = len(held_out)
         train, kept = (
             Design(np.zeros((rows, self.width)), np.full(rows, self._no_target), np.zeros(rows), mean_over=over)
@@ -424,8 +416,7 @@ class Preparation:
         return designs[0], designs[1]
 
     def trained_on(self, rows: int) -> NDArray[np.bool_]:
-        """Which places are learned from; the same for all tables of this size: it hides nothing. A `TermsError` where
-        people are held out, not places."""
+        """Mark the places for training, the same for all tables of this size; a `TermsError` if people are held out."""
         if self.model.holdout_by is not None:
             raise TermsError(
                 "model.holdout_by: with people held out, training rows follow from people, not from row numbers; "
@@ -434,7 +425,7 @@ class Preparation:
         return trained_places(self.model, rows)
 
     def target_column(self, frame: Rows, name: str) -> Floats:
-        """The raw target [n]: numbers, or names as their places in the agreed list."""
+        """Return the raw target [n]: numbers, or names as their places in the agreed list."""
         column = self.model.target
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)

@@ -116,10 +116,8 @@ def cosine(values: Floats) -> Floats:
 
 
 def _ratio(values: Floats) -> tuple[Floats, Floats]:
-    """Return (a, b), both positive, with e^x = a/b.
-
-    x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r coth(r/2).
-    """
+    """Return (a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with
+    c = r coth(r/2)."""
     r: Floats = np.clip(values, -MAX_EXPONENT, MAX_EXPONENT)
     k = np.rint(r * PER_LN2)
     r -= k * LN2_HIGH

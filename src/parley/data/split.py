@@ -42,10 +42,7 @@ class HeldBack:
         return float(self.costs.std(ddof=1) / len(self.costs) ** 0.5)
 
     def spread_beside(self, other: "HeldBack") -> float:
-        """Return the standard error of the difference of two costs.
-
-        It is smaller if both have the same folds: rows that are hard for one model are hard for the other.
-        """
+        """Return the standard error of the difference of two costs; it is smaller if both have the same folds."""
         if len(self.costs) != len(other.costs):
             return math.hypot(self.spread, other.spread)
         return HeldBack(self.costs - other.costs).spread
@@ -195,7 +192,6 @@ def drawn(rows: int, seed: bytes, rate: float) -> Places:
 
 
 def _words(seed: bytes, size: int) -> NDArray[np.uint64]:
-    """Return 64-bit words that follow from the seed."""
     pieces = [
         hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(
             8 * min(WORDS_AT_ONCE, size - start)

@@ -1,7 +1,5 @@
-"""The cells of a column as numbers, names and gaps, checked.
-
-A message names column and row (the first row of data is 1), never a cell's value.
-"""
+"""The cells of a column as checked numbers, names and gaps. Messages name the column and the row (from 1), never a
+cell."""
 
 import difflib
 from collections import Counter
@@ -35,8 +33,8 @@ PERSON_NAME = "its person"  # what every row needs where people are told apart
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
-    """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no
-    meaning here."""
+    """Refuse a table that lacks one of `columns`, with a suggestion, or declares it with a type that has no meaning
+    here."""
     present = Counter(column_names(frame))
     for column in columns:
         if column not in present:
@@ -55,10 +53,9 @@ def is_text(column: "pd.Series[Any]") -> bool:
 
 
 def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str | None = None) -> Floats:
-    """Return a numeric column as float64; text and infinities are refused with their row, and so are missing cells,
-    which become NaN with `gaps`.
+    """Return a numeric column as float64; text and infinities are refused by row number.
 
-    `hint` says what to do where the column holds names.
+    Missing cells are refused too; with `gaps` they become NaN. `hint` says what to do if the column holds names.
     """
     values = _declared_numbers(frame, column, name)
     if values is None:
@@ -76,7 +73,7 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
 
 
 def _declared_numbers(frame: Rows, column: str, name: str) -> Floats | None:
-    """The cells of a column that is declared to hold numbers, NaN for gaps; None for other columns."""
+    """Return the cells of a column that is declared numeric, NaN for gaps; None for other columns."""
     cells = _declared(frame, column, name)
     if isinstance(cells, pa.Array):
         return arrow_cells.floats(cells)
@@ -84,14 +81,14 @@ def _declared_numbers(frame: Rows, column: str, name: str) -> Floats | None:
 
 
 def _declared(frame: Rows, column: str, name: str) -> "pa.Array | pd.Series[Any]":
-    """A column as its table declares it, if its type gives cells a meaning."""
+    """Return a column as its table declares it; refuse types without a meaning."""
     kind, held = declared_column(frame, column)
     require_readable(kind, column, name)
     return declared_cells(held)
 
 
 def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:
-    """Cells as numbers one by one, missing ones as NaN."""
+    """Return cells as numbers one by one, missing ones as NaN."""
     words = _words(frame, column, name)
     plain = None if words is None else arrow_cells.plain_decimals(words)
     if plain is not None:
@@ -107,8 +104,8 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
 
 
 def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) -> Floats:
-    """A column of dates as days since 1970-01-01. A cell that is no date in this format is a missing one: refused with
-    its row, or NaN with `gaps`."""
+    """Return a column of dates as days since 1970-01-01. A cell that is no date in this format counts as missing:
+    refused by row number, or NaN with `gaps`."""
     place, cells = _cells(frame, column, name, gaps=True)
     values: Floats = np.array([*(day_number(cell, written) for cell in cells), np.nan])[place]
     if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
@@ -121,7 +118,7 @@ def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) 
 
 
 def cell_counts(frame: Rows, column: str, name: str) -> Counter[str | date]:
-    """How often each date and each name comes in a column, gaps apart."""
+    """Count each date and each name in a column, without gaps."""
     place, cells = _cells(frame, column, name, gaps=True)
     found = Counter[str | date]()
     for cell, count in zip(cells, np.bincount(place[place >= 0], minlength=len(cells)).tolist(), strict=True):
@@ -138,13 +135,11 @@ def codes(
     listed: Set[str] = frozenset(),
     merged: bool = False,
 ) -> Floats:
-    """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the
-    last.
+    """Return names as their places in `categories`, 0, 1, ...; any other name gets the number after the last.
 
-    A missing cell is refused with its row; with `gaps` it gets the number after that, and so do words for a
-    missing cell other than names that are `listed`. The list comes from the
-    terms or from public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the
-    other way round. `merged`: capitals and spaces do not count.
+    The list comes from the terms or from public data, so a code never depends on the private table. A missing cell is
+    refused by row number; with `gaps` it gets the number after that, and so do words for a missing cell, except names
+    that are `listed`. "1.0" matches a listed "1", and the reverse. `merged`: ignore capitals and spaces.
     """
     place, called = _called(frame, column, name, gaps, listed)
     if merged:
@@ -159,8 +154,7 @@ def codes(
 
 
 def _numbered(categories: Sequence[str]) -> dict[str, int]:
-    """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth
-    values call it."""
+    """Map every name to its place. If only truth values are listed, "True", "true" and "1" are one name."""
     number = {category: code for code, category in enumerate(categories)}
     if not {*categories} <= TRUTH_VALUES.keys():
         return number
@@ -170,12 +164,12 @@ def _numbered(categories: Sequence[str]) -> dict[str, int]:
 
 
 def names(frame: Rows, column: str, name: str, gaps: bool = False) -> list[str]:
-    """The different names in a column, sorted; gaps have none, nor with `gaps` words for them."""
+    """Return the different names in a column, sorted, without gaps; with `gaps`, also without words for them."""
     return sorted({text for text in _called(frame, column, name)[1] if not (gaps and is_missing_word(text))})
 
 
 def is_gap(frame: Rows, column: str, name: str, listed: Set[str] = frozenset()) -> NDArray[np.bool_]:
-    """Which cells are missing, or words for that other than names that are `listed` [n]."""
+    """Mark the cells that are missing or hold words for that, except names that are `listed` [n]."""
     values = _declared_numbers(frame, column, name)
     if values is not None:
         return np.isnan(values)
@@ -185,15 +179,15 @@ def is_gap(frame: Rows, column: str, name: str, listed: Set[str] = frozenset()) 
 
 
 def _gap_words(cells: Sequence[Any], listed: Set[str]) -> list[bool]:
-    """Which cells are words for a missing one, and no names that are listed."""
+    """Mark the cells that hold words for a gap, except names that are listed."""
     return [is_missing_word(cell) and cell_name(cell) not in listed for cell in cells]
 
 
 def raw_cells(
     frame: Rows, column: str, name: str, written: str | None = None
 ) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
-    """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for
-    none). With `written`, the format of a column of dates, cells are its days."""
+    """Return (the listed cell of each row, -1 for a gap; the cells' numbers or NaN; their names or None). `written` is
+    the format of a column of dates, whose cells become days."""
     if written is not None:
         frame = pd.DataFrame({column: days(frame, column, written, name, gaps=True)})
     place, cells = _cells(frame, column, name, gaps=True)
@@ -201,24 +195,22 @@ def raw_cells(
 
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
-    """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column
-    `person`."""
+    """Return the first `limit` rows of every person, in order. One name in the column `person` is one person."""
     return frame[first_rows(frame, person, limit, name)].reset_index(drop=True)
 
 
 def first_rows(frame: Rows, person: str, limit: int, name: str) -> NDArray[np.bool_]:
-    """Which rows are among the first `limit` of their person [n].
+    """Mark the rows that are among the first `limit` of their person [n].
 
-    Formal guarantee: if all rows of one person become rows of another, who had none, this stays as it is, to the row:
-    it is a function of which rows belong together, and neither of what people are called nor of any other cell.
+    Formal guarantee: if all rows of one person become rows of another, who had none, this stays the same to the row. It
+    is a function of which rows belong together, not of people's names or any other cell.
     """
     people = groups(frame, person, name, PERSON_NAME)
     return np.asarray(pd.Series(people).groupby(people).cumcount() < limit)
 
 
 def groups(frame: Rows, column: str, name: str, what: str) -> NDArray[np.int64]:
-    """Which rows belong together [n]: those with one name in this column, numbered in the order in which names come;
-    all must have one."""
+    """Number the rows [n] by their name in this column, in order of first appearance; refuse rows without a name."""
     place, called = names_of(frame, column, name, what)
     known: dict[str, int] = {}
     listed = np.array([known.setdefault(text, len(known)) for text in called], dtype=np.int64)[place]
@@ -227,7 +219,7 @@ def groups(frame: Rows, column: str, name: str, what: str) -> NDArray[np.int64]:
 
 
 def names_of(frame: Rows, column: str, name: str, what: str) -> tuple[NDArray[np.int64], list[str]]:
-    """(which of the names listed each row has [n]; the list, in which a name may come twice); all rows must have one.
+    """Return (the listed name of each row [n]; the list, which may repeat a name); refuse rows without a name.
 
     Formal guarantee: a row's name follows from its own cell (`cell_name`).
     """
@@ -246,7 +238,7 @@ def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) ->
 def _called(
     frame: Rows, column: str, name: str, gaps: bool = False, listed: Set[str] = frozenset()
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """(which of the names listed each row has, -1 for a gap; the list, in which a name may come twice)."""
+    """Return (the listed name of each row, -1 for a gap; the list, which may repeat a name)."""
     place, cells = _cells(frame, column, name, gaps, listed)
     called = [cell_name(cell) for cell in cells]
     known = [text for text in called if text is not None]
@@ -257,7 +249,7 @@ def _called(
 
 
 def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
-    """What is said of a cell that has no name."""
+    """Return the error for a cell that has no name."""
     return DataError(
         f"{name}: column {column!r}, row {row}: expected a name: text, an integer, or a float below 2^53{why}; "
         "write larger numbers as integers, decimals or text"
@@ -267,7 +259,7 @@ def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
 def _cells(
     frame: Rows, column: str, name: str, gaps: bool = False, listed: Set[str] = frozenset()
 ) -> tuple[NDArray[np.int64], list[Any]]:
-    """`_listed_cells`; with `gaps`, words that stand for a missing cell are one, other than names that are `listed`."""
+    """Like `_listed_cells`; with `gaps`, words for a missing cell count as one, except names that are `listed`."""
     place, cells = _listed_cells(frame, column, name)
     if not gaps:
         return place, cells
@@ -276,10 +268,8 @@ def _cells(
 
 
 def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """(which of the listed cells each row holds, -1 for a missing one; the list).
-
-    Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number:
-    cells of mixed types may be equal and yet be written differently, so they are listed one by one.
+    """Return (the listed cell of each row, -1 for a missing one; the list). Rows share an entry only if the column's
+    type ensures that their cells have one name and one number: equal cells of mixed types may be written differently.
     """
     words = _words(frame, column, name)
     try:
@@ -304,14 +294,13 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
 
 
 def _words(frame: Rows, column: str, name: str) -> pa.Array | None:
-    """A column as Arrow holds it, where it is one of Arrow's or of text; None for others."""
+    """Return an Arrow or text column as Arrow holds it; None for others."""
     series = _declared(frame, column, name)
     return series if isinstance(series, pa.Array) else _text(series)
 
 
 def _text(series: "pd.Series[Any]") -> pa.Array | None:
-    """A column of nothing but text and gaps as Arrow holds it; None for other columns. Cell by cell it would mean the
-    same."""
+    """Return a column of text and gaps alone as an Arrow array, which means the same; None for other columns."""
     if series.dtype != object or not set(map(type, cells := series.to_numpy())) <= {str, NoneType}:
         return None
     try:

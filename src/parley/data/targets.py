@@ -35,11 +35,8 @@ from parley.validate import LARGEST, SMALLEST, Floats, few_names, printable
 
 
 def has_target(rows: Rows, model: Model, name: str) -> NDArray[np.bool_]:
-    """Mark the rows with a target [n].
-
-    A row has none if a cell of the target's columns (an exposure, for example) is missing or holds a word for a gap
-    that is no class of the terms.
-    """
+    """Mark the rows that miss no cell of the target's columns, such as an exposure, and hold no word for a gap there
+    [n]."""
     return ~_gaps(rows, model.outcome_columns, listed_classes(model), name)
 
 
@@ -96,7 +93,6 @@ def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> 
 
 
 def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
-    """Return 1, 0 or -1 for classes, any other number for other cells [n]."""
     column, positive = model.target, model.positive
     if column in categories:
         y = codes(rows, column, categories[column], name)
@@ -188,11 +184,8 @@ def _weights(typical: float, exposure: Floats) -> Floats:
 
 
 def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
-    """Return 2 s + e of each subject [n].
-
-    An event cell that is neither 0 nor 1 is refused by its row number, and never shown. A time below 0 counts in the
-    first period: refusing it would reveal that the table holds one.
-    """
+    """Return 2 s + e of each subject [n]. An event other than 0 or 1 is refused by row number, and never shown. A time
+    below 0 counts in the first period: refusing it would reveal it."""
     survival = SurvivalModel.expect(model)
     column, ends = survival.event, np.array(survival.periods)
     time = numbers(rows, model.target, name, hint="a time is a number")
