@@ -117,7 +117,7 @@ class BudgetGame(OwnersGame):
         return np.where(members, self.joining(epsilon, epsilon, members), 0.0)
 
     def noise_weight(self, members: Members) -> Floats:
-        """Return what an owner's noise costs itself, if it joins these coalitions, per unit of `stakes.unit_variance`."""
+        """Return what an owner's noise costs itself, if it joins, per unit of `stakes.unit_variance`."""
         unit = self.stakes.unit_noise
         size = unit.size(members)[..., None] + np.where(members, 0.0, unit.records)
         return np.asarray(self.weight * self.stakes.cost.noise_price * unit.shares(size))

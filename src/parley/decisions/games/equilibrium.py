@@ -319,7 +319,7 @@ class Welfare:
 
 
 def social_optimum(game: Game, seed: int = 0) -> Floats:
-    """Find a profile with the largest total payoff: a grid or random points, then Powell's method from the best three."""
+    """Find a profile with the largest total payoff: a grid or random points, then Powell's method from three."""
     per_player = int(GRID_BUDGET ** (1 / game.players))
     if per_player >= 5:
         axes = [np.linspace(a, b, per_player) for a, b in zip(game.low, game.high, strict=True)]

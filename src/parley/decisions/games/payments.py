@@ -77,7 +77,7 @@ class Choices(Protocol):
 
 
 def largest_gain(game: Choices, deal: Deal) -> float:
-    """Return the most that any owner gains by another budget, by leaving or by joining uninvited, on a grid of its own."""
+    """Return the most that any owner gains by another budget, by leaving or by joining uninvited; on a grid."""
     grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECKED_BUDGETS)[:, None], (CHECKED_BUDGETS, game.owners))
     unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(
         deal.members, deal.fee, 0.0
@@ -120,7 +120,7 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
 
 
 def what_would_help(target: float, without_noise: float) -> str:
-    """Advise on an unreachable relative fitness; records and budgets do not change what training leaves without noise."""
+    """Advise on an unreachable fitness; records and budgets do not change what training leaves without noise."""
     if without_noise > target:
         return (
             f"even without noise, training leaves {without_noise:.3g}. Change the horizon, step or clip (parley plan "
@@ -305,7 +305,7 @@ def balanced(deal: Deal) -> Deal:
 
 
 def spending_curves(game: BudgetGame, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
-    """Return (money, relative fitness) of the cheapest contracts and of posted prices, from free to the best reachable."""
+    """Return (money, relative fitness) of the cheapest contracts and of posted prices, from free to the best."""
     free = free_deal(game)
     best = 1.02 * best_reachable(game)
     start = game.fitness(free.epsilon, free.members) or 20 * best

@@ -45,7 +45,7 @@ class Lines:
 
     @classmethod
     def from_outlook(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
-        """Draw the line through an outlook's gains at this variance of combined answers; costs in the target's units."""
+        """Draw the line through an outlook's gains at this variance; costs in the target's units."""
         size, gain = np.array(outlook.laws[0].owners.together_records), outlook.expected_gain
         here, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
         if not outlook.corrected:
@@ -97,7 +97,7 @@ class Stakes(ForecastStakes):
         return EachOwnerNoise(self.records, self.variances(epsilon))
 
     def variance_at(self, fitness: float) -> float:
-        """Return the variance of combined answers at which models have this relative fitness; noise must have a price."""
+        """Return the variance of combined answers at this relative fitness; noise must have a price."""
         return (fitness * self.least_cost - self.cost.bias) / self.cost.noise_price
 
 

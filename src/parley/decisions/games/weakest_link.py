@@ -151,7 +151,7 @@ class WeakestLink(OwnersGame):
         return np.asarray(self.payoff(common, members) + price * own)
 
     def local_maxima(self, members: Members) -> LocalMaxima:
-        """Return all local maxima of every owner's payoff over the common epsilon if it joins this coalition; cached."""
+        """Return all local maxima of every owner's payoff if it joins this coalition; cached."""
         return self._found(np.asarray(members, dtype=bool).tobytes())
 
     @cached_property
