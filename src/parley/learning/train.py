@@ -24,7 +24,8 @@ def train(
     """Train one joint model under these terms.
 
     If owners have durable ledgers, the run is a release: each must have accepted the terms (`Owner.accept`), there is
-    one replicate, and only the noisy answers are computed from their tables. Otherwise it is a study.
+    one replicate, and nothing computed from their tables is looked at except the noisy answers. Otherwise it is a
+    study.
 
     Parameters
     ----------

@@ -1,8 +1,6 @@
-"""An algorithm is four pure functions on a state; the loop around them is written once.
+"""An algorithm is a set of pure functions on a state; the loop around them is written once.
 
-Which iterates make the model: the last, the average of the last half of the rounds, or of all.
-
-What the learner makes of noisy answers is post-processing: it costs no privacy.
+What the learner makes of noisy answers is post-processing and costs no privacy.
 """
 
 from abc import ABC, abstractmethod
@@ -31,8 +29,7 @@ def step_size(setup: Setup) -> float:
     2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
     3. with a box and a clip: radius/clip, the classical distance over gradient bound of subgradient methods.
 
-    Algorithm 1 divides its rho by T^2 unless the terms set a `decay`, so there the result is multiplied by T^2 and the
-    first step is as long.
+    Algorithm 1 divides its rho by T^2 unless the terms set a `decay`, so there the result is multiplied by T^2.
     """
     learning, limits = setup.terms.learning, setup.limits
     if not isinstance(learning.step, str):
@@ -57,8 +54,7 @@ Average = Literal["last", "tail", "all"]
 
 
 def averaged(average: Floats, theta: Floats, number: int, horizon: int, which: Average) -> Floats:
-    """Move the average to `theta` after round `number`: the mean of the iterates that count so far, or `theta` where
-    none does yet.
+    """Update the average with `theta` after round `number`; return `theta` while no iterate counts yet.
 
     >>> mean = np.zeros(1)
     >>> for number in range(1, 5):
@@ -77,8 +73,7 @@ Progress = Callable[[int, int], None]  # how much of the work is done, of how mu
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a run stands before round `round`: theta[round] [..., P], and what else the algorithm remembers, by
-    name."""
+    """The state before round `round`: theta[round] [..., P], and the algorithm's further memory by name."""
 
     round: int
     theta: Floats
@@ -87,7 +82,7 @@ class State:
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks: the learner of the agreement with this hash, by its schedule."""
+    """The learner of the agreement with this hash, and its schedule."""
 
     terms_hash: str
     learner: str
@@ -120,46 +115,46 @@ class Algorithm(ABC):
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the
-        axes of a study's replicates."""
+        """Return the state before the first round at `origin` [P] (or [*replicates, P]); `replicates` are a study's
+        axes."""
         theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
     @abstractmethod
     def query(self, state: State, asker: Asker) -> Query:
-        """The query of round `state.round`, for those whose turn it is."""
+        """Return the query of round `state.round`, for the owners whose turn it is."""
 
     @abstractmethod
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """The state after the owners' combined answer; `answers` are the single ones, where the aggregation shows
+        """Return the state after the owners' combined answer; `answers` has the single ones, if the aggregation shows
         them."""
 
     def model(self, state: State) -> Floats:
-        """The model [..., P] if the run ended here; usually theta itself."""
+        """Return the model [..., P] if the run ended here; usually theta itself."""
         return state.theta
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
-        """The query of round `state.round` by owner. Here: the same for everybody whose turn it is."""
+        """Return the query of round `state.round` by owner. Default: the same for all whose turn it is."""
         return dict.fromkeys(asker.schedule.at(state.round), self.query(state, asker))
 
     def asked(self, state: State) -> Sequence[Floats]:
-        """The parameters [..., P] at which round `state.round` asks. Here: one, for everybody."""
+        """Return the parameters [..., P] at which round `state.round` asks. Default: theta, for everybody."""
         return [state.theta]
 
     def consensus_error(self, state: State) -> float | None:
-        """The largest distance of an owner's own point from the model, where owners have points."""
+        """Return the largest distance of an owner's own point from the model, if owners have points."""
         return None
 
     def late(self, state: State) -> Mapping[str, int]:
-        """Each owner's answers that came too late to be used; where rounds wait, none."""
+        """Return the number of answers by owner that came too late to be used; empty if rounds wait."""
         return {}
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """What else a run released that a later forecast can use; usually nothing."""
+        """Return further releases of the run that a later forecast can use; usually None."""
         return None
 
     def posterior(self, state: State) -> Posterior | None:
-        """The first replicate's posterior, where the release gives one; usually none."""
+        """Return the first replicate's posterior, if the release gives one; usually None."""
         return None
 
     @property
@@ -169,45 +164,44 @@ class Algorithm(ABC):
 
     @property
     def step_length(self) -> float | None:
-        """The length of the learner's steps, as in `learning.step`; None: it takes none."""
+        """The length of the learner's steps, as in `learning.step`; None if it takes none."""
         return None
 
     @property
     def drifts(self) -> bool:
-        """Whether owners that differ pull the model away from the joint optimum even without noise."""
+        """Whether heterogeneity moves the model away from the joint optimum even without noise."""
         return False
 
     def passes(self, width: int) -> int:
-        """How many times a run goes over all records with so many features, for forecasts of its duration."""
+        """Return how often a run passes over all records with this many features, to forecast its duration."""
         return self.horizon
 
     @classmethod
     def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the varieties that a plan compares: a description, and its keys of `[learning]`."""
+        """Yield the variants that a plan compares: a description, and its `[learning]` keys."""
         yield from ()
 
     @classmethod
     def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
-        """Yield where a plan starts to look: keys of `[learning]`, given the length 1/curvature. Here: the terms'
-        own."""
+        """Yield a plan's starting points as `[learning]` keys, given the length 1/curvature. Default: the terms' own."""
         yield {}
 
     def foretold(self) -> Self:
-        """The algorithm that a forecast follows instead; usually itself."""
+        """Return the algorithm that a forecast follows instead; usually itself."""
         return self
 
     def without_noise(self) -> Self:
-        """The algorithm for answers without noise; usually itself."""
+        """Return the algorithm for answers without noise; usually itself."""
         return self
 
     def project(self, theta: Floats) -> Floats:
-        """The nearest parameter in the box."""
+        """Return the nearest parameter in the box."""
         return theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
 
 
 @dataclass(frozen=True)
 class Descent(Algorithm):
-    """An algorithm that goes downhill. Shared by all: asking for gradients, the learner's own g1, the box."""
+    """Base of gradient methods: asks for gradients, adds the learner's own g1, keeps to the box."""
 
     step: float
 
@@ -234,11 +228,11 @@ class Descent(Algorithm):
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
-        """The noiseless answer at theta of an owner with this mean gradient, for forecasts."""
+        """Return the noiseless answer at theta of an owner with this mean gradient, for forecasts."""
         return gradient(theta)
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
-        """This owner's noiseless answer to its question of round `state.round`."""
+        """Return this owner's noiseless answer to its question of round `state.round`."""
         return self.answer(gradient, state.theta)
 
     def projected_step(self, state: State, gradient: Floats, length: float) -> Floats:
@@ -254,10 +248,10 @@ def run(
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
-    """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell.
+    """Run all T rounds: ask, combine, update.
 
-    A round that is aborted brings no step: the next one asks at the same parameter. If none of them can bring one, the
-    run ends.
+    An aborted round brings no step: the next one asks at the same parameter. If the only round is aborted, the run
+    ends.
     """
     state = start
     while state.round <= algorithm.horizon:

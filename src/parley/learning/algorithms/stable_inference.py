@@ -1,10 +1,9 @@
-"""Federated inference from answers with stable noise: by its own rule, since that noise has no mean square.
+"""Federated inference from answers with stable noise, which has no mean square.
 
-For studies: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). What is
-inferred here is what an honest owner's answers would say. Each owner's moments are located by the law
-(`mechanisms.stable_law`), never averaged; owners are weighed by their records; the model is solved from that as
-`fedinfer` solves it; and a coefficient's error, a known sum of the answers' errors, is the sum of a stable and a normal
-number: of single answers exactly stable, of several answers of an owner as good as normal.
+For studies only: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). Each
+owner's moments are located by the law (`mechanisms.stable_law`), never averaged; owners are weighted by records, and
+the model is solved as in `fedinfer`. A coefficient's error is the sum of a stable and a normal number. Single answers
+make it exactly stable; several answers of an owner, close to normal.
 """
 
 from collections.abc import Sequence
@@ -20,16 +19,16 @@ from parley.validate import Floats, positive
 
 @dataclass(frozen=True, eq=False)
 class StableAnswers:
-    """What one owner released: its mean z z', packed for L1, m times [m, d], each with fresh noise of this scale.
+    """One owner's answers: its mean z z', packed for L1, m times [m, d], each with fresh noise.
 
     Parameters
     ----------
     values
-        The answers [m, d].
+        Answers [m, d].
     scale
-        Of the noise of each.
+        Scale of the noise of each.
     records
-        How many the owner has.
+        The owner's number of records.
 
     Examples
     --------
@@ -44,8 +43,8 @@ class StableAnswers:
 
 @dataclass(frozen=True, eq=False)
 class StableModel:
-    """A model theta [q, p], in the units of prepared columns, and how its errors are spread: a stable number of scale
-    `scales` [q, p] and a normal one of deviation `deviations` [q, p], added."""
+    """A model theta [q, p], in the units of prepared columns. Its errors are stable numbers of scale `scales` [q, p]
+    plus normal ones of deviation `deviations` [q, p]."""
 
     theta: Floats
     alpha: float
@@ -54,7 +53,7 @@ class StableModel:
     repaired: bool  # the moments drowned in noise and were lifted
 
     def intervals(self, level: float = 0.9) -> Floats:
-        """(low, high) of every coefficient [q, p, 2], the population's, at this probability."""
+        """Return (low, high) of every population coefficient [q, p, 2] at this probability."""
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         laws = zip(self.scales.ravel(), self.deviations.ravel(), strict=True)
@@ -67,23 +66,20 @@ class StableModel:
 def infer_stable(
     answers: Sequence[StableAnswers], alpha: float, width: int, outcomes: int = 1, regularisation: float = 0.0
 ) -> StableModel:
-    """The model of these owners' answers, and its law.
-
-    Owners that answered once are heard by the law of one answer, those that answered more often by the posterior of all
-    of theirs.
+    """Infer the model and the law of its errors from these owners' answers.
 
     Parameters
     ----------
     answers
-        Of each owner.
+        Each owner's answers.
     alpha
-        Of the stable law, below 2.
+        Index of the stable law, below 2.
     width
-        How many features.
+        Number of features.
     outcomes
-        How many numbers of y.
+        Number of entries of y.
     regularisation
-        The ridge's weight.
+        Weight of the ridge.
 
     Returns
     -------
@@ -126,10 +122,11 @@ def infer_stable(
 
 
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
-    """(how a coefficient moves with the error of each packed number [p, d], its covariance from all else [p, p]).
+    """Return the effect on coefficients of an error in each packed number [p, d], and the covariance of all else [p,
+    p].
 
-    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.moments`; the draw of the records and what
-    a lift may have drawn towards 0 count as there.
+    theta - theta* = G (e_b - E theta* + mean of x residual), as in `losses.moments`; the draw of records and the lift
+    count as there.
     """
     width, size = len(theta), len(moments)
     inverse = 1 / solved.curvature

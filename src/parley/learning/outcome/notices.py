@@ -1,9 +1,7 @@
-"""Name owners whose answers no owner that keeps to the terms would give: a test of every owner over a whole run, with a
-stated rate of false alarms.
+"""Name owners whose answers break the terms: a test of every owner over a whole run, with a stated false-alarm rate.
 
-The learner knows how large an exact answer can be and how its noise is distributed, and nothing else. So lies that stay
-within the bound (a sign that is turned, labels that are exchanged) cannot be told from an honest owner of another law:
-nobody is named for them, and what they can do is bounded instead (`parley audit --poison`).
+The learner knows only the bound on exact answers and the law of the noise. Lies within the bound (turned signs,
+exchanged labels) look like an honest owner of another law and name nobody; `parley audit --poison` bounds their effect.
 """
 
 import math
@@ -42,7 +40,7 @@ SENTENCES: dict[Reason, str] = {
 
 @dataclass(frozen=True)
 class Notice:
-    """An owner whose answers are not explained, why, and in how many of the study's runs; of a release there is one."""
+    """An owner with unexplained answers, the reason, and in how many of the study's runs (1 for a release)."""
 
     owner: str
     reason: Reason
@@ -53,26 +51,27 @@ class Notice:
         return SENTENCES[self.reason]
 
     def to_json(self) -> dict[str, Any]:
-        """One of the objects under `notices` in `parley train --json`."""
+        """Return one of the objects under `notices` in `parley train --json`."""
         return {**vars(self), "sentence": self.sentence}
 
 
 class Watch:
-    """What is heard of every owner in a run, added up round after round: a number or two for each replicate.
+    """A running record of every owner's answers: a number or two for each replicate.
 
-    Formal guarantee: where all owners keep to the terms, any is named with probability at most `FALSE_ALARMS` in a run,
-    whatever their tables and whatever was asked. Each test has a third of it. (1) A single answer outside of what bound
-    and noise explain: the union bound over all answers (`reaches`). (2) The norm of exact answers is at most the bound
-    (for rows drawn in secret this fails with half of the share), so what exceeds it is at most the norm of their noise,
-    and the noise of all rounds together is one long vector. (3) With a stated spread s, the sum over rounds of two
-    honest owners' differences is at most T s, in any number, and the sum of their noises, of which the tail is exact
-    (normal) or Chernoff's (Laplace); so it is of one round, where all rounds together have a larger difference with at
-    most the same probability (the union bound). Who lies farther than either from more others than may lie is named: an
-    honest owner is not, whatever the liars say, for it agrees with all other honest ones. What lies outside of what
-    explains an answer names its owner, and counts as if it were at the edge."""
+    Formal guarantee: if all owners keep to the terms, anybody is named in a run with probability at most
+    `FALSE_ALARMS`, whatever their tables and the questions. Each of three tests has a third of it. (1) An answer lies
+    outside what bound and noise explain: union bound over all answers (`reaches`). (2) The norm of an exact answer is
+    at most the bound (for rows drawn in secret this fails with half of the share). So the excess is at most the norm of
+    the noise, and the noise of all rounds is one long vector. (3) With a stated spread s, two honest owners'
+    differences, summed over rounds, are in any number at most T s plus the sum of their noises, whose tail is exact
+    (normal) or Chernoff's (Laplace). The same holds for one round, with a union bound over rounds. An owner is named if
+    it exceeds either limit against more others than may lie. An honest owner is not, whatever liars say, because it
+    agrees with all other honest ones. An answer outside what explains it names its owner, and counts as if it were at
+    the edge.
+    """
 
     def __init__(self, setup: Setup, before: Mapping[str, Floats] | None = None) -> None:
-        """A watch that heard nothing yet, or `before` (`memory`), of one run."""
+        """Start empty, or from the `memory` of one run."""
         self._stages = {name: setup.part(name).training for name in setup.schedule.names}
         single = not setup.terms.noise.summed
         self._extents = reaches(setup, FALSE_ALARMS / TEST_COUNT) if single else {}
@@ -88,9 +87,8 @@ class Watch:
             self._remember(before)
 
     def hear(self, answers: Sequence[Answer]) -> None:
-        """Take in a round's answers. Sums of several owners' answers say nothing of a single one. Of answers that
-        travelled in part (`top_k`) that part counts: neither it nor its noise is larger than the whole. (No spread can
-        be stated beside those.)"""
+        """Record a round's answers; sums over several owners are ignored. Of answers that travelled in part (`top_k`)
+        that part counts: neither it nor its noise exceeds the whole."""
         values: dict[str, Floats] = {}
         for answer in answers:
             name = answer.owner
@@ -109,8 +107,8 @@ class Watch:
                 self._apart[one, other] = before.later(values[one] - values[other])
 
     def memory(self) -> dict[str, Floats]:
-        """What was heard in one run: of every owner how many answers, whether any was outside, and how much lay beyond
-        [N, 3]; with a stated spread of every pair its rounds, largest and summed differences [N (N - 1)/2, 2 + p]."""
+        """Return the record of one run. For each owner: answers, whether any was outside, and the excess [N, 3]. With a
+        stated spread, for each pair: rounds, largest and summed differences [N (N - 1)/2, 2 + p]."""
         if not self._extents:
             return {}
         rows = [
@@ -135,7 +133,7 @@ class Watch:
                 self._apart[pair] = _Apart(int(row[0]), row[2:], row[1])
 
     def notices(self) -> tuple[Notice, ...]:
-        """The owners named, with reasons, in the order of the terms."""
+        """Return the owners named, with reasons, in the order of the terms."""
         found = []
         for name in self._outside:
             tests: dict[Reason, NDArray[np.bool_]] = {
@@ -147,7 +145,7 @@ class Watch:
         return tuple(sorted(found, key=lambda notice: list(self._stages).index(notice.owner)))
 
     def _too_large(self, name: str) -> NDArray[np.bool_]:
-        """In which replicates all answers together are larger than bound and noise explain."""
+        """Mark replicates in which all answers together exceed what bound and noise explain."""
         stage = self._stages[name]
         if stage.question.own_noise is not None:  # inside of the only answer
             return np.zeros_like(self._outside[name])
@@ -155,7 +153,7 @@ class Watch:
         return np.asarray(self._beyond[name] > noise ** (1 if stage.question.norm == "l1" else 2))
 
     def _too_far(self, name: str) -> NDArray[np.bool_]:
-        """In which replicates it lies too far from more other owners than the terms allow liars."""
+        """Mark replicates in which it lies too far from more owners than may lie."""
         disagrees = np.zeros(self._beyond[name].shape, dtype=int)
         for pair, apart in self._apart.items():
             if name in pair and self._spread is not None:
@@ -165,8 +163,8 @@ class Watch:
         return disagrees > self._liars
 
     def _difference(self, pair: tuple[str, str], rounds: int, times: int) -> float:
-        """The bound on the worst number of the sum of two owners' noises over so many rounds, in so many such sums; it
-        fails with a share of the false alarms."""
+        """Bound the largest number in `times` sums of two owners' noises over `rounds`, failing with a share of the
+        false alarms."""
         stages, owners = [self._stages[name] for name in pair], len(self._stages)
         size = stages[0].question.size
         share = FALSE_ALARMS / TEST_COUNT / 2 / (owners * (owners - 1) / 2) / times
@@ -176,8 +174,7 @@ class Watch:
 
 @dataclass(frozen=True, eq=False)
 class _Apart:
-    """How far two owners' answers were apart, in rounds that heard both: added up [..., p], and the largest number of
-    any round [...]."""
+    """Differences of two owners' answers in the rounds that heard both: summed [..., p], and the largest number [...]."""
 
     rounds: int
     sums: Floats
@@ -189,19 +186,19 @@ class _Apart:
         return np.asarray(np.abs(self.sums).max(axis=-1))
 
     def later(self, apart: Floats) -> "_Apart":
-        """Add one more round [..., p]."""
+        """Add one round [..., p]."""
         return _Apart(self.rounds + 1, self.sums + apart, np.maximum(self.largest, np.abs(apart).max(axis=-1)))
 
 
 def exact_extent(setup: Setup, name: str) -> Extent:
-    """Bound an owner's exact answers in all rounds of a run. For rows drawn in secret the bound fails with half of the
-    owner's share of the false alarms."""
+    """Bound an owner's exact answers in all rounds. For rows drawn in secret the bound fails with half of the owner's
+    share of the false alarms."""
     stage, owners = setup.part(name).training, len(setup.schedule.names)
     return stage.question.likely_extent(FALSE_ALARMS / TEST_COUNT / owners / 2 / len(stage.rounds))
 
 
 def unnoticed(setup: Setup, name: str) -> Extent:
-    """Bound an owner's answers that go unnoticed in every round of a run."""
+    """Bound the answers with which an owner goes unnoticed in every round of a run."""
     stage = setup.part(name).training
     rounds, reach = len(stage.rounds), reaches(setup, FALSE_ALARMS / TEST_COUNT)[name]
     often = rounds if stage.question.norm == "l1" else math.sqrt(rounds)
@@ -210,7 +207,7 @@ def unnoticed(setup: Setup, name: str) -> Extent:
 
 
 def _run_noise(stage: Stage, answers: int, owners: int) -> float:
-    """Bound the norm of the noise in so many answers of one owner, failing with its share of the false alarms."""
+    """Bound the norm of the noise in one owner's answers, failing with its share of the false alarms."""
     law, size = stage.series.mechanism, stage.question.size
     share = FALSE_ALARMS / TEST_COUNT / owners / (2 if stage.question.draws else 1)
     if isinstance(law, KNOWN_TAIL_LAWS):
@@ -219,20 +216,18 @@ def _run_noise(stage: Stage, answers: int, owners: int) -> float:
 
 
 def norm_tail(law: Mechanism, probability: float, numbers: int) -> float:
-    """Bound the norm of so many noise numbers, failing with this probability: gamma distributed, or in L2 the root of a
-    chi-squared number."""
+    """Bound the norm of `numbers` noise numbers, failing with this probability (gamma law, or chi-squared in L2)."""
     if law.norm == "l1":
         return NOISE_SLACK * law.noise_scale * float(gammainccinv(numbers, probability))
     return NOISE_SLACK * law.noise_scale * math.sqrt(2 * float(gammainccinv(numbers / 2, probability)))
 
 
 def sum_tail(laws: Sequence[Mechanism], rounds: int, probability: float, size: int) -> float:
-    """How far the sum of `rounds` noises of each of these laws goes, either way, in one of `size` numbers, failing with
-    this probability.
+    """Bound the absolute sum of `rounds` noises of each law, in one of `size` numbers, failing with this probability.
 
-    Formal guarantee: normal noise adds up to normal noise. Else Chernoff's bound at the best of some exponents, each of
-    which holds: ln E exp(t Y) = -ln(1 - (t b)^2) of Laplace noise of scale b, and on whole numbers no more, because
-    (cosh x - 1)/x^2 grows. Of a law that a program added, the union bound over its noises.
+    Formal guarantee: normal noises add up to normal noise. Otherwise it is Chernoff's bound at the best of some
+    exponents, each of which holds: ln E exp(t Y) = -ln(1 - (t b)^2) for Laplace noise of scale b, and no more on whole
+    numbers, because (cosh x - 1)/x^2 grows. For laws that a program added, it is the union bound over the noises.
 
     >>> from parley.privacy.mechanisms import Gaussian
     >>> round(sum_tail([Gaussian(3.0, 1.0), Gaussian(4.0, 1.0)], 100, 0.05, 1), 1)

@@ -1,5 +1,4 @@
-"""An owner's own verdict: the joint model, its own and its personal one, on its own held-out rows. For its eyes
-only."""
+"""An owner's verdict on the joint, its own and its personal model, on its own held-out rows. For its eyes only."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,8 +32,7 @@ FEW_HELD_OUT_ROWS = 100  # held-out rows below which a verdict says how few they
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over held-out rows, with a 90 % confidence interval for the mean over all rows of their kind (Student's
-    t)."""
+    """A mean over held-out rows, with a 90 % confidence interval (Student's t) for the mean over all such rows."""
 
     mean: float
     low: float
@@ -63,11 +61,7 @@ class Estimate:
 @dataclass(frozen=True)
 class Verdict:
     """Held-out metrics and mean costs of three models on one owner's rows. Computed from private data: it carries no
-    guarantee.
-
-    `gain` and `joint_gain` are paired: of the same rows, what the personal and the joint model save against the model
-    alone.
-    """
+    guarantee. `gain` and `joint_gain` are paired: row by row, the savings against the model alone."""
 
     owner: str
     rows: int
@@ -100,11 +94,11 @@ class Verdict:
 
     @property
     def gain(self) -> float:
-        """What the joint model saves this owner on its own customers: cost alone less cost together."""
+        """What the joint model saves this owner: cost alone less cost together."""
         return self.joint_gain.mean
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley score --json` prints."""
+        """Return the object that `parley score --json` prints."""
         costs = {f"cost_{name}": estimate.mean for name, estimate in self.costs.items()}
         return {
             **{name: getattr(self, name) for name in ("owner", "rows", "together", "alone", "personal")},
@@ -122,7 +116,7 @@ class Verdict:
         }
 
     def row_to_json(self) -> dict[str, Any]:
-        """One of the objects under `owners` in `parley score --json`: an outlook's figures, measured."""
+        """Return one of the objects under `owners` in `parley score --json`."""
         gain = self.personal_gain
         costs = {name: self.costs[name].mean for name in ("alone", "together", "personal")}
         gains = {"gain": gain.mean, "gain_low": gain.to_json()["low"], "gain_high": gain.to_json()["high"]}
@@ -133,7 +127,7 @@ class Verdict:
 
     @property
     def measured(self) -> Literal["join", "stay", "unsure"]:
-        """Whether joining was worth it, by an interval of what it saved on rows held out."""
+        """Whether joining was worth it, by the interval of its savings on held-out rows."""
         least = LEAST_GAIN * self.cost_alone
         return "join" if self.personal_gain.low > least else "stay" if self.personal_gain.high < least else "unsure"
 
@@ -142,27 +136,26 @@ class Verdict:
 
 
 def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
-    """Score the joint model of these terms on the rows that this owner held out, and compare it with what the owner's
-    own rows give without noise. A personal model corrects the joint one, as `refine` does; the model alone comes from
-    the very same procedure without a joint model (`compared`). So what own rows do by themselves neither credits
-    joining nor counts against it. A personal model with trees is scored in place of the joint one, and is not corrected
-    again.
+    """Score the joint model on the rows this owner held out, against models of its own rows without noise.
+
+    The personal model corrects the joint one, as `refine` does; the model alone comes from the same procedure without a
+    joint model (`compared`). A personal model with trees is scored in place of the joint one and not corrected again.
 
     Formal guarantee: none. It is for the owner's own eyes.
 
     Parameters
     ----------
     terms
-        By which the model was trained; `model.holdout` says which rows judge it.
+        Terms of the model; `model.holdout` says which rows judge it.
     owner
-        Who judges, by its own rows.
+        Owner whose rows judge it.
     model
-        The joint model that `train` made, or what `refine` made of it.
+        Joint model from `train`, or personal model from `refine`.
 
     Returns
     -------
     Verdict
-        Costs and metrics together, alone and personal, and what joining saves a row, with 90 % intervals.
+        Costs and metrics together, alone and personal, and the saving per row, with 90 % intervals.
 
     Examples
     --------
@@ -226,7 +219,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
 
 
 def _same_number(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
-    """The held-out rows' losses under the single raw prediction that is best for the training rows."""
+    """Return held-out losses of the constant raw prediction that is best for the training rows."""
 
     def losses(rows: Design, raw: float) -> Floats:
         return objective.record_losses(Design(np.ones((len(rows), 1)), rows.y, rows.weight), np.array([raw]))
@@ -237,8 +230,7 @@ def _same_number(objective: EmpiricalRisk, train: Design, held_out: Design) -> F
 
 
 def _same_hazards(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
-    """What held-out subjects cost under the hazards that are the best for all training ones: in each period the share
-    of those still there whom it befell, as Kaplan and Meier have it."""
+    """Return held-out losses of constant hazards: the training rows' Kaplan-Meier shares in each period."""
     happened = train.y % 2 == 1
     lived = (np.floor(train.y / 2) + happened).astype(int)  # periods in which a subject was there
     many = max(int(rows.y.max(initial=0.0)) // 2 + 1 for rows in (train, held_out))
