@@ -76,8 +76,7 @@ class OwnersGame(ABC):
         """Return what each member counts of test cost alone less together; 0 for owners who stay out."""
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
-        """Return 1 - sum of gains / sum of everyone's gains without noise (P eq. 17, [.]^+ of each); None if nothing
-        could be gained."""
+        """Return 1 - gains / everyone's gains without noise, sums of [.]^+ (P eq. 17); None if nothing could be gained."""
         quiet = self.stakes.cost.at(self.stakes.records.sum(), 0.0)
         free = (self.share * np.maximum(0.0, self.alone - quiet)).sum()
         return float(1 - np.maximum(0.0, self.gains(epsilon, members)).sum() / free) if free > 0 else None
@@ -105,8 +104,8 @@ class BudgetGame(OwnersGame):
         return np.where(members, self.share * below, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
-        """Return what each owner would get by joining with budget `own` while the other members have `epsilon`, plus
-        `price` per unit of eps; 0 if there is no other member."""
+        """Return what each owner would get by joining with budget `own` while other members have `epsilon`, plus
+        `price` per unit of eps; 0 if it would be alone."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
         together = cost.at(*noise.with_each(members, self.stakes.variances(own)))
         payoff = self.weight * self.counted(self.alone - together) - self.privacy_cost(own) + price * own
@@ -177,9 +176,8 @@ class StableCoalition:
 def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
     """Return an equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
 
-    The learner pays `price` per unit of eps. Up to eight owners it takes the equilibrium with the largest total payoff
-    among all coalitions. With more it takes the best end of searches from several coalitions, so a better one may
-    exist. A search that cycles for ever ends at nobody joining, which is always an equilibrium.
+    Up to eight owners it is the one with the largest total payoff, else the best end of searches, so a better one may
+    exist. A search that cycles ends at nobody joining, always an equilibrium. The learner pays `price` per unit of eps.
     """
     if game.owners <= MAX_EXACT_OWNERS:
         return _best_of_all(game, price)
@@ -207,7 +205,6 @@ def _starts(game: BudgetGame, price: float) -> list[Members]:
 
 
 def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
-    """Look at every coalition at once, one per row."""
     members = np.array(list(itertools.product((False, True), repeat=game.owners)))  # [2^N, N], nobody first
     epsilon = game.best_budgets(members, price)
     payoff = game.joining(epsilon, epsilon, members, price)

@@ -157,7 +157,6 @@ def _returned(game: Game, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats, Floats]:
-    """Return both ends of the last brackets around the sign changes."""
     if not low.size:
         return low, high
     sign = np.sign(gap)

@@ -1,4 +1,4 @@
-"""Games in which every player chooses one number from an interval; best responses by a grid, then a polish."""
+"""Games in which every player chooses one number from an interval; best responses by a grid, then a polish, over rows."""
 
 import math
 from collections.abc import Callable

@@ -48,7 +48,7 @@ class OwnerDeal:
 
 @dataclass(frozen=True, eq=False)
 class Negotiation:
-    """The equilibrium of the owners' game under these terms, with the payments that reach a given target."""
+    """The equilibrium of the owners' game under these terms, with the payments that reach the target, if one was given."""
 
     terms: Terms
     game: BudgetGame | WeakestLink

@@ -94,9 +94,8 @@ def reachable(game: BudgetGame, members: Members) -> float:
 def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     """Return the contracts of least total payment with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced. Beyond, everyone, those who would join for nothing and prefixes by rows
-    per noise are priced, so a cheaper coalition may exist. A coalition that an outsider would join unpaid is passed
-    over. Nobody joining remains an equilibrium, too.
+    Beyond six owners only some coalitions are priced, so a cheaper one may exist. A coalition that an outsider would
+    join unpaid is passed over. Nobody joining remains an equilibrium, too.
     """
     target = positive(target, "target")
     if game.owners < 2:
@@ -159,11 +158,8 @@ def _outsiders_stay_out(game: BudgetGame, deal: Deal) -> bool:
 
 def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
     """Return the cheapest contracts with which exactly these members reach the target, which must be reachable, or
-    better.
-
-    A better model can be cheaper, because owners that lose by joining then lose less. Total payment is convex in the
-    noise, so one step shows whether to go on, and golden section finds how far.
-    """
+    better. A better model can be cheaper, since owners that lose by joining then lose less; payment is convex in the
+    noise."""
     own = game.best_budgets(members)
     ways = [own, game.best_budgets(members, staying=True)] if game.keep_own else [own]
     return min((_contracts_from(game, members, own, chosen, target) for chosen in ways), key=lambda found: found.spend)
@@ -196,8 +192,7 @@ def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Flo
 
 
 def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
-    """Return the cheapest contracts at exactly this quality. Members may break them for their budgets `own`, or leave;
-    they name `chosen` if the quality asks for no more."""
+    """Return the cheapest contracts at exactly this quality; members may break them for budgets `own`, or leave."""
     cost, noise, epsilon = game.stakes.cost, game.stakes.noise(chosen), chosen
     if cost.noise_price > 0 and game.stakes.fitness(noise.variance(members)) > target:
         allowed = game.stakes.variance_at(target)
@@ -210,10 +205,7 @@ def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Float
 
 def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Floats, allowed: float) -> Floats:
     """Return budgets that minimise payments + (price of noise) x noise, at the least price that keeps noise within
-    `allowed`.
-
-    `gain` is what the joint model saves each owner at that noise. The search zooms in on ever finer grids.
-    """
+    `allowed`. `gain` is what the joint model saves each owner at that noise."""
     unit, law = game.stakes.unit_noise, game.stakes.unit_variance
     share = unit.shares(unit.size(members))
     low, high = (np.full(game.owners, np.log(end)) for end in game.budget_range)

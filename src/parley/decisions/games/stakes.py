@@ -33,12 +33,9 @@ KNOTS = 161  # of the noise law between the ends of the range of budgets
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """What joining saves each owner [N], as a straight line in the joint model's excess cost: `share` of its distance
-    below `alone`.
-
-    The line goes through the outlook's gains at the terms' budgets and without noise. In between the outlook's gain
-    lies below it; it is exact if members use the joint model as it is.
-    """
+    """What joining saves each owner [N], as a line in the joint model's excess cost: `share` of its distance below
+    `alone`. The line is exact without personalisation; else it meets the outlook's gain at the terms' budgets and
+    without noise, and lies above it in between."""
 
     alone: Floats
     share: Floats
@@ -151,8 +148,7 @@ def common_stakes(
 
 
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
-    """Calibrate the demand at knots as hosts do. The noise's unit jumps by up to 0.4 % where its number of bits
-    changes, so the law is within 1 % and made to fall everywhere."""
+    """Calibrate the demand at knots as hosts do; within 1 %, since the noise's unit jumps by up to 0.4 %."""
     knots = np.geomspace(*budget_range, KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
     return Demand(knots, np.minimum.accumulate(heights))
@@ -185,11 +181,7 @@ def stakes(
     differences: Heterogeneity | None = None,
 ) -> Stakes:
     """Forecast the cost of any coalition with any budgets in the range (all above the score's part). No private record
-    is read.
-
-    If the moments are not exact, a pilot run at the terms' budgets gives bias and price of noise. A few runs cannot
-    tell little noise from none, so the price is at least the curvature's.
-    """
+    is read. A few pilot runs cannot tell little noise from none, so the price of noise is at least the curvature's."""
     if terms.learning.rules.one_owner:
         raise TermsError(
             "learning.algorithm: objective-perturbation is for one owner; expected an algorithm for several owners"
@@ -212,8 +204,8 @@ def stakes(
 def _known(
     terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool, differences: Heterogeneity | None
 ) -> tuple[Pilot, dict[str, Any]]:
-    """Return the pilot, and the fields of `Stakes` that the forecast gives, in the target's own units. With `keep_own`
-    members correct the joint model by their own rows; else they use it as it is."""
+    """Return the pilot and the fields of `Stakes` that the forecast gives. With `keep_own` members personalise the
+    joint model."""
     found = forecast(terms, pilot, seed, differences=differences)
     expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:

@@ -136,8 +136,7 @@ class WeakestLink(OwnersGame):
     keep_own: bool = True
 
     def payoff(self, common: Floats, members: Members) -> Floats:
-        """Return what every owner, if it joins, gets in these coalitions at a common epsilon [..., N] or [..., 1]; 0 if
-        there is no other member."""
+        """Return what every owner gets if it joins, at a common epsilon [..., N] or [..., 1]; 0 if it would be alone."""
         cost = self.stakes.cost
         size = self._size(members)
         together = cost.at(size, self.stakes.demand(common) / size**2)
@@ -193,7 +192,6 @@ class WeakestLink(OwnersGame):
         return np.asarray((members @ self.stakes.records)[..., None] + np.where(members, 0.0, self.stakes.records))
 
     def _others(self, members: Members) -> Members:
-        """Return whether each owner has another member beside it."""
         return np.asarray(members.sum(axis=-1, keepdims=True) > members)
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
@@ -211,8 +209,8 @@ class WeakestLink(OwnersGame):
         return np.where(members, self.share * self.counted(self.alone - together), 0.0)
 
     def whom_to_ask(self) -> tuple[Members, float]:
-        """Return the coalition of least test cost if every owner insists on its peak in the coalition of all, and its
-        common epsilon."""
+        """Return the coalition of least test cost, and its epsilon, if owners insist on their peak in the coalition of
+        all."""
         peaks = self.peaks(self.everyone)
         chosen = self.stakes.cost.best_coalition(OneNoise(self.stakes.records, self.stakes.demand(peaks)))
         return chosen, float(peaks[chosen].min())
@@ -254,8 +252,7 @@ def play(game: WeakestLink, members: Members) -> Play:
 
 
 def _largest(game: WeakestLink, members: Members, local_maxima: LocalMaxima, common: float) -> tuple[float, Floats]:
-    """Return the largest common epsilon, from `common` down, at which every member is content, and the payoffs there. A
-    member that did better below would go down to its best point, and is never content in between."""
+    """Return the largest common epsilon up to `common` at which every member is content, and the payoffs there."""
     while True:
         here = game.payoff(np.array([common]), members)
         best, where = (found[0] for found in local_maxima.best_below(np.array([common])))
@@ -293,19 +290,14 @@ def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up
 
 
 def _several_peaks(curves: Floats) -> Members:
-    """Return whether each curve [G, N] rises again after it fell."""
     size = 1 + np.abs(curves).max(axis=0)
     fallen = np.maximum.accumulate(-np.diff(curves, axis=0) > TOLERANCE * size, axis=0)
     return np.asarray((fallen[:-1] & (np.diff(curves, axis=0)[1:] > TOLERANCE * size)).any(axis=0))
 
 
 def stable_play(game: WeakestLink) -> Play | None:
-    """Find an equilibrium with members: nobody leaves, lowers the common epsilon, or gains by joining. None if none is
-    found.
-
-    Up to eight owners it takes the one with the largest total payoff among all coalitions. With more it takes the best
-    end of searches from several coalitions, so a better one may exist.
-    """
+    """Find an equilibrium with members: nobody leaves, lowers the common epsilon, or gains by joining; None if none is
+    found. Up to eight owners it is the one with the largest total payoff; with more, a better one may exist."""
     if game.owners <= MAX_EXACT_OWNERS:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
         found = [each for each in (play(game, members) for members in coalitions) if each.stable]
@@ -324,8 +316,7 @@ def starts(game: WeakestLink) -> list[Members]:
 
 
 def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
-    """Let losers leave, the worst first, then gainers join, the best first, until nobody moves. None: it cycles, or an
-    earlier search came here."""
+    """Let losers leave, then gainers join, until nobody moves. None: it cycles, or an earlier search came here."""
     members = members.copy()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())
@@ -341,7 +332,7 @@ def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | Non
 
 
 def _least_of_others(x: Floats) -> Floats:
-    """Return the smallest of all other entries along the last axis; infinity for a single one."""
+    """Return the smallest of the other entries along the last axis; infinity for a single one."""
     if x.shape[-1] < 2:
         return np.full_like(x, np.inf)
     two = np.partition(x, 1, axis=-1)[..., :2]
