@@ -76,7 +76,7 @@ class OwnersGame(ABC):
         """Return what each member counts of test cost alone less together; 0 for owners who stay out."""
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
-        """Return 1 - gains / everyone's gains without noise, sums of [.]^+ (P eq. 17); None if nothing could be gained."""
+        """Return 1 - gains / everyone's gains without noise, each [.]^+ (P eq. 17); None if nothing could be gained."""
         quiet = self.stakes.cost.at(self.stakes.records.sum(), 0.0)
         free = (self.share * np.maximum(0.0, self.alone - quiet)).sum()
         return float(1 - np.maximum(0.0, self.gains(epsilon, members)).sum() / free) if free > 0 else None

@@ -1,4 +1,4 @@
-"""Games in which every player chooses one number from an interval; best responses by a grid, then a polish, over rows."""
+"""Games in which every player chooses one number from an interval; best responses by a grid, then a polish."""
 
 import math
 from collections.abc import Callable

@@ -48,7 +48,7 @@ class OwnerDeal:
 
 @dataclass(frozen=True, eq=False)
 class Negotiation:
-    """The equilibrium of the owners' game under these terms, with the payments that reach the target, if one was given."""
+    """The equilibrium of the owners' game under these terms, with the payments that reach a given target."""
 
     terms: Terms
     game: BudgetGame | WeakestLink

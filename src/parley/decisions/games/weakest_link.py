@@ -136,7 +136,7 @@ class WeakestLink(OwnersGame):
     keep_own: bool = True
 
     def payoff(self, common: Floats, members: Members) -> Floats:
-        """Return what every owner gets if it joins, at a common epsilon [..., N] or [..., 1]; 0 if it would be alone."""
+        """Return each owner's payoff if it joins, at a common epsilon [..., N] or [..., 1]; 0 if it would be alone."""
         cost = self.stakes.cost
         size = self._size(members)
         together = cost.at(size, self.stakes.demand(common) / size**2)
