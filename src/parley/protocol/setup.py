@@ -1,8 +1,5 @@
-"""Terms and public knowledge, resolved once: what everybody computes alike before the first question is asked.
-
-The way of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its
-answer.
-"""
+"""Terms and public knowledge, resolved once: what everybody computes alike before the first question is asked. The path
+of a number: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its answer."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -33,7 +30,7 @@ OWN = {"name", "data", "value", "privacy_cost"}  # of an owner's part of the ter
 
 @dataclass(frozen=True, eq=False)
 class Setup(Context):
-    """Everything that the terms and public knowledge fix. Each owner's part is resolved when it is first asked for."""
+    """Everything that the terms and public knowledge fix. Each owner's part is resolved when first asked for."""
 
     schedule: Schedule
 
@@ -43,7 +40,7 @@ class Setup(Context):
 
     @property
     def task(self) -> Task:
-        """What owners do together by these terms."""
+        """The task of these terms."""
         return task_of(self.terms)
 
     @cached_property
@@ -53,7 +50,7 @@ class Setup(Context):
 
     @cached_property
     def numbers(self) -> PublicNumbers:
-        """What every party has to resolve alike before anything is asked; no private record is in it."""
+        """The numbers that every party must resolve alike before anything is asked; none comes from a private record."""
         first = self.terms.owners[0].name
         found = preparation_numbers(self.preparation)
         for place, plan in enumerate(self.plans(first)):
@@ -73,18 +70,15 @@ class Setup(Context):
         return {}
 
     def part(self, name: str) -> Part:
-        """What the terms fix for the owner of this name."""
+        """Return what the terms fix for the owner of this name."""
         if name not in self._parts:
             epsilon, delta = self.terms.promised_epsilon(name), Fraction(str(self.terms.privacy.delta))
             self._parts[name] = Part(name, epsilon, delta, self._resolved(name))
         return self._parts[name]
 
     def _resolved(self, name: str) -> tuple[Stage, ...]:
-        """An owner's stages. Those alike have the same, resolved once: only draws of batches know an owner's name.
-
-        Alike are owners of whom the terms say the same, whatever it is, but for names, files and what they think things
-        are worth.
-        """
+        """Return an owner's stages, resolved once for owners that differ only in names, files and what they value.
+        Names count too where batches are drawn."""
         owner = self.terms.owner(name)
         agreed = tuple(getattr(owner, key) for key in type(owner).model_fields if key not in OWN)
         like = agreed, self.schedule.rounds_of(name), name if self.terms.learning.batches is not None else ""
@@ -97,14 +91,13 @@ class Setup(Context):
         return {}
 
     def under(self, terms: Terms) -> "Setup":
-        """The same columns and the same public knowledge under other terms."""
+        """Return the same columns and public knowledge under other terms."""
         require_ready(terms)
         objective = task_of(terms).objective(terms.model).bounded_by(self.preparation).around(self.preparation)
         return Setup(terms, self.preparation, self.public, objective, make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
-        """Of an owner's own noise in training, if all of that could cost this epsilon and the others stayed as they
-        are."""
+        """Return the variance of an owner's training noise if training cost this epsilon and others stayed the same."""
         question = self.part(name).training.question
         if question.own_noise is not None:  # it depends on epsilon itself
             terms = self.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
@@ -113,16 +106,16 @@ class Setup(Context):
         return own_series(self.terms, plan, question).mechanism.variance
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
-        """The law of the one noise of a stage, if hosts drew one (`aggregation.SharedLaws`)."""
+        """Return the law of a stage's one noise, if hosts drew it (`aggregation.SharedLaws`)."""
         return self._shared_laws.law(stage, epsilon)
 
     def most_uses(self, plan: StagePlan) -> int:
-        """How many of its answers one record can be in, of the owner where that is most."""
+        """Return in how many of an owner's answers one record can be, at most over all owners."""
         return self._shared_laws.most_uses(plan)
 
     @cached_property
     def _shared_laws(self) -> SharedLaws:
-        """What noise hosts would draw for all owners together."""
+        """The noise hosts would draw for all owners together."""
         names = self.schedule.names
         plans = list(self.plans(names[0]))
         return SharedLaws(
@@ -130,12 +123,12 @@ class Setup(Context):
         )
 
     def question(self, plan: StagePlan, name: str) -> Question:
-        """The rules of a stage's questions for one owner."""
+        """Return the rules of a stage's questions for one owner."""
         found, privacy = self.task.questions[plan.kind].resolve(self, name), self.terms.privacy
         return of_owner(found, privacy.clip) if privacy.unit == OWNER and privacy.clip is not None else found
 
     def plans(self, name: str) -> Iterator[StagePlan]:
-        """What an owner is asked, with which noise, at which cost."""
+        """Yield an owner's stages with their noise and cost."""
         terms, privacy = self.terms, self.terms.privacy
         rounds, delta = self.schedule.rounds_of(name), Fraction(str(privacy.delta))
         budget = terms.training_epsilon(name), delta
@@ -145,8 +138,8 @@ class Setup(Context):
 
 
 def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
-    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing
-    public lists them; `redraw` is for forecasts (`data.fitting`)."""
+    """Return the setup of these terms. `example` gives only column names and kinds, where nothing public lists them;
+    `redraw` is for forecasts (`data.fitting`)."""
     require_ready(terms)
     task = task_of(terms)
     preparation, public = task.preparation(terms, example, redraw)
@@ -155,7 +148,7 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
 
 
 def pin(terms: Terms, path: Path) -> Terms:
-    """The terms with the public numbers that are found here written to a file, by whose SHA-256 all parties use them
+    """Write the public numbers found here to a file and return terms that name it by its SHA-256
     (`data.public_numbers`)."""
     text = pinned_text(resolve(terms.changed(model={"preparation": None, "preparation_sha256": None})).preparation)
     write_file(path, text)
@@ -164,8 +157,7 @@ def pin(terms: Terms, path: Path) -> Terms:
 
 
 def require_ready(terms: Terms) -> None:
-    """Refuse terms by which nothing can be released, and those of which a part is to be asked, and paid, before
-    anything is learned: their epsilon is not what learning may cost."""
+    """Refuse terms that release nothing, or that ask and pay for something before training: learning gets less epsilon."""
     if (why := task_of(terms).unreleased(terms)) is not None:
         raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:

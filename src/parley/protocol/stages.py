@@ -1,7 +1,6 @@
 """What one owner is asked under one agreement, how its answers are released, and what any number of them costs.
 
-Who is asked in which round is public, and known before the first. So each owner's noise is calibrated for its own
-number of answers.
+Who is asked in which round is public and known beforehand, so noise is calibrated for each owner's number of answers.
 """
 
 import hashlib
@@ -22,8 +21,8 @@ from parley.terms import Learning, Terms
 
 @dataclass(frozen=True)
 class Schedule:
-    """`turns`[k - 1]: the names asked in round k; None: everybody, always. `own`: how many answers each owner gives
-    where nobody waits for the others: rounds are then each owner's own, 1 to that number."""
+    """Who is asked in which round: `turns`[k - 1] in round k (None: always everybody). Where nobody waits, `own` holds
+    each owner's number of answers, and an owner's rounds are its own, 1 to that number."""
 
     names: tuple[str, ...]
     horizon: int
@@ -37,17 +36,17 @@ class Schedule:
 
     @property
     def waits(self) -> bool:
-        """Whether rounds wait for everybody whom they ask."""
+        """Whether rounds wait for everybody they ask."""
         return self.own is None
 
     def at(self, number: int) -> tuple[str, ...]:
-        """Who is asked in this round; after the last, for a score, everybody."""
+        """Return who is asked in this round; after the last, for a score, everybody."""
         if self.own is not None and number <= self.horizon:
             return tuple(name for name, answers in zip(self.names, self.own, strict=True) if number <= answers)
         return self.names if self.turns is None or number > self.horizon else self.turns[number - 1]
 
     def rounds_of(self, name: str) -> Sequence[int]:
-        """The rounds in which an owner is asked."""
+        """Return the rounds in which an owner is asked."""
         if self.own is not None:
             return range(1, self.own[self.names.index(name)] + 1)
         return range(1, self.horizon + 1) if self.turns is None else self._rounds[name]
@@ -62,13 +61,12 @@ class Schedule:
 
 
 def agreed_answers(terms: Terms, name: str) -> int:
-    """How many answers an owner gives by these terms, the score included."""
+    """Return how many answers an owner gives by these terms, the score included."""
     return len(make_schedule(terms).rounds_of(name)) + (terms.privacy.score_epsilon is not None)
 
 
 def uses(learning: Learning, rounds: Sequence[int]) -> int:
-    """How many of these rounds' answers one record can be in at most: all, or where batches are a partition one an
-    epoch.
+    """Return in how many of these rounds' answers one record can be: all, or one per epoch of a partition into batches.
 
     >>> uses(Learning(algorithm="private-sgd", batches=10, epochs=3), range(1, 12))
     2
@@ -81,13 +79,12 @@ def uses(learning: Learning, rounds: Sequence[int]) -> int:
 
 
 def make_schedule(terms: Terms) -> Schedule:
-    """The schedule of these terms: with a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ...; with
-    `participation` every round asks that share of the owners, dealt from a shuffled pack that is shuffled anew when it
-    is used up, so that all have their turn equally often, give or take one. Where a step takes two rounds
-    (`Learning.pace`), both ask the same owners, and strides count steps.
+    """Return the schedule of these terms. The draw is public, so it improves no guarantee: an owner pays for its
+    rounds.
 
-    The draw is public. It hides nobody, so no guarantee gets better by it: an owner pays for the rounds in which it is
-    asked.
+    With a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ... With `participation` every round asks that
+    share of the owners, dealt from a pack reshuffled when it is used up, so turns differ by at most one. Where a step
+    takes two rounds (`Learning.pace`), both ask the same owners, and strides count steps.
 
     >>> named = {"a": 1, "b": 3}.items()
     >>> owners = [{"name": name, "records": 10, "epsilon": 1.0, "stride": stride} for name, stride in named]
@@ -114,7 +111,6 @@ def make_schedule(terms: Terms) -> Schedule:
 
 
 def _repeated(turns: Sequence[tuple[str, ...]], pace: int) -> tuple[tuple[str, ...], ...]:
-    """The turns, each of them repeated as many times as the pace says."""
     return tuple(turn for turn in turns for _ in range(pace))
 
 
@@ -137,12 +133,12 @@ def _dealt(terms: Terms, names: tuple[str, ...], rounds: int) -> tuple[tuple[str
 
 
 def _shuffled(names: tuple[str, ...], seed: int, pack: int) -> list[str]:
-    """By hashes, so that every party deals alike whatever libraries it has."""
+    """Shuffle by hashes, so that every party deals alike with any library versions."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{pack}/{name}".encode()).digest())
 
 
 class Resolver(Protocol):
-    """What an aggregation asks of a setup (`protocol.setup`)."""
+    """The part of a setup (`protocol.setup`) that an aggregation uses."""
 
     @property
     def terms(self) -> Terms: ...
@@ -151,23 +147,23 @@ class Resolver(Protocol):
     def schedule(self) -> Schedule: ...
 
     def plans(self, name: str) -> "Iterator[StagePlan]":
-        """What an owner is asked, with which noise, at which cost."""
+        """Yield an owner's stages with their noise and cost."""
         ...
 
     def question(self, plan: "StagePlan", name: str) -> Question:
-        """The rules of a stage's questions for one owner."""
+        """Return the rules of a stage's questions for one owner."""
         ...
 
     def part(self, name: str) -> "Part":
-        """What the terms fix for the owner of this name."""
+        """Return what the terms fix for the owner of this name."""
         ...
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
-        """The law of the one noise of a stage, if hosts drew one."""
+        """Return the law of a stage's one noise, if hosts drew it."""
         ...
 
     def most_uses(self, plan: "StagePlan") -> int:
-        """How many of its answers one record can be in, of the owner where that is most."""
+        """Return in how many of an owner's answers one record can be, at most over all owners."""
         ...
 
 
@@ -185,13 +181,12 @@ class StagePlan:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One kind of question, asked of one owner in some rounds, and how its answers are released. Costs of stages add
-    up.
+    """One kind of question asked of one owner in some rounds, and how its answers are released. Costs of stages add up.
 
     Formal guarantee: k answers, the last of them to round r, cost at most what `series` says of `uses`(r, k) releases.
-    Where the answers of an epoch are about disjoint rows, all of an epoch cost a person no more than one release
-    (`queries.gradient`, `accounting.in_pieces`); k answers fall into at most k epochs, and into no more than there
-    were turns in until round r.
+    Where an epoch's answers are about disjoint rows, all of them cost a person no more than one release
+    (`queries.gradient`, `accounting.in_pieces`). k answers fall into at most k epochs, and no more than had turns up to
+    round r.
     """
 
     question: Question
@@ -199,13 +194,13 @@ class Stage:
     series: Series
 
     def uses(self, number: int, answers: int) -> int:
-        """How many releases so many answers count for, the last of them to round `number`."""
+        """Return how many releases these answers count for, the last of them to round `number`."""
         if self.question.disjoint == 1:
             return answers
         return min(answers, self._epochs_until(number))
 
     def _epochs_until(self, number: int) -> int:
-        """How many epochs up to this round had a turn."""
+        """Return how many epochs had a turn up to this round."""
         batches = self.question.disjoint
         if isinstance(self.rounds, range):
             return (min(number, self.rounds[-1]) - 1) // batches + 1
@@ -213,17 +208,17 @@ class Stage:
 
     @cached_property
     def _epochs(self) -> list[int]:
-        """After each turn, in how many epochs there was one."""
+        """How many epochs had a turn, after each turn."""
         epochs = [(number - 1) // self.question.disjoint for number in self.rounds]
         return list(accumulate((int(place == 0 or epochs[place - 1] != e) for place, e in enumerate(epochs))))
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What is fixed for one owner: training, and after it the score if one is agreed on.
+    """What is fixed for one owner: training, and then the score if one is agreed on.
 
-    Formal guarantee: the answers of all stages together are (epsilon, delta)-DP: those of one stage by its series, and
-    stages add up by simple composition (held-out rows are other rows, but maybe the same people's).
+    Formal guarantee: the answers of all stages together are (epsilon, delta)-DP: each stage's by its series, and stages
+    add up by simple composition (held-out rows are other rows, but maybe the same people's).
     """
 
     name: str
@@ -237,7 +232,7 @@ class Part:
 
     @property
     def step_epsilon(self) -> Fraction:
-        """What one training answer alone costs those whom it is about."""
+        """What one training answer alone costs the people it is about."""
         return self.training.series.spent_after(1)
 
     @property
@@ -251,7 +246,7 @@ class Part:
         return sum(len(stage.rounds) for stage in self.stages) < self.rounds
 
     def stage(self, number: int) -> Stage:
-        """The stage that a round belongs to, or a refusal."""
+        """Return the stage that a round belongs to, or refuse the round."""
         for stage in self.stages:
             if number in stage.rounds:
                 return stage
@@ -260,12 +255,12 @@ class Part:
         )
 
     def require_sound_arithmetic(self) -> None:
-        """Refuse a machine by whose arithmetic this owner's answers would not be private."""
+        """Refuse a machine on whose arithmetic this owner's answers would not be private."""
         for stage in self.stages:
             stage.question.require_sound_arithmetic()
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> Stage:
-        """The stage that answers this query; a refusal before any record is touched if none does."""
+        """Return the stage that answers this query; if none does, refuse it before any record is touched."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
             raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
         stage = self.stage(query.round)
@@ -273,8 +268,7 @@ class Part:
         return stage
 
     def cost(self, number: int, answers: int) -> Fraction:
-        """The epsilon spent by this many answers, the last of them to round `number`. A score is asked once, so all but
-        it are training."""
+        """Return the epsilon spent by this many answers, the last to round `number`; all but one score are training."""
         training = self.training
         if self.stage(number) is training:
             return training.series.spent_after(training.uses(number, answers))
@@ -282,8 +276,7 @@ class Part:
 
 
 def make_stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
-    """The stage, if its noise can be drawn and booked: what cannot is refused now, before anything is reserved for
-    ever."""
+    """Return the stage; refuse noise that cannot be drawn and booked now, before anything is reserved for ever."""
     series.mechanism.event  # noqa: B018 - refuses noise of an impossible size
     series.mechanism.tail(0.5, question.size)  # and a scale that no sampler holds
     return Stage(question, rounds, series)

@@ -1,9 +1,8 @@
-"""Public trees grown anew without each fold of the public sample, which judges them; and pinned ones beside those.
+"""Public trees regrown without each fold of the public sample, which judges them, and pinned trees beside those.
 
-Trees fit the rows they were grown on far too well, so these cannot judge them. Trees of a file are any at all
-(`data.public_numbers`), so whoever learns looks at them first: on the very rows that they are said to be grown on they
-may not cost clearly more than trees that never saw the rows they are judged by. What a file says of rows unlike all
-public ones nobody can check.
+Trees fit their own rows too well to be judged by them. A file may hold any trees (`data.public_numbers`), so the
+learner checks that on the rows they were said to be grown on they cost not clearly more than trees on unseen rows. What
+a file says of rows unlike all public ones nobody can check.
 """
 
 from collections.abc import Iterator
@@ -29,8 +28,7 @@ WORSE = 3.0  # standard errors by which pinned trees may cost more on the public
 
 @dataclass(frozen=True, eq=False)
 class TreeFold:
-    """Public rows, coded columns [columns, n] with targets and weights [n], and trees that were grown without those
-    that are `held` [n]."""
+    """Public rows (coded columns [columns, n], targets and weights [n]), and trees grown without the `held` ones [n]."""
 
     objective: EmpiricalRisk
     preparation: Preparation  # with these trees
@@ -56,7 +54,7 @@ class TreeFold:
 
     @property
     def cost(self) -> float:
-        """What the judges cost at the leaf values, which no penalty pulls away."""
+        """The judges' mean loss at the leaf values, which no penalty pulls away."""
         return float(np.mean(self.objective.record_losses(self.judges, self.theta)))
 
     def _design(self, kept: NDArray[np.bool_]) -> Design:
@@ -65,18 +63,16 @@ class TreeFold:
 
 
 def tree_folds(setup: Setup, count: int = FOLDS) -> Iterator[TreeFold]:
-    """The trees of these terms, grown anew without each of so many folds of their public sample."""
+    """Yield the trees of these terms, regrown without each of `count` folds of their public sample."""
     known = _known(setup)
     for held in folds(len(known[1]), count):
         yield _grown_without(setup, known, held)
 
 
 def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
-    """What is wrong with pinned trees that cost clearly more on the public sample than what grows there; None: nothing,
-    or the terms pin none. `grown` is what trees of these terms cost rows held back, where that is known.
-
-    A fold without which a class has no rows is left out, and so are its rows on both sides.
-    """
+    """Say what is wrong if pinned trees cost clearly more on the public sample than trees grown here; else, or if none
+    are pinned, return None. `grown` is the known cost of held-back rows. A fold without which a class has no rows is
+    left out on both sides."""
     if setup.terms.model.trees is None or grown_here(setup.preparation) is not False:
         return None
     known = _known(setup)
@@ -105,19 +101,19 @@ def require_as_good(setup: Setup, grown: HeldBack | None = None) -> None:
 
 
 def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
-    """The public sample: coded columns [columns, n], prepared targets [n], weights [n]."""
+    """Return the public sample: coded columns [columns, n], prepared targets [n], weights [n]."""
     preparation, public = setup.preparation, read_public(setup.terms.model)
     y = preparation.target(public, PUBLIC_SAMPLE)
     return preparation.clipped(preparation.coded(public, PUBLIC_SAMPLE)), y, preparation.weights(y)
 
 
 def _has_every_class(setup: Setup, y: Floats, kept: NDArray[np.bool_]) -> bool:
-    """Whether the rows that are kept have all classes that there are, so that trees can be grown on them."""
+    """Whether the kept rows have all classes, so that trees can be grown on them."""
     return not setup.preparation.model.classifies or np.unique(y[kept]).size == np.unique(y).size
 
 
 def _grown_without(setup: Setup, known: tuple[Floats, Floats, Floats], held: NDArray[np.bool_]) -> TreeFold:
-    """The trees of these terms, grown anew without the public rows that are held back."""
+    """Grow the trees of these terms without the held-back public rows."""
     preparation, size = setup.preparation, setup.terms.model.trees
     if size is None:
         raise DataError("model.columns: expected 'trees'")
@@ -129,5 +125,5 @@ def _grown_without(setup: Setup, known: tuple[Floats, Floats, Floats], held: NDA
 def _fold(
     setup: Setup, preparation: Preparation, known: tuple[Floats, Floats, Floats], held: NDArray[np.bool_]
 ) -> TreeFold:
-    """These trees, judged by the public rows that are held back."""
+    """Return these trees, judged by the held-back public rows."""
     return TreeFold(replace(setup.risk, origin=None).around(preparation), preparation, *known, held)

@@ -1,4 +1,4 @@
-"""How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
+"""How the owners' answers become one, where their noise is drawn, and how much noise the result carries."""
 
 from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise, Members, NoiseGroup, noise_groups, weighted_mean
 from parley.protocol.aggregation.one_noise import DistributedNoise, OneNoise, Shared
@@ -30,8 +30,7 @@ AGGREGATIONS: dict[str, Aggregation] = {"each-owner": EachOwner(), "shared": Sha
 
 
 def aggregation_of(terms: Terms, setup: Resolver | None = None) -> Aggregation:
-    """The one that the terms name in `privacy.noise` and, where owners may lie, in `aggregation`; a `setup` says how
-    large honest answers are."""
+    """Return the aggregation of these terms (`privacy.noise`, or `aggregation`); `setup` bounds honest answers."""
     section = terms.aggregation
     if section is None:
         return AGGREGATIONS[terms.privacy.noise]

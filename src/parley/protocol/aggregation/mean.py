@@ -1,6 +1,4 @@
-"""The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of
-owners.
-"""
+"""The plain mean, weighted by the owners' public sizes (W eq. 4), and the noise it carries for any coalition."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,13 +18,13 @@ Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions
 
 
 class NoiseOfCoalitions(ABC):
-    """What all kinds of noise say of coalitions of owners."""
+    """The noise of coalitions' combined answers, of any kind."""
 
     records: Floats  # n_l [N]
 
     @abstractmethod
     def variance(self, members: Members) -> Floats:
-        """The variance v_S of the combined answer of each coalition [..., N]."""
+        """Return the variance v_S of the combined answer of each coalition [..., N]."""
 
     @property
     def all_together(self) -> float:
@@ -34,23 +32,20 @@ class NoiseOfCoalitions(ABC):
         return float(self.variance(np.ones(len(self.records), dtype=bool)))
 
     def size(self, members: Members) -> Floats:
-        """The number of records n_S of each coalition [..., N]."""
+        """Return the number of records n_S of each coalition [..., N]."""
         return np.asarray(members @ self.records)
 
 
 @dataclass(frozen=True, eq=False)
 class EachOwnerNoise(NoiseOfCoalitions):
-    """The noise of a coalition's weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l.
-
-    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of
-    nobody has none: 0.
-    """
+    """The noise of a weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l. Variances are
+    per coordinate; an empty coalition has variance 0."""
 
     records: Floats
     variances: Floats  # var_l of each owner's answers [..., N]
 
     def variance(self, members: Members) -> Floats:
-        """v_S of coalitions [..., N].
+        """Return v_S of coalitions [..., N].
 
         >>> noise = EachOwnerNoise(np.array([1.0, 3.0]), np.array([16.0, 4.0]))
         >>> noise.variance(np.array([[False, False], [True, False], [False, True], [True, True]])).tolist()
@@ -60,34 +55,31 @@ class EachOwnerNoise(NoiseOfCoalitions):
         return np.asarray(np.vecdot(weight**2, self.variances))
 
     def shares(self, size: Floats) -> Floats:
-        """What each owner's own noise adds to v in a coalition of `size` records [..., N]: (n_l/n_S)^2 var_l."""
+        """Return what each owner's noise adds to v in a coalition of `size` records [..., N]: (n_l/n_S)^2 var_l."""
         return np.asarray((self.records / size) ** 2 * self.variances)
 
     def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
+        """Return (n, v) of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
         size = np.cumsum(self.records[order], axis=-1)
         return size, np.cumsum((self.records**2 * self.variances)[order], axis=-1) / size**2
 
     def quietest_first(self) -> NDArray[np.int64]:
-        """The owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c
-        and K >= 0.
+        """Order the owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K
+        v, c and K >= 0.
 
-        That cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a parabola in n. The least f is that whose parabola
-        touches the points (sum n, sum n^2 var) of all coalitions from below, and it is strictly convex, so it touches
-        at a corner of their lower convex hull; the slopes there are the n_l var_l, ascending, and the corners are the
-        prefixes.
+        Proof. A cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a strictly convex parabola in n. At the least f
+        it touches the points (sum n, sum n^2 var) of all coalitions from below, so at a corner of their lower convex
+        hull. The hull's slopes are the n_l var_l in ascending order, so its corners are the prefixes.
         """
         return np.argsort(self.records * self.variances, kind="stable")
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of
-        large sums."""
+        """Return (n, v) of S without l for every owner l, each [..., N], in O(N) and without differences of large sums."""
         size = sums_of_others(members * self.records)
         return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
 
     def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N]
-        there."""
+        """Return (n, v) of S with l for every owner l, whose own answers then have variance own_l [..., N]."""
         others, variance = self.without_each(members)
         size = others + self.records
         return size, variance * (others / size) ** 2 + own * (self.records / size) ** 2
@@ -102,29 +94,28 @@ class EachOwner:
         return True
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
-        """What the learner makes of a round's answers."""
+        """Combine a round's answers."""
         return weighted_mean(answers)
 
     def pooled(self, answers: Sequence[Answer]) -> Floats:
-        """The mean over all owners' records, of scores."""
+        """Return the mean of scores over all owners' records."""
         return weighted_mean(answers)
 
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
-        """What an owner is asked, each stage with noise that is its own."""
+        """Yield an owner's stages, each with the owner's own noise."""
         for plan in setup.plans(name):
             question = setup.question(plan, name)
             yield make_stage(question, plan.rounds, own_series(setup.terms, plan, question))
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
-        """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of
-        all owners."""
+        """Return the noise of these owners' combined answer in a stage (0: training, 1: score); default: all owners."""
         stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(each.question.records) for each in stages])
         return EachOwnerNoise(records, np.array([each.series.mechanism.variance for each in stages]))
 
 
 def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
-    """The releases of a stage with the noise that an owner draws itself."""
+    """Return the releases of a stage with the noise that an owner draws itself."""
     count = 1 if plan.kind == "score" else uses(terms.learning, plan.rounds)
     copies = terms.privacy.shared_records
     return question.series(
@@ -133,12 +124,12 @@ def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
 
 
 def pieces(terms: Terms, question: Question) -> int:
-    """Over how many answers of one epoch, or of those that one noise is made for, a person's rows may be spread."""
+    """Return over how many answers of one epoch, or that share one noise, a person's rows may be spread."""
     return min(terms.privacy.records_per_person, max(question.disjoint, question.together))
 
 
 def weighted_mean(answers: Sequence[Answer]) -> Floats:
-    """sum_l (n_l/n) answer_l.
+    """Return sum_l (n_l/n) answer_l.
 
     >>> a, b = Answer("q", "a", 1, np.array([4.0])), Answer("q", "b", 3, np.array([0.0]))
     >>> weighted_mean([a, b])
@@ -152,12 +143,12 @@ def weighted_mean(answers: Sequence[Answer]) -> Floats:
 
 
 def or_one(size: Floats) -> Floats:
-    """A size to divide by: nobody's sums are 0 anyway."""
+    """Return a size to divide by: 1 where it is 0, as an empty coalition's sums are 0 anyway."""
     return np.where(size > 0, size, 1.0)
 
 
 def sums_of_others(x: Floats) -> Floats:
-    """The sum along the last axis of all entries but each one: those before it and those after it."""
+    """Return, for each entry, the sum of all other entries along the last axis."""
     nothing = np.zeros((*x.shape[:-1], 1))
     before = np.cumsum(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
     after = np.cumsum(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
@@ -169,8 +160,8 @@ SCALED = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise 
 
 @dataclass(frozen=True, eq=False)
 class NoiseGroup:
-    """Owners whose noise has one law but for its scale. Their mean carries sum_l (n_l/n_S) Y_l, Y_l of each owner's own
-    scale, which is sum_l weight_l Y'_l of numbers Y'_l that are all like the first owner's."""
+    """Owners whose noise has one law up to its scale. Their mean carries sum_l (n_l/n_S) Y_l, Y_l of each owner's own
+    scale, which is sum_l weight_l Y'_l with all Y'_l distributed like the first owner's noise."""
 
     names: tuple[str, ...]
     records: int  # n_S
@@ -179,15 +170,13 @@ class NoiseGroup:
     mechanism: Mechanism  # the first owner's
 
     def release(self, value: Floats, noise: FastNoise) -> Floats:
-        """The mean of their answers as it may come out, if `value` is that of their exact ones; `noise`: combined by
-        `weights`."""
+        """Return the noisy mean of answers whose exact mean is `value`; `noise` is combined by `weights`."""
         law = self.mechanism
         return law.release(Bounded(value, law.sensitivity, law.norm), noise)
 
 
 def noise_groups(stages: Mapping[str, Stage]) -> list[NoiseGroup]:
-    """These owners as few groups as their noise allows: one of all whose laws differ by a scale, else one of those with
-    the same."""
+    """Return these owners in as few groups as possible: one law up to its scale (`SCALED`), else the same law."""
     found: dict[object, list[str]] = {}
     for name, stage in stages.items():
         law = stage.series.mechanism

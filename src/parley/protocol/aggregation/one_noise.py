@@ -1,6 +1,4 @@
-"""One noise for the sum of everybody's answers, and what it means for coalitions: the strictest member decides how much
-there is.
-"""
+"""One noise for the sum of all answers, and what it means for coalitions: the strictest member decides its size."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class SharedLaws:
-    """The laws of one noise for all, stage by stage. `questions`: every owner's, by stage, for one noise covers all."""
+    """The laws of one noise for all, by stage. `questions` holds every owner's, by stage, as one noise covers all."""
 
     terms: Terms
     schedule: Schedule
@@ -36,12 +34,11 @@ class SharedLaws:
             )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
-        """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left
-        out: as they do.
+        """Return the law of a stage's noise (0: training, 1: score) if owners promised this epsilon in all; default:
+        the terms'.
 
-        The total variation of its random bits is paid from delta, before anything else is. An epsilon for which delta
-        does not suffice is refused in terms; where somebody only asks what would be, the largest that it suffices for
-        is taken.
+        The total variation of its random bits is paid from delta first. Terms whose delta does not suffice for their
+        epsilon are refused; a hypothetical `epsilon` is lowered to the largest for which delta suffices.
         """
         if (stage, epsilon) in self._laws:
             return self._laws[stage, epsilon]
@@ -87,17 +84,17 @@ class SharedLaws:
 
     @cached_property
     def _numbers(self) -> int:
-        """How many numbers about one person are opened at most."""
+        """The most numbers that are opened about one person."""
         return sum(self._openings(plan) * size for plan, size in zip(self.plans, self._sizes, strict=True))
 
     def _most_answers(self, plan: StagePlan) -> int:
-        """How many answers the owner gives that is asked most often."""
+        """Return how many answers the most-asked owner gives."""
         if plan.kind == "score":
             return 1
         return max(len(self.schedule.rounds_of(part.name)) for part in self.terms.owners)
 
     def _openings(self, plan: StagePlan) -> int:
-        """In how many openings one person can be: with records at several owners, in the rounds of each of them."""
+        """Return in how many openings one person with records at several owners can be."""
         return (
             1
             if plan.kind == "score"
@@ -105,7 +102,7 @@ class SharedLaws:
         )
 
     def most_uses(self, plan: StagePlan) -> int:
-        """How many of its answers one record can be in, of the owner where that is most."""
+        """Return in how many of an owner's answers one record can be, at most over all owners."""
         return 1 if plan.kind == "score" else self._most_training_uses
 
     @cached_property
@@ -113,7 +110,6 @@ class SharedLaws:
         return max(uses(self.terms.learning, self.schedule.rounds_of(part.name)) for part in self.terms.owners)
 
     def _span(self, question: Question) -> Span:
-        """How far an owner's answers go."""
         largest = max(float(np.max(np.abs(question.extent.low))), float(np.max(np.abs(question.extent.high))))
         roundings = 2 if question.rate < 1 else pieces(self.terms, question)
         return Span(question.records, question.sensitivity, question.extent.size, largest, roundings)
@@ -123,8 +119,8 @@ class SharedLaws:
 class OneNoise(NoiseOfCoalitions):
     """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2.
 
-    `demands`: the variance that the noise of a sum has for each owner's own epsilon (twice as much where two hosts draw
-    it). A coalition of nobody has none: 0.
+    `demands` is the variance of a sum's noise for each owner's own epsilon (twice as much where two hosts draw it). An
+    empty coalition has variance 0.
     """
 
     records: Floats  # n_l [N]
@@ -132,11 +128,11 @@ class OneNoise(NoiseOfCoalitions):
 
     @property
     def variances(self) -> Floats:
-        """What each owner's answers would carry if it were alone [..., N]."""
+        """The variance each owner's answers would carry if it were alone [..., N]."""
         return self.demands / self.records**2
 
     def variance(self, members: Members) -> Floats:
-        """v_S of coalitions [..., N].
+        """Return v_S of coalitions [..., N].
 
         >>> noise = OneNoise(np.array([1.0, 3.0]), np.array([16.0, 32.0]))
         >>> noise.variance(np.array([[False, False], [True, False], [True, True]])).tolist()
@@ -145,42 +141,38 @@ class OneNoise(NoiseOfCoalitions):
         return np.asarray(np.max(members * self.demands, axis=-1) / or_one(self.size(members)) ** 2)
 
     def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
+        """Return (n, v) of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
         size = np.cumsum(self.records[order], axis=-1)
         return size, np.maximum.accumulate(self.demands[order], axis=-1) / size**2
 
     def quietest_first(self) -> NDArray[np.int64]:
-        """The owners by what they demand: **the coalition of least cost is a prefix of this order** for any cost c/n +
-        K v, c and K >= 0.
-
-        Whoever demands no more than the strictest member adds records and no noise, so that the cost falls: it belongs
-        in.
-        """
+        """Order the owners by demand: **the coalition of least cost is a prefix of this order** for any cost c/n + K v,
+        c and K >= 0. Proof. An owner that demands no more than the strictest member adds records and no noise, so the
+        cost falls."""
         return np.argsort(self.demands, kind="stable")
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N)."""
+        """Return (n, v) of S without l for every owner l, each [..., N], in O(N)."""
         size = sums_of_others(members * self.records)
         return size, _largest_of_others(members * self.demands) / or_one(size) ** 2
 
     def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions S and l, one for every owner l, who alone would have variance own_l [..., N]."""
+        """Return (n, v) of S with l for every owner l, who alone would have variance own_l [..., N]."""
         size = sums_of_others(members * self.records) + self.records
         demand = np.maximum(_largest_of_others(members * self.demands), own * self.records**2)
         return size, demand / size**2
 
 
 class Shared:
-    """Owners share their sums with three hosts, who draw one noise, or with two, who add one each; nobody sees a single
-    owner's answer."""
+    """Owners share sums with three hosts, who draw one noise, or two, who add one each; nobody sees a single answer."""
 
     @property
     def averages(self) -> bool:
-        """Whether answers are averaged: a sum is all there is."""
+        """Whether answers are averaged; there is only a sum."""
         return True
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
-        """What the learner makes of a round: the one answer there is."""
+        """Return the one answer of a round."""
         if len(answers) != 1:
             raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
         return answers[0].value
@@ -188,7 +180,7 @@ class Shared:
     pooled = combine
 
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
-        """What an owner is asked, each stage with its part of the one noise that hosts draw."""
+        """Yield an owner's stages, each with its part of the one noise that hosts draw."""
         for place, plan in enumerate(setup.plans(name)):
             law, question = setup.law(place), setup.question(plan, name)
             noise = law.over(question.records, question.sensitivity)
@@ -196,7 +188,7 @@ class Shared:
             yield make_stage(question, plan.rounds, series)
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> OneNoise:
-        """What noise the sum of these owners' answers carries in a stage; left out: of all owners."""
+        """Return the noise of the sum of these owners' answers in a stage; default: all owners."""
         parts = [setup.part(name) for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(part.stages[stage].question.records) for part in parts])
         own = [Fraction(str(setup.terms.owner(part.name).epsilon)) for part in parts]
@@ -205,14 +197,11 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class DistributedNoise:
-    """Noise in shares: every owner adds a part of it to a sum that hides single answers. For comparison; terms cannot
-    name it.
+    """Noise in shares that owners add to a sum hiding single answers; for comparison, terms cannot name it.
 
-    v_S = k/(k - t) times that of one noise, in a coalition of k owners of whom t may pool what they drew.
-
-    The shares of the other k - t must make the whole noise by themselves, so each is a (k - t)-th of it; where nobody
-    but the curious would be left, everybody adds all of it. Both laws can be had as such sums: normal numbers, and
-    differences of gamma numbers for Laplace's.
+    In a coalition of k owners of whom t may pool their draws, v_S is k/(k - t) times that of one noise. The shares of
+    the other k - t must make up the whole noise, so each is a (k - t)-th of it; if only the curious would be left,
+    everybody adds all of it. Normal numbers and differences of gamma numbers (Laplace) both split like this.
 
     >>> noise = DistributedNoise(OneNoise(np.ones(4), np.full(4, 9.0)))
     >>> noise.variance(np.tri(3, 4, dtype=bool)).tolist()
@@ -228,14 +217,13 @@ class DistributedNoise:
         return float(self.variance(np.ones(len(self.one.records), dtype=bool)))
 
     def variance(self, members: Members) -> Floats:
-        """The variance v_S of the combined answer of each coalition [..., N]."""
+        """Return the variance v_S of the combined answer of each coalition [..., N]."""
         owners = members.sum(axis=-1)
         return np.asarray(self.one.variance(members) * owners / np.maximum(owners - self.curious, 1))
 
 
 def _largest_of_others(x: Floats) -> Floats:
-    """The largest along the last axis of all entries but each one, all at least 0: those before it and those after
-    it."""
+    """Return, for each entry, the largest other entry along the last axis; all are at least 0."""
     nothing = np.zeros((*x.shape[:-1], 1))
     before = np.maximum.accumulate(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
     after = np.maximum.accumulate(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]

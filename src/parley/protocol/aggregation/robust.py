@@ -1,7 +1,7 @@
-"""Rules that hold where some owners lie: every answer is brought within its bound and noise, then a majority decides.
+"""Rules for when some owners lie: every answer is limited to its bound and noise, then a majority decides.
 
-Formal guarantee: a rule looks at noisy answers alone. Whatever is computed from those costs no privacy, so every
-owner's epsilon is what it is under the mean.
+Formal guarantee: a rule sees only noisy answers. Whatever is computed from those costs no privacy, so every owner's
+epsilon is the same as under the mean.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,15 +22,15 @@ NEAR = 1e-7  # of how far the answers scatter: a step so short is the last
 
 
 def weighted_median(values: Floats, weights: Integers, liars: int = 0) -> Floats:
-    """In each coordinate the middle of answers [..., N, p], owners counted by their weights [N]: [..., p].
+    """Return the median of answers [..., N, p] in each coordinate, owners counted by their weights [N]: [..., p].
 
-    Half of the weight lies at or below it and half at or above; where a whole interval does that, its middle is taken.
-    Owners with less than half of the weight, wherever they say they are, leave it between two honest answers.
+    Half of the weight lies at or below it and half at or above; if that holds on an interval, its middle is taken.
+    Owners with less than half of the weight, whatever they send, leave it between two honest answers.
 
-    Where it fails: of owners of different laws it is nobody's mean, and in a skewed crowd of them it leans towards
-    where most lie; normal noise of equal owners counts up to pi/2 times as much as in the mean, of unequal ones more
-    (of one with nearly half of the weight beside many small ones it is the one's own, 4 times as much); in many
-    coordinates at once a liar in each of them just beside the middle is never conspicuous.
+    Weaknesses: with owners of different laws it is nobody's mean, and in a skewed crowd it leans to the majority.
+    Normal noise counts up to pi/2 times as much as in the mean for equal owners, more for unequal ones: 4 times if one
+    has nearly half of the weight beside many small ones. A liar just beside the middle in many coordinates is never
+    conspicuous.
 
     >>> weighted_median(np.array([[1.0], [2.0], [9.0]]), np.array([1, 1, 1]))
     array([2.])
@@ -47,15 +47,14 @@ def weighted_median(values: Floats, weights: Integers, liars: int = 0) -> Floats
 
 
 def trimmed_mean(values: Floats, weights: Integers, liars: int) -> Floats:
-    """In each coordinate the mean of answers [..., N, p] without both ends, owners counted by their weights [N]:
-    [..., p].
+    """Return the mean of answers [..., N, p] in each coordinate without both ends, owners counted by weights [N]: [...,
+    p].
 
-    As much weight is cut off at each end as the `liars` heaviest owners have, so whoever they are nothing is left of
-    them, or what is left lies between honest answers; an owner at the edge may count in part. Owners of one size: the
-    `liars` lowest and highest answers go.
+    Each end loses the weight of the `liars` heaviest owners; an owner at the edge may count in part. So nothing is left
+    of any `liars` owners, or what is left lies between honest answers.
 
-    Where it fails: a liar that stays within the honest answers is averaged like one of them; cutting unequal tails of
-    owners of different laws moves the mean; with hardly more than twice the liars it is the median, noise and all.
+    Weaknesses: a liar within the honest answers is averaged like them. Cutting unequal tails of different laws moves
+    the mean. With hardly more than twice as many owners as liars it is the median, noise and all.
 
     >>> trimmed_mean(np.array([[0.0], [1.0], [3.0], [90.0]]), np.array([1, 1, 1, 1]), 1)
     array([2.])
@@ -70,17 +69,15 @@ def trimmed_mean(values: Floats, weights: Integers, liars: int) -> Floats:
 
 
 def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Floats:
-    """The point whose distances to answers [..., N, p], weighted by owners' records [N], add up to least: [..., p].
+    """Return the point [..., p] with the least sum of distances to answers [..., N, p], weighted by owners' records
+    [N].
 
-    By Weiszfeld's iteration, as Vardi and Zhang 2000 mend it where it meets an answer, with Newton's step wherever that
-    is better.
+    It follows Weiszfeld's iteration as mended by Vardi and Zhang 2000, with Newton's step where that is better. Unlike
+    the coordinate-wise median it turns with the coordinates. Whatever owners with a share a < 1/2 of the weight send,
+    its distance from any point is at most 2 (1 - a)/(1 - 2 a) times that of the farthest honest answer.
 
-    It turns with the coordinates, as the median of each coordinate does not. Owners with a share a < 1/2 of the weight
-    keep it within 2 (1 - a)/(1 - 2 a) times how far the honest answers lie from any one point.
-
-    Where it fails: that bound grows with the scatter of honest answers, and in p coordinates noise scatters by root p;
-    of owners of different laws it leans towards where they crowd; a liar pulls with its whole weight in a direction of
-    its choice, however far away it claims to be.
+    Weaknesses: the bound grows with the honest answers' scatter, and noise in p coordinates scatters by root p. With
+    owners of different laws it leans towards where they crowd. A liar pulls with its whole weight in any direction.
 
     >>> geometric_median(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]), np.array([1, 1, 1])).round(6)
     array([0., 0.])
@@ -110,15 +107,15 @@ def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Float
 
 
 def krum(values: Floats, weights: Integers, liars: int) -> Floats:
-    """Of answers [..., N, p] the one with the least sum of squared distances to its N - `liars` - 2 nearest others:
-    [..., p] (Blanchard et al. 2017).
+    """Return the answer [..., p], of answers [..., N, p], with the least sum of squared distances to its N - `liars` -
+    2 nearest others (Blanchard et al. 2017).
 
-    Every owner counts once: a heavier one is no better protected from a neighbour that copies it. What is taken was
-    said by one owner, liar or not, that a majority stands close to; of owners with unequal noise mostly a quiet one.
+    Every owner counts once, so a heavy one is no better protected from a neighbour that copies it. The result is one
+    owner's answer, liar or not, close to a majority; if noise is unequal, mostly a quiet owner's.
 
-    Where it fails: nothing is averaged, so noise counts several times as much as in the mean, of many equal owners up
-    to N times; in many coordinates noise drowns distances, and a lie of its size passes; of owners of different laws
-    one law is taken for all.
+    Weaknesses: nothing is averaged, so noise counts several times as much as in the mean, for many equal owners up to N
+    times. In many coordinates noise drowns distances and lies of its size. With different laws, one law is taken for
+    all.
 
     >>> krum(np.array([[0.0], [1.0], [1.1], [1.2], [50.0]]), np.ones(5, dtype=np.int64), 1)
     array([1.1])
@@ -134,7 +131,7 @@ def krum(values: Floats, weights: Integers, liars: int) -> Floats:
 
 
 def _step(values: Floats, shares: Floats, point: Floats, nothing: Floats) -> Floats:
-    """One step of the iteration from points [..., p]; answers nearer than `nothing` are where it stands."""
+    """Take one step from points [..., p]; answers nearer than `nothing` count as the point itself."""
     away = values - point[..., None, :]
     far = _sizes(away)
     here = far <= nothing[..., None]
@@ -148,7 +145,7 @@ def _step(values: Floats, shares: Floats, point: Floats, nothing: Floats) -> Flo
 
 
 def _newton(values: Floats, shares: Floats, point: Floats) -> Floats:
-    """Newton's step from points [m, p]: the curvature of a distance r is (1 - u u')/r, u its direction."""
+    """Take Newton's step from points [m, p]: a distance r has curvature (1 - u u')/r, u its direction."""
     away = values - point[:, None]
     far = np.maximum(_sizes(away), 1e-300)
     pulls, u = shares / far, away / far[..., None]
@@ -158,7 +155,7 @@ def _newton(values: Floats, shares: Floats, point: Floats) -> Floats:
 
 
 def _nearer(values: Floats, shares: Floats, one: Floats, other: Floats) -> Floats:
-    """Of two points [m, p] the one with the lesser sum of distances."""
+    """Return the points [m, p] with the lesser sum of distances."""
     costs = [np.einsum("n,mn->m", shares, _sizes(values - point[:, None])) for point in (one, other)]
     return np.where((costs[1] < costs[0])[:, None], other, one)
 
@@ -175,8 +172,7 @@ TOUCHED = 1e-3  # in so many honest runs at most some answer is changed by its b
 
 
 def plain_mean(values: Floats, weights: Integers, liars: int = 0) -> Floats:
-    """The mean of answers [..., N, p], weighted by records [N]: [..., p]. One liar moves it as far as it likes, within
-    its own bound and noise."""
+    """Return the mean of answers [..., N, p] weighted by records [N]; one liar can move it by its bound and noise."""
     return np.asarray(np.einsum("n,...np->...p", weights / weights.sum(), values))
 
 
@@ -191,12 +187,9 @@ RULES: Mapping[str, Rule] = {
 
 @dataclass(frozen=True, eq=False)
 class Robust(EachOwner):
-    """Every owner adds its own noise; the learner brings each answer within what bound and noise explain, and makes one
-    of all by a rule that so many liars do not decide.
-
-    An honest owner's answer is changed by its bound with probability at most `TOUCHED` in all of training, and as much
-    in the score, all owners together. `setup`: whose bounds those are; None: answers are taken as they are.
-    """
+    """Every owner adds its own noise; the learner limits answers to bound and noise, then applies a rule that `liars`
+    owners cannot decide. Limiting changes honest answers, of all owners together, with probability at most `TOUCHED` in
+    all of training, and as much in the score. `setup` gives the bounds; None: answers stay as they are."""
 
     rule: str
     liars: int
@@ -208,32 +201,30 @@ class Robust(EachOwner):
         return self.rule == "mean"
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
-        """What the learner makes of a round's answers."""
+        """Combine a round's answers."""
         values = [self._within(answer, self._reaches) for answer in answers]
         return self.ruled(np.stack(values, axis=-2), np.array([answer.records for answer in answers]))
 
     def pooled(self, answers: Sequence[Answer]) -> Floats:
-        """The mean over all owners' records, of scores that are brought within what explains them."""
+        """Return the mean of scores over all owners' records, each limited to what explains it."""
         return super().pooled([replace(answer, value=self._within(answer, self._score_reaches)) for answer in answers])
 
     def ruled(self, values: Floats, records: Integers) -> Floats:
-        """What the rule makes of answers [..., N, p] of owners with so many records [N]."""
+        """Apply the rule to answers [..., N, p] of owners with these records [N]."""
         return RULES[self.rule](values, records, self.liars)
 
     def _within(self, answer: Answer, explained: Mapping[str, Extent]) -> Floats:
-        """An answer brought within what explains it; a mean of several owners' stands as it is."""
+        """Limit an answer to what explains it; a mean of several owners' answers stays as it is."""
         reach = explained.get(answer.owner)
         return answer.value if reach is None else reach.nearest(answer.value)
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
-        """What noise the combined answer carries: in training the mean's, times the price of the rule; scores are
-        averaged."""
+        """Return the combined answer's noise: in training the mean's times the rule's price; scores are averaged."""
         plain = super().noise(setup, names, stage)
         return plain if stage else replace(plain, variances=plain.variances * self.price(setup))
 
     def price(self, setup: Resolver) -> float:
-        """How many times the mean's noise the rule lets through in training, of the owners that the first round asks;
-        coalitions of others are taken to be like them."""
+        """Return the rule's factor on the mean's training noise, for round 1's owners; other coalitions count as alike."""
         stages = [setup.part(name).training for name in setup.schedule.at(1)]
         laws = tuple(each.series.mechanism for each in stages)
         records = tuple(each.question.records for each in stages)
@@ -251,11 +242,11 @@ class Robust(EachOwner):
 
 
 def reaches(setup: Resolver, probability: float, stage: int = 0) -> dict[str, Extent]:
-    """Where every owner's answers of a stage (of training, or of the score) lie, by name, but for this probability in a
-    whole run of all of them.
+    """Return where owners' answers of a stage (training or score) lie, by name, except with this probability in a run
+    of all.
 
-    Formal guarantee: the union bound over all answers of all owners, each outside with an equal share of the
-    probability at most (`Extent.noisy`), whatever its table and whatever was asked.
+    Formal guarantee: the union bound over all answers of all owners, each outside with at most an equal share of the
+    probability (`Extent.noisy`), whatever its table and whatever was asked.
     """
     stages = {name: setup.part(name).stages[stage] for name in setup.schedule.names}
     share = probability / sum(len(each.rounds) for each in stages.values())
@@ -272,14 +263,12 @@ def noise_price(
     size: int,
     liars: int,
 ) -> float:
-    """How many times the variance of the mean's noise a rule's noise has, of owners with these laws and records whose
-    exact answers of `size` numbers agree.
+    """Return by what factor a rule multiplies the variance of the mean's noise, for owners whose exact answers agree.
 
-    The rule itself is run on noise that is drawn by a fixed seed: any law, unequal owners and rules that look at all
-    numbers at once are one case. It errs by about root(2/(draws x size)), under 1 % of few owners' answers. Known
-    values: the median of many equal owners' normal noise costs pi/2, of three 1.35, of many owners' Laplace noise 1/2:
-    there it is better than the mean. Of one owner with 49 records beside 51 with one, and noise of one size, it
-    costs 3.6 and 3.2.
+    The rule runs on noise drawn with a fixed seed, so any law, unequal owners and joint rules are one case. The error
+    is about root(2/(draws x size)), under 1 % for few owners. The median of normal noise costs pi/2 for many equal
+    owners and 1.35 for three; of many owners' Laplace noise 1/2, better than the mean. One owner with 49 records beside
+    51 with one, and noise of one size, makes it 3.6 and 3.2.
     """
     draws = int(np.clip(NUMBERS // (len(laws) * size), FEWEST, MOST))
     noise, nothing = FastNoise(0), np.zeros((draws, size))
@@ -290,6 +279,6 @@ def noise_price(
 
 
 def _reach(stage: Stage, probability: float) -> Extent:
-    """Where one answer lies but for this probability: half of it for a secret draw, where there is one."""
+    """Return where one answer lies except with this probability; a secret draw takes half of it."""
     question, share = stage.question, probability / (2 if stage.question.draws else 1)
     return question.likely_extent(share).noisy(stage.series.mechanism, question.size, share)

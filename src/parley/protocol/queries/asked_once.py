@@ -1,6 +1,5 @@
-"""Questions that are asked once: the second moments of the records, all that a squared loss needs of a table; how good
-the finished model is on held-out rows, after the last round, where the terms set a part of epsilon aside; and the
-minimum of a perturbed cost (`losses/objective_perturbation.py` says what it costs).
+"""Questions asked once: second moments, which are all a squared loss needs; the held-out score after the last round, if
+terms set epsilon aside for it; and the minimum of a perturbed cost (`losses/objective_perturbation.py` has its cost).
 """
 
 from collections.abc import Callable
@@ -32,8 +31,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class StatisticsQuery(Query):
-    """The mean of z z' over the records z = [x, y] (with classes: x and a 1 at the record's class), packed as
-    `losses.moments` says."""
+    """The packed (`losses.moments`) mean of z z' over records z = [x, y] (classes: x and a 1 at the record's class)."""
 
     kind: ClassVar[str] = "statistics"
 
@@ -70,7 +68,7 @@ class StatisticsQuestion(Question):
         return self.moments(tables.train)
 
     def moments(self, design: Summable) -> Floats:
-        """The packed mean of the bounded z z' over these records."""
+        """Return the packed mean of the bounded z z' over these records."""
         return mean_moments(design, self.bound, self.outcomes)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
@@ -90,8 +88,7 @@ class ScoreQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class ScoreQuestion(Question):
-    """A row counts for little whatever theta is: an average of iterates may leave the box by a rounding, so there is
-    none here."""
+    """A row counts for little at any theta, so no box is checked: rounding may move an average of iterates out of it."""
 
     asks = ScoreQuery
 
@@ -132,18 +129,18 @@ class ScoreQuestion(Question):
 
 @dataclass(frozen=True, eq=False)
 class MinimumQuery(Query):
-    """The minimum of the agreed cost and a random linear term, in units of its own; there is nothing to choose."""
+    """The minimum of the agreed cost plus a random linear term, in units of its own; there is nothing to choose."""
 
     kind: ClassVar[str] = "minimum"
 
 
 @dataclass(frozen=True, eq=False)
 class MinimumQuestion(Question):
-    """Rows are shortened until w |x| (several classes: sqrt 2 w |x|) is at most Xi; gradients then are.
+    """Rows are shortened until w |x| (several classes: sqrt 2 w |x|) is at most Xi, so gradients are, too.
 
-    `bounded` has a sensitivity of its own kind: not how far a person moves the value, which is random, but twice how
-    far the value may be from the exact minimum. What the two together guarantee is said in `linear_term.Perturbed`,
-    which alone may release it.
+    The sensitivity of `bounded` is not how far a person moves the value, which is random, but twice how far the value
+    may be from the exact minimum. `linear_term.Perturbed`, which alone may release it, says what both guarantee
+    together.
     """
 
     asks = MinimumQuery
@@ -194,8 +191,8 @@ class MinimumQuestion(Question):
         return Bounded(found.reshape(*replicates, self.size), self.sensitivity, self.norm)
 
     def log_density(self, tables: Tables, seen: Floats) -> float:
-        """Of the exact minimum, in the ball: the linear term b that puts it at `seen` is minus F's gradient there, of
-        density exp(-rate |b|), and b changes with the minimum by F's second derivative."""
+        """Return the log density of the exact minimum, in the ball: the linear term b that puts it at `seen` is minus
+        F's gradient there, has density exp(-rate |b|), and changes with the minimum by F's second derivative."""
         gradient, curvature = self.cost.derivatives(tables.train, seen)
         return float(np.linalg.slogdet(curvature)[1] - self.cost.rate * np.linalg.norm(gradient))
 

@@ -1,6 +1,4 @@
-"""The mean gradient at a parameter: over an owner's records, as descent asks round after round, or over one batch of
-them, as private gradient descent asks batch after batch.
-"""
+"""The mean gradient at a parameter, over an owner's records (descent) or one batch (private gradient descent)."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -37,8 +35,7 @@ class GradientQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class GradientQuestion(Question):
-    """Every record's gradient is bounded, by its clip or by the bounds, and replacing k of n moves their mean by at
-    most 2 k Xi/n."""
+    """Every record's gradient is bounded by clip or bounds; replacing k of n moves their mean by at most 2 k Xi/n."""
 
     asks = GradientQuery
 
@@ -82,7 +79,7 @@ GROUPS, GROUP = 8, 24  # of a pilot's replicates that see batches of their own: 
 
 @dataclass(frozen=True, eq=False)
 class MinibatchQuery(Query):
-    """The gradient at theta [..., P] over the round's batch: the round says which one, so that nobody chooses it."""
+    """The gradient at theta [..., P] over the round's batch; the round fixes the batch, so nobody chooses it."""
 
     kind: ClassVar[str] = "minibatch"
     theta: Floats
@@ -90,24 +87,22 @@ class MinibatchQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class MinibatchQuestion(Question):
-    """The sum of the batch's clipped gradients, divided by the public n/M: the size of a batch on average, without rows
-    of people who are held out; they are in batches and draws, and add 0.
+    """The sum of the batch's clipped gradients over the public n/M, the average batch without held-out people, who add
+    0.
 
     Formal guarantee (M batches, k rows a person, Xi the bound of a row in the mechanism's norm, s the relative rounding
-    of a sum over the largest possible batch, r that batch's size over n/M). Partition: batches are public functions of
-    places, disjoint within an epoch. A row that is replaced in place is in the same batch before and after, and no
-    other batch changes by a bit. If k_b of a person's rows are in batch b, that answer moves by at most 2 Xi (k_b M/n +
-    s r), all answers of an epoch together by at most S = 2 Xi k (M/n + s r) in L1, and in L2 by at most S too (squares
-    add up to less). So an epoch costs at most what one release of sensitivity S costs, whatever was asked in it
-    (`setup.Stage`). Nothing is divided by a batch's own size, so unequal batches change nothing. Poisson: let c_j be
-    what row j hands to the sum, of at most Xi. It is a function of that row and theta, to the bit, whoever else is
-    drawn (`Summable.drawn`). So the exact sums over B and over B with one row more differ by that row's c, and each
-    computed one is off by at most s n Xi: the answer moves by at most Xi (M/n + 2 s r) when a row is drawn or not, half
-    of S = 2 Xi (M/n + 2 s r), as sampled events need it. Where a squared loss is summed by its second moments instead
-    (bounds, no clip), c_j is the row's exact gradient, and products of bounds that Xi is made of cover the roundings of
-    all its terms. An empty draw is 0, exactly. A batch that is split into parts (`SplitBatches.parts`), one for each
-    block of parameters, is split by places too: a row adds to one block, and its bound is that of its block's P/parts
-    numbers.
+    of a sum over the largest possible batch, r that batch's size over n/M). Partition: an epoch costs at most what one
+    release of sensitivity S = 2 Xi k (M/n + s r) costs, whatever was asked in it (`stages.Stage`). Proof. Batches are
+    public functions of places, disjoint within an epoch; a row replaced in place stays in its batch, and no other batch
+    changes by a bit. An answer about k_b of a person's rows moves by at most 2 Xi (k_b M/n + s r), all of an epoch
+    together by at most S in L1, and in L2 too (squares add up to less). Nothing is divided by a batch's own size.
+    Poisson: the answer moves by at most Xi (M/n + 2 s r) when a row is drawn or not, half of S = 2 Xi (M/n + 2 s r), as
+    sampled events need. Proof. Row j adds c_j, at most Xi, a function of that row and theta, to the bit, whoever else
+    is drawn (`Summable.drawn`). Exact sums with and without a row differ by its c, and each computed one is off by at
+    most s r Xi n/M. If a squared loss is summed by second moments (bounds, no clip), c_j is the row's exact gradient,
+    and the products of bounds in Xi cover the roundings of all its terms. An empty draw is exactly 0. A batch in parts
+    (`SplitBatches.parts`), one per block of parameters, is split by places too: a row adds to one block, and its bound
+    is that of its block's P/parts numbers.
     """
 
     asks = MinibatchQuery
@@ -166,10 +161,11 @@ class MinibatchQuestion(Question):
         return 1 / self.batches if self.poisson else 1.0
 
     def likely_extent(self, probability: float) -> Extent:
-        """Where exact answers lie but for this probability. A draw of k rows is a sum of at most k Xi over n/M.
+        """Return where exact answers lie except with this probability; k drawn rows sum to at most k Xi over n/M.
 
-        Formal guarantee: more rows than the binomial tail of that probability says (and one, for its own rounding) are
-        drawn that rarely; places are drawn with 1/M at most, each by itself. `extent` is that of a draw of all rows.
+        Formal guarantee: more rows than the binomial tail of that probability says (plus one, for its own rounding) are
+        drawn that rarely; places are drawn independently, each with at most 1/M. `extent` is that of a draw of all
+        rows.
         """
         if not self.poisson:
             return self.extent
@@ -226,7 +222,7 @@ class MinibatchQuestion(Question):
         return self._drawn_mean(query.arrays["theta"], query.round, tables, places)
 
     def _drawn_mean(self, theta: Floats, number: int, tables: Tables, places: Places) -> Floats:
-        """The sum over rows that were drawn in secret for round `number`, divided by their number on average."""
+        """Sum over the rows drawn in secret for round `number`, divided by their average number."""
         rows, epoch = len(tables.train), (number - 1) // self.batches
         total = self._sum(tables.train, self._split(places, rows, epoch), theta, secret=True)
         return total * (self.batches / tables.train.divisor)
@@ -234,8 +230,7 @@ class MinibatchQuestion(Question):
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
-        """Batches of the owner's size, from the pilot's rows; the whole pilot where it has no more. Replicates share
-        them in groups."""
+        """Return batches of the owner's size from the pilot's rows (all, if too few), which groups of replicates share."""
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
@@ -254,16 +249,14 @@ class MinibatchQuestion(Question):
         return sizes(design, theta, self.bound.norm)
 
     def _split(self, places: Places, rows: int, epoch: int) -> list[Places]:
-        """The places by parts. Which part a place belongs to is public and drawn anew each epoch, whoever else is in
-        the batch."""
+        """Split the places into parts: publicly, anew each epoch, whoever else is in the batch."""
         if self.parts == 1:
             return [places]
         labels = _ranks(rows, self.seed, self.owner, epoch)[places] % self.parts
         return [places[labels == part] for part in range(self.parts)]
 
     def _sum(self, design: Summable, split: list[Places], theta: Floats, secret: bool = False) -> Floats:
-        """The sum of bounded gradients over the rows at these places [..., P]; `secret`: nobody else knows which they
-        are."""
+        """Sum bounded gradients over the rows at these places [..., P]; `secret`: nobody else knows the places."""
         if isinstance(design, Design) and self.bound.clips:
             design.row_norms(self.bound.norm)  # once for all batches
         pick = design.drawn if secret else design.batch
@@ -278,5 +271,5 @@ class MinibatchQuestion(Question):
 
 @lru_cache(maxsize=4)
 def _ranks(rows: int, seed: int, owner: str, epoch: int) -> Places:
-    """Where each place comes in the order of an epoch."""
+    """Return each place's position in the order of an epoch."""
     return np.argsort(shuffled(rows, seed, owner, epoch)).astype(np.int64)

@@ -1,7 +1,7 @@
 """What travels between a learner and an owner: frozen, numeric, nothing executable.
 
-A query's id is the learner's to choose and names one question for ever: asked again it gets the same answer. `ask`
-derives it from the content, so that a learner that restarts and computes the same parameter asks the same question.
+The learner chooses a query's id, which names one question for ever: asked again it gets the same answer. `ask` derives
+it from the content, so a restarted learner that computes the same parameter asks the same question.
 """
 
 import hashlib
@@ -18,8 +18,7 @@ from parley.validate import LARGEST, Floats
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Round `round` of the agreement with this hash. A kind of query adds its own fields: arrays of numbers and whole
-    numbers."""
+    """Round `round` of the agreement with this hash. Each kind adds its own arrays of numbers and whole numbers."""
 
     kind: ClassVar[str]  # as it is named in messages and in the hash of its content
     matrices: ClassVar[frozenset[str]] = frozenset()  # of its arrays, those that travel row by row; others are lists
@@ -30,7 +29,7 @@ class Query:
 
     @classmethod
     def ask(cls, terms_hash: str, learner: str, round: int, *content: Any) -> Self:  # noqa: A002
-        """The query with an id that follows from its content."""
+        """Return the query with an id that follows from its content."""
         held = [_read_only(value) if isinstance(value, np.ndarray) else value for value in content]
         content_hash = cls("", terms_hash, learner, round, *held).content
         asked = cls(content_hash[:32], terms_hash, learner, round, *held)
@@ -47,7 +46,7 @@ class Query:
         arrays: Mapping[str, Floats],
         counts: Mapping[str, int],
     ) -> Self:
-        """The query of a message that brings these fields, exactly those of its kind."""
+        """Return the query of a message that brings exactly the fields of its kind, or refuse it."""
         own = cls._own()
         if arrays.keys() != {n for n, whole in own.items() if not whole} or counts.keys() != {
             n for n, whole in own.items() if whole
@@ -70,7 +69,7 @@ class Query:
 
     @classmethod
     def own_fields(cls) -> tuple[str, ...]:
-        """The names of what its kind adds, in the order in which `ask` takes it."""
+        """Return the names of the fields its kind adds, in the order in which `ask` takes them."""
         return tuple(cls._own())
 
     @cached_property
@@ -87,14 +86,14 @@ class Query:
     @classmethod
     @cache
     def _own(cls) -> dict[str, bool]:
-        """The fields of its kind, and whether each is declared as a whole number; else it is an array."""
+        """Return the fields of its kind, True for whole numbers and False for arrays."""
         return {field.name: field.type is int for field in fields(cls)[4:]}
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """One owner's noisy answer; `records` is its public n_l, by which answers are weighted. The answer of several
-    owners, of whose sum alone anything is known, names them in `members` and has no `owner`."""
+    """One owner's noisy answer, weighted by its public n_l, `records`. An answer known only as several owners' sum
+    names them in `members` and has no `owner`."""
 
     query: str
     owner: str
@@ -104,13 +103,12 @@ class Answer:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The owners of whose records the answer is made."""
+        """The owners whose records the answer covers."""
         return self.members or (self.owner,)
 
 
 def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> float:
-    """The size of a parameter's largest number, if it is an array of this shape of numbers that arithmetic can bear; or
-    a refusal."""
+    """Return the largest absolute number of a parameter; refuse other shapes, types or sizes than expected."""
     if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != shape:
         raise Malformed(f"{name}: expected float64 numbers of shape {shape}")
     size = float(np.abs(theta).max())
@@ -120,7 +118,7 @@ def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> 
 
 
 def _read_only(values: Floats) -> Floats:
-    """Algorithms make a new array each round, so a read-only view is enough."""
+    """Return a read-only view; algorithms make a new array each round."""
     view = values.view()
     view.flags.writeable = False
     return view

@@ -1,6 +1,4 @@
-"""A kind of question, resolved for one owner: everything that follows from the terms and public knowledge before
-anybody asks.
-"""
+"""A kind of question, resolved for one owner: everything that the terms and public knowledge fix beforehand."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -49,8 +47,7 @@ class Context:
 
     @property
     def risk(self) -> EmpiricalRisk:
-        """What is minimised, where it is a mean of records' losses; else a `GuaranteeError`: nothing bounds a
-        gradient."""
+        """The objective as a mean of records' losses; else a `GuaranteeError`, as nothing bounds a gradient."""
         if not isinstance(self.objective, EmpiricalRisk):
             raise GuaranteeError(
                 f"{self.terms.model.kind} is not trained by gradients of records, so nothing bounds its answers"
@@ -69,22 +66,21 @@ class Context:
 
     @property
     def norm(self) -> Norm:
-        """In which the terms' mechanism needs values bounded."""
+        """The norm in which the terms' mechanism needs values bounded."""
         return mechanism_norm(self.terms.privacy.mechanism)
 
     @cached_property
     def record_bound(self) -> RecordBound:
-        """On one record's gradient, or a `TermsError` if nothing limits it."""
+        """The bound on one record's gradient, or a `TermsError` if nothing limits it."""
         return limited(self.risk.record_bound(self.preparation, self.limits, self.norm))
 
     @cached_property
     def local_update(self) -> LocalUpdate:
-        """The local updates of owners without steps of their own, or a `TermsError` if nothing limits what one record
-        does to them."""
+        """The local updates of owners without steps of their own; a `TermsError` if nothing limits a record's effect."""
         return local_update(self.terms, self.risk, self.preparation, self.limits, self.norm)
 
     def local_update_of(self, owner: str) -> LocalUpdate:
-        """The local update that one owner does, with its own number of steps where owners differ."""
+        """Return one owner's local update, with its own number of steps where owners differ."""
         if not self.terms.uneven:
             return self.local_update
         return local_update(self.terms, self.risk, self.preparation, self.limits, self.norm, owner)
@@ -92,7 +88,7 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """One owner's rows as prepared: those that are learned from, and those kept for scoring."""
+    """One owner's prepared rows: those to learn from, and those held out for scoring."""
 
     train: Summable
     held_out: Summable
@@ -102,8 +98,8 @@ class Tables:
 class Question(ABC):
     """The rules of one kind of query for one owner. An answer is a mean over `records` rows, `size` numbers.
 
-    Formal guarantee: `bounded` returns values whose L1 or L2 sensitivity (`norm`) is at most `sensitivity` for every
-    table of the agreed size, computed as they are, and that lie within `extent`.
+    Formal guarantee: `bounded` returns values within `extent` whose L1 or L2 sensitivity (`norm`) is at most
+    `sensitivity` for every table of the agreed size, as they are computed.
     """
 
     asks: ClassVar[type[Query]]
@@ -125,26 +121,26 @@ class Question(ABC):
 
     @property
     def together(self) -> int:
-        """How many answers, from round 1 on, have one noise calibrated for all of them; 1: each for itself."""
+        """How many answers, from round 1 on, share noise calibrated for all of them; 1: each has its own."""
         return 1
 
     @property
     def reach(self) -> float:
-        """How far replacing a record moves so many answers together, in `norm`."""
+        """How far replacing a record moves `together` answers jointly, in `norm`."""
         return self.sensitivity
 
     def fitted(self, numbers: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """Numbers that another table's owner was asked at, as many as this one's question takes."""
+        """Return as many of the numbers that another table's owner was asked at as this question takes."""
         return numbers
 
     @property
     def batched(self) -> bool:
-        """Whether an answer is about some of the rows only."""
+        """Whether an answer is about only some of the rows."""
         return self.disjoint > 1 or self.rate < 1
 
     @property
     def rate(self) -> float:
-        """With which probability a row enters an answer, drawn in secret; 1: no draw hides anybody."""
+        """The probability with which a row enters an answer by a secret draw; 1: no draw hides anybody."""
         return 1.0
 
     @property
@@ -153,28 +149,27 @@ class Question(ABC):
         return self.rate < 1
 
     def likely_extent(self, probability: float) -> Extent:
-        """Where exact answers lie but for this probability: within `extent` always; less far where rows are drawn."""
+        """Return where exact answers lie except with this probability: always in `extent`, narrower if rows are drawn."""
         return self.extent
 
     @property
     def centred(self) -> bool:
-        """Whether, all other records given, exact answers lie in a ball of half the sensitivity, as sums of clipped
-        records do; else nothing but their distances is bounded."""
+        """Whether exact answers, all other records given, lie in a ball of half the sensitivity, as sums of clipped
+        records do; else only their distances are bounded."""
         return False
 
     @property
     def own_noise(self) -> Mechanism | None:
-        """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism
-        does."""
+        """The question's own noise, covering the whole training budget; None: the terms' mechanism does."""
         return None
 
     @property
     def public_numbers(self) -> dict[str, float]:
-        """What parties must have resolved alike for this owner's answers to mean what the learner thinks."""
+        """The numbers that parties must resolve alike for this owner's answers to mean what the learner thinks."""
         return {} if self.bound is None else {"bound": self.bound.value}
 
     def series(self, plan: ReleasePlan) -> Series:
-        """The releases of its answers, with the noise that an owner draws itself."""
+        """Return the releases of its answers, with noise that an owner draws itself."""
         if self.own_noise is not None:
             return SERIES[plan.mechanism](self.own_noise, plan.epsilon, plan.delta, plan.count)
         what = (plan.mechanism, plan.epsilon, plan.delta, plan.count, self.sensitivity, plan.copies)
@@ -185,31 +180,30 @@ class Question(ABC):
     @classmethod
     @abstractmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        """The rules that the terms and public knowledge fix for this owner; a `TermsError` if they limit nothing."""
+        """Return the rules that terms and public knowledge fix for this owner; a `TermsError` if they limit nothing."""
 
     @abstractmethod
     def exact(self, query: Any, tables: Tables) -> Floats:
-        """The answer [..., size] to a checked query, without noise."""
+        """Return the answer [..., size] to a checked query, without noise."""
 
     def words(self) -> str:
-        """One answer as a person reads it who is asked to accept: 'each ...'."""
+        """Describe one answer for a person who is asked to accept: 'each ...'."""
         return f"a mean over {self.records:,} records as vectors of {self.size} numbers"
 
     def sent(self, query: Query, released: Floats) -> Floats:
-        """What travels of a released answer [..., size]; usually all of it."""
+        """Return what travels of a released answer [..., size]; usually all of it."""
         return released
 
     def sent_size(self, query: Query) -> int:
-        """How many numbers travel."""
+        """Return how many numbers travel."""
         return self.size
 
     def seen(self, sent: Floats) -> Floats:
-        """The released numbers among those that travelled [..., size], 0 in the place of others; refused (`Malformed`)
-        where they cannot be."""
+        """Return the released numbers that travelled [..., size], 0 elsewhere; refuse (`Malformed`) impossible ones."""
         return sent
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
+        """Return the share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
         bound = self.bound
         if bound is None or not bound.clips:
             return 0.0
@@ -219,25 +213,20 @@ class Question(ABC):
         return float(large[0] / len(tables.train))
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
-        """How much each record's share measures before it is bounded [n], at a parameter [P]. Private too."""
+        """Return the norm of each record's share before bounding [n], at a parameter [P]. Private, too."""
         return np.ones(len(design))
 
     def require_sound_arithmetic(self) -> None:  # noqa: B027 - most questions are sound on every machine
-        """Refuse (`GuaranteeError`) a machine whose arithmetic the guarantee does not hold for; asked of an owner's
-        machine before a budget is reserved."""
+        """Refuse (`GuaranteeError`) an owner's machine whose arithmetic breaks the guarantee, before reserving budget."""
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
-        """Refuse a query of another kind, or a parameter out of place, before any record is touched. `replicates`: of a
-        study."""
+        """Refuse a query of another kind or with an invalid parameter, before any record is touched."""
         if type(query) is not self.asks:
             raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
-        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has
-        none of its own.
-
-        `seed`: 32 secret bytes from which draws follow, where there are any.
-        """
+        """Return the exact answer to a checked query with its sensitivity, repeated where replicates share the query.
+        `seed` holds 32 secret bytes from which draws follow, if there are any."""
         value, shape = self.exact(query, tables), (*replicates, self.size)
         if self.answer_clip is not None:
             value = self.answer_clip.clipped(value)
@@ -246,35 +235,34 @@ class Question(ABC):
         )
 
     def about(self, query: Query, tables: Tables, places: Places) -> Floats:
-        """The exact answer [size] to a query of one parameter, if the rows at these places are drawn; where none are
-        drawn in secret, a `GuaranteeError`."""
+        """Return the exact answer [size] to a query of one parameter if these rows are drawn; a `GuaranteeError` where
+        none are drawn in secret."""
         raise GuaranteeError(f"{self.asks.kind}: this question draws no rows in secret")
 
     def log_density(self, tables: Tables, seen: Floats) -> float:
-        """The logarithm of the density of its exact answer at `seen` [size], but for a constant that no table changes;
-        where its noise is not inside of the answer (`own_noise`), a `GuaranteeError`."""
+        """Return the log density of its exact answer at `seen` [size], up to a constant that no table changes; a
+        `GuaranteeError` if no noise is inside the answer (`own_noise`)."""
         raise GuaranteeError(f"{self.asks.kind}: this question has no noise inside the answer")
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
-        """An answer as owners may give it, computed from a pilot's rows in the place of theirs; `quiet`: without noise
-        inside of it."""
+        """Return an answer as owners may give it, from a pilot's rows; `quiet`: without noise inside of it."""
         return self.bounded(query, tables, replicates)
 
 
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:
-    """Refuse a parameter that is none, or lies outside the agreed box."""
+    """Refuse an invalid parameter, or one outside the agreed box."""
     if not check_parameter(theta, shape) <= (float("inf") if radius is None else radius):
         raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
 
 
 def rows_and_slack(context: Context, owner: str, width: int | None = None) -> tuple[int, float, float]:
-    """(n, the public number that sums over an owner's training rows are divided by; how far such a mean may be rounded
-    off, in units of a record's bound; the most that it measures, likewise).
+    """Return (n, rounding, norm) of means over an owner's training rows: the public divisor of sums, then the largest
+    rounding and the largest norm in units of a record's bound.
 
-    Where people are held out there are N > n rows, of which none, some or all count: the sum of N bounded shares over n
-    measures at most N/n, and its rounding N/n times what it is for a mean.
+    With people held out, of N > n rows none, some or all count: the sum of N bounded shares over n has norm at most N/n
+    and N/n times the rounding of a mean.
     """
     rows, places = context.terms.train_rows(owner), context.terms.train_places(owner)
     slack = summation_slack(places, context.preparation.width if width is None else width)
@@ -282,7 +270,7 @@ def rows_and_slack(context: Context, owner: str, width: int | None = None) -> tu
 
 
 def limited(bound: RecordBound | None) -> RecordBound:
-    """The bound, if there is one and something to learn within it."""
+    """Return the bound; refuse a missing one, and one that leaves nothing to learn."""
     if bound is None:
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public "
@@ -298,17 +286,16 @@ def limited(bound: RecordBound | None) -> RecordBound:
 
 @dataclass(frozen=True)
 class AnswerClip:
-    """Answers scaled down to measure at most `value` in `norm`.
+    """Answers scaled down to norm at most `value`, in `norm`.
 
-    Formal guarantee: whatever numbers [d] an answer has, the computed result measures at most `value`, exactly, for
+    Formal guarantee: whatever numbers [d] an answer has, the computed result has norm at most `value`, exactly, for
     every `value` that terms can name (1e-50 to 1e50). So the answers of any two tables, of the same public size or not,
-    differ by at most 2 `value`: that is the sensitivity where two consortia are neighbours if one owner's whole table
-    is replaced. In the mean of all owners it counts by that owner's weight, n_l/n. Proof. With u = max |v_i| the shares
-    v_i/u are at most 1, so that no power overflows, and their norm s is at least 1. The computed s is off by a relative
-    (d + 8) 2^-53 at most, whatever the order of its sum; what underflows is below 2^-1000 of it. Scaled are answers
-    with s > C'/u, by C'/s, C' being C less a relative (d + 16) 2^-53: more than the roundings of s, of the two
-    divisions and of the product, those of results below 2^-1022 included, which are off by 2^-1075 at most. An answer
-    with a number that is not finite is 0.
+    differ by at most 2 `value`: the sensitivity where consortia are neighbours if one owner's whole table is replaced.
+    In the mean of all owners it counts by that owner's weight, n_l/n. Proof. With u = max |v_i| the shares v_i/u are at
+    most 1, so no power overflows, and their norm s is at least 1. The computed s has a relative error of at most (d +
+    8) 2^-53, in any order of its sum; underflow is below 2^-1000 of it. Answers with s > C'/u are scaled by C'/s, C'
+    being C less a relative (d + 16) 2^-53. That exceeds the roundings of s, both divisions and the product, including
+    results below 2^-1022, off by at most 2^-1075. An answer with a number that is not finite is 0.
     """
 
     value: float
@@ -325,7 +312,7 @@ class AnswerClip:
         return Extent(-self.value, self.value, self.value, self.norm)
 
     def clipped(self, values: Floats) -> Floats:
-        """The answers [..., d] scaled down; 0 for one that is not finite.
+        """Scale down the answers [..., d]; one that is not finite becomes 0.
 
         >>> AnswerClip(5.0, "l2").clipped(np.array([[30.0, 40.0], [0.0, 1.0]])).round(9).tolist()
         [[3.0, 4.0], [0.0, 1.0]]
@@ -341,7 +328,7 @@ class AnswerClip:
 
 
 def of_owner(question: Question, clip: float) -> Question:
-    """The same question with answers clipped as a whole: its sensitivity is that of an owner's whole table."""
+    """Return the question with answers clipped as a whole: its sensitivity is that of an owner's whole table."""
     found = AnswerClip(clip, question.norm)
     return replace(question, answer_clip=found, sensitivity=found.sensitivity, extent=found.extent)
 

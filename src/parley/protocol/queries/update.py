@@ -1,13 +1,9 @@
-"""A local update: the mean direction of an owner's own steps from a start (`losses/local_update.py` says why it costs
-no more).
+"""A local update: the mean direction of an owner's own steps from a start (`losses/local_update.py` proves its cost).
 
-An owner remembers nothing of earlier rounds. Where an algorithm wants control variates, duals or anchors, the learner
-makes them of what was released and sends them along as a correction; how strongly steps are held back, and how long and
-how many they are, is agreed.
-
-Of a released gradient only those k numbers may travel that differ most from what the asker holds already. What stays
-behind stays in the difference, and comes up the larger the longer it waits: error feedback, with the asker's own
-numbers in the place of a memory that no owner has.
+An owner remembers nothing of earlier rounds. The learner makes control variates, duals or anchors from released answers
+and sends them as a correction; the pull to the start and the length and number of steps are agreed. Of a released
+gradient only the k numbers that differ most from what the asker holds may travel. The rest stays in the difference and
+grows: error feedback without an owner's memory.
 
 Formal guarantee: post-processing. An answer is cut after its noise was added and its debit written, by a rule about
 that answer and the question alone; no sensitivity and no debit changes.
@@ -39,8 +35,8 @@ class UpdateQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedQuery(Query):
-    """The same with a constant `correction` [..., P] added to every gradient; with 0 steps the gradient at the start,
-    corrected by nothing: `correction` is then what the asker holds of it already (`top_k`)."""
+    """`UpdateQuery` with a constant `correction` [..., P] added to every gradient. 0 steps ask for the uncorrected
+    gradient at the start; `correction` is then what the asker already holds of it (`top_k`)."""
 
     kind: ClassVar[str] = "corrected"
     start: Floats
@@ -50,7 +46,7 @@ class CorrectedQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class UpdateQuestion(Question):
-    """Records are bounded in L2 whatever the noise: local steps are non-expansive there alone."""
+    """Records are bounded in L2 whatever the noise, because local steps are non-expansive only there."""
 
     asks: ClassVar[type[Query]] = UpdateQuery
 
@@ -88,7 +84,7 @@ class UpdateQuestion(Question):
         return self.local.direction(self._gradient(tables), query.start)
 
     def _gradient(self, tables: Tables) -> Callable[[Floats], Floats]:
-        """What local steps on these rows follow."""
+        """Return the gradient that local steps on these rows follow."""
         objective = self.objective
         if not isinstance(objective, LocallyUpdated):
             raise GuaranteeError("no bound is known on how far one record moves local steps of this model")
@@ -111,8 +107,7 @@ class UpdateQuestion(Question):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedQuestion(UpdateQuestion):
-    """The correction is the learner's to choose, within the agreed size: whatever it is, it moves neighbouring tables'
-    steps alike."""
+    """The learner chooses the correction within the agreed size; any one moves neighbouring tables' steps alike."""
 
     asks = CorrectedQuery
 
@@ -159,8 +154,7 @@ class CorrectedQuestion(UpdateQuestion):
 
 
 def travelling(top_k: int | None, parameters: int) -> int:
-    """How many numbers of P travel, each with its place; 0: all of them, where that is no longer, or nobody asks for
-    less.
+    """Return how many of P numbers travel, each with its place; 0: all, if none is saved or `top_k` is None.
 
     >>> travelling(10, 200), travelling(100, 200), travelling(None, 200)
     (10, 0, 0)
@@ -169,8 +163,8 @@ def travelling(top_k: int | None, parameters: int) -> int:
 
 
 def packed(value: Floats, held: Floats, k: int) -> Floats:
-    """[..., 2 k] of vectors [..., P]: the increasing places of the k numbers that differ most from those held, the
-    first of equal ones, then the numbers there.
+    """Return [..., 2 k] of vectors [..., P]: the increasing places of the k numbers that differ most from those held,
+    the first of equal ones, then the numbers there.
 
     >>> packed(np.array([1.0, 5.0, 0.0, -3.0]), np.array([1.0, 1.0, 1.0, -5.0]), 2).tolist()
     [1.0, 3.0, 5.0, -3.0]
@@ -180,7 +174,7 @@ def packed(value: Floats, held: Floats, k: int) -> Floats:
 
 
 def unpacked(sent: Floats, held: Floats) -> Floats:
-    """What is held [..., P], with the numbers that were sent in their places.
+    """Return what is held [..., P], with the sent numbers in their places.
 
     >>> unpacked(np.array([1.0, 3.0, 5.0, -3.0]), np.array([1.0, 1.0, 1.0, -5.0])).tolist()
     [1.0, 5.0, 1.0, -3.0]
