@@ -1,6 +1,4 @@
-"""Descent without a centre: every owner has a point of its own and hears its neighbours on a graph (gradient
-tracking).
-"""
+"""Descent without a centre: every owner has its own point and hears its neighbours on a graph (gradient tracking)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +15,7 @@ from parley.validate import Floats
 
 
 def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
-    """W [K, K], symmetric, rows that add up to 1: neighbours weigh 1/(1 + the larger of their degrees), oneself the
-    rest.
+    """Return W [K, K], symmetric with rows that add up to 1: neighbours weigh 1/(1 + the larger of their degrees).
 
     >>> metropolis(("a", "b", "c"), (("a", "b"), ("b", "c"))).round(2)
     array([[0.67, 0.33, 0.  ],
@@ -35,10 +32,10 @@ def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
 
 
 def mixed(weights: Floats, values: Floats) -> Floats:
-    """What those with these rows of W [R, J] hear of `values` [..., J, P]: [..., R, P].
+    """Mix `values` [..., J, P] by these rows of W [R, J], into [..., R, P].
 
-    Summed in one order, number by number, so that a row comes out the same to the bit whoever computes it, alone or
-    with all others, and whether owners that weigh nothing are in the sum or not.
+    The order of summation is fixed, so a row is the same to the bit whether it is computed alone or with others, and
+    with or without owners of weight 0.
     """
     total = np.zeros((*values.shape[:-2], len(weights), values.shape[-1]))
     for j in range(values.shape[-2]):
@@ -47,8 +44,7 @@ def mixed(weights: Floats, values: Floats) -> Floats:
 
 
 def spectral_gap(weights: Floats) -> float:
-    """1 - |second largest eigenvalue|: the share by which a round of mixing shrinks differences at least; 1: at once,
-    0: never.
+    """Return 1 - |second largest eigenvalue|, the least share by which a round of mixing shrinks differences.
 
     >>> round(spectral_gap(np.full((3, 3), 1 / 3)), 12)
     1.0
@@ -58,23 +54,23 @@ def spectral_gap(weights: Floats) -> float:
 
 
 def bearable(weights: Floats, curvatures: Floats) -> float:
-    """The longest step that the graph bears, whatever convex costs owners have whose curvature is at most `curvatures`
-    [K]; inf: any.
+    """Return the largest stable step for this graph and any convex costs with curvature at most `curvatures` [K]; inf:
+    any.
 
-    Formal guarantee: with a shorter step, without noise and with everybody asked in every round, gradients go to those
-    of the pooled optimum and all owners' points to one another, from every start, as long as the box does not bind. Of
-    nobody's curvature more than its bound has to be known, and nobody's cost has to be quadratic.
+    Formal guarantee: with a shorter step, without noise and with everybody asked in every round, gradients converge to
+    those of the pooled optimum and all owners' points to one another, from every start, as long as the box does not
+    bind. Only bounds on the curvatures are needed; costs need not be quadratic.
 
-    Proof. Around the optimum let p be the points, q the gradients: convex costs make <p_l, q_l> >=
-    |q_l|^2/curvatures_l. Eliminating trackers from `Gossip.update`, p = -step (z - 1) W^2 (z - W)^-2 q, except for what
-    start and first gradients leave, which dies out, and a constant in the mean. On |z| = 1, with c = Re z and w an
-    eigenvalue of W, the real part of (z - 1) w^2/(z - w)^2 is w^2 (1 - c) (2 c + 1 - 2 w - w^2)/(1 - 2 w c + w^2)^2,
-    and this is least at c = -1, where it is -2 w^2/(1 + w)^2: with s = 1 + w and t = 1 - c in [0, 2], 2 ((2 - s)^2 + 2
-    (s - 1) t)^2 - s^2 t (s^2 - 4 + 2 t) = (2 - t) (2 - s) ((2 - s)^3 + 2 (3 s - 2) t) >= 0, for the last factor is
-    linear in t, (2 - s)^3 at t = 0 and s^2 (6 - s) at t = 2. So, summed over rounds, <q, (1/curvatures - step M) q>
-    grows no faster than the root of the sum of |q|^2, for M = 2 W^2 (1 + W)^-2 (Parseval; the mean's own part is a
-    telescoping sum). Where step M < 1/curvatures the sum of |q|^2 is therefore finite: q goes to 0, and with it what W
-    evens out. (Metropolis weights have w > -1: everybody weighs something to itself.)
+    Proof. Let p be the points and q the gradients, relative to the optimum. Convex costs give <p_l, q_l> >=
+    |q_l|^2/curvatures_l. Eliminating the trackers from `Gossip.update` gives p = -step (z - 1) W^2 (z - W)^-2 q, except
+    for a constant in the mean and a part from the start and first gradients, which dies out. On |z| = 1, with c = Re z
+    and w an eigenvalue of W, the real part of (z - 1) w^2/(z - w)^2 is w^2 (1 - c) (2 c + 1 - 2 w - w^2)/(1 - 2 w c +
+    w^2)^2. This is least at c = -1, where it is -2 w^2/(1 + w)^2: with s = 1 + w and t = 1 - c in [0, 2], 2 ((2 - s)^2
+    + 2 (s - 1) t)^2 - s^2 t (s^2 - 4 + 2 t) = (2 - t) (2 - s) ((2 - s)^3 + 2 (3 s - 2) t) >= 0, because the last factor
+    is linear in t, (2 - s)^3 at t = 0 and s^2 (6 - s) at t = 2. So, summed over rounds, <q, (1/curvatures - step M) q>
+    grows no faster than the root of the sum of |q|^2, for M = 2 W^2 (1 + W)^-2 (Parseval; the mean's own part
+    telescopes). If step M < 1/curvatures, the sum of |q|^2 is therefore finite: q goes to 0, and with it what W evens
+    out. Metropolis weights have w > -1, because every owner has weight on itself.
 
     >>> round(bearable(np.full((3, 3), 1 / 3), np.ones(3)), 9)  # all hear all: gradient descent, 2/curvature
     2.0
@@ -93,20 +89,17 @@ POINT, TRACKER, GRADIENT = "point", "tracker", "gradient"
 
 @dataclass(frozen=True)
 class Gossip(Descent):
-    """y <- W (y + g - g of before), x <- proj(W (x - step y)), where g_l = dg1(x_l) + K n_l/n times what owner l
-    answered at x_l.
+    """y <- W (y + g - previous g), x <- proj(W (x - step y)), with g_l = dg1(x_l) + K n_l/n times owner l's answer at
+    x_l.
 
-    x_l, y_l, g_l are owner l's point, tracker and last gradient, W the Metropolis weights of the graph. What an owner
-    releases a round is one noisy gradient; all else is made of released vectors, by whoever has them: it costs no
-    privacy, here in one process as among peers (`peers.py`), who keep their own owner's point alone and hear the rest.
-    Who is not asked, or skipped, is stood in for by what it released last.
+    x_l, y_l, g_l are owner l's point, tracker and last gradient; W holds the graph's Metropolis weights. The model is
+    the mean of the points. An owner releases one noisy gradient a round; everything else is made of released vectors
+    and costs no privacy, here as among peers (`peers.py`). An owner that is not asked, or is skipped, counts with its
+    last release.
 
-    W keeps sums, so the mean of the trackers is that of the gradients, and the mean of the points moves along it. Where
-    all rest without noise, W evens out points and trackers, so x_l = x and sum n_l/n f_l'(x) = 0: the pooled optimum,
-    whatever the graph. Where everybody hears everybody, W is 1/K, all points are one, and this is gradient descent with
-    equal steps, noise included.
-
-    The model, and theta, is the mean of the points.
+    W keeps sums, so the mean tracker is the mean gradient, and the mean point moves along it. At rest without noise, W
+    evens out points and trackers, so x_l = x and sum n_l/n f_l'(x) = 0: the pooled optimum, on any graph. If everybody
+    hears everybody, W is 1/K and this is gradient descent with equal steps, noise included.
     """
 
     names: tuple[str, ...]
@@ -123,9 +116,9 @@ class Gossip(Descent):
         return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
 
     def _automatic(self, setup: Setup) -> float:
-        """What the graph bears (`bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded as
-        public knowledge says: by declared bounds, which hold for every record; or, if those are looser, by
-        `CURVATURE_EXCESS` times the public sample's."""
+        """Return what the graph allows (`bearable`) of a step of 1/curvature. Owners' curvatures are bounded by
+        declared bounds, which hold for every record, or by `CURVATURE_EXCESS` times the public sample's if that is
+        smaller."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
         largest = setup.risk.largest_curvature(setup.preparation)
@@ -139,12 +132,12 @@ class Gossip(Descent):
 
     @cached_property
     def weights(self) -> Floats:
-        """The mixing weights between owners, W [K, K]."""
+        """The mixing weights W [K, K]."""
         return metropolis(self.names, self.joined)
 
     @cached_property
     def scale(self) -> Floats:
-        """K n_l/n [K]: with these the plain mean of the gradients is the one weighted by records."""
+        """K n_l/n [K]: makes the plain mean of the gradients the mean weighted by records."""
         return np.array(self.records) * (len(self.names) / sum(self.records))
 
     @property
@@ -153,7 +146,7 @@ class Gossip(Descent):
         return self.names
 
     def mix(self, values: Floats, number: int, step: int) -> Floats:
-        """Mix `values` [..., K, P] by W in this round; the step tells trackers (0) from points (1)."""
+        """Mix `values` [..., K, P] by W in this round; `step` is 0 for trackers, 1 for points."""
         return mixed(self.weights, values)
 
     @property
@@ -167,14 +160,14 @@ class Gossip(Descent):
         return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.mine})
 
     def points(self, state: State) -> Mapping[str, Floats]:
-        """The points [..., P] of the owners kept here."""
+        """Return the points [..., P] of the owners kept here."""
         return {name: state.memory[f"{POINT} of {name}"] for name in self.mine}
 
     def asked(self, state: State) -> Sequence[Floats]:
         return list(self.points(state).values())
 
     def consensus_error(self, state: State) -> float:
-        """How far the farthest owner's point lies from the model, on average over the replicates."""
+        """Return the largest distance of an owner's point from the model, averaged over replicates."""
         away = np.linalg.norm(self._all(state, POINT) - state.theta[..., None, :], axis=-1)
         return float(np.mean(away.max(axis=-1)))
 
@@ -199,9 +192,9 @@ class Gossip(Descent):
         return State(state.round + 1, self.mean(points), memory)
 
     def mean(self, points: Floats) -> Floats:
-        """The model of these points [..., K, P]; a mean may round out of the box."""
+        """Return the model of these points [..., K, P], projected because a mean may round out of the box."""
         return self.project(points.mean(axis=-2))
 
     def _all(self, state: State, what: str) -> Floats:
-        """The memory of all owners kept here [..., K, P]."""
+        """Stack the memory of all owners kept here [..., K, P]."""
         return np.stack([state.memory[f"{what} of {name}"] for name in self.mine], axis=-2)
