@@ -1,4 +1,4 @@
-"""Networks that terms can name, so that no code travels: modules, parameters, where a search begins, and losses."""
+"""The networks that terms can name, so that no code travels: modules, initial parameters and losses."""
 
 import copy
 import math
@@ -23,7 +23,7 @@ Module = Any  # torch.nn.Module, which is not imported before somebody needs it
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network by its name: numbers in (an image of `shape` where it looks at one), numbers out, hidden layers."""
+    """A named network: inputs (an image of `shape` if it takes one), outputs, hidden layers."""
 
     name: str
     inputs: int
@@ -33,7 +33,7 @@ class Architecture:
 
     @classmethod
     def of(cls, name: str, inputs: int, outputs: int, layers: tuple[int, ...] = ()) -> "Architecture":
-        """The network of this name for rows of so many numbers; refused where they make no image that it takes."""
+        """Return the named network for rows of `inputs` numbers; refuse rows that are no image it takes."""
         if name not in _MADE:
             raise SettingError(f"architecture = {name!r}: expected one of {', '.join(_MADE)}")
         shape = image_shape(name)
@@ -45,7 +45,7 @@ class Architecture:
         return cls(name, inputs, outputs, shape, layers)
 
     def module(self) -> Module:
-        """Its modules, for rows [n, inputs]; their parameters mean nothing yet."""
+        """Return its modules for rows [n, inputs], with parameters still to be set."""
         from torch import nn
 
         view = nn.Unflatten(1, self.shape) if self.shape is not None else nn.Identity()
@@ -53,7 +53,7 @@ class Architecture:
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every parameter, by name, in their order within theta."""
+        """The shape of every parameter by name, in the order of theta."""
         import torch
 
         with torch.device("meta"):
@@ -61,14 +61,12 @@ class Architecture:
 
     @property
     def parameters(self) -> int:
-        """P: how many numbers it has."""
+        """P: the number of parameters."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def initial(self, seed: int = 0) -> Floats:
-        """Where a search begins [P]: uniform within 1/sqrt(numbers that a unit takes in), as PyTorch does; public.
-
-        Where layers are many, sqrt(6) times that and constants of 0, so that signals of ReLUs neither vanish nor grow.
-        """
+        """Return public initial parameters [P]: uniform within 1/sqrt(inputs of a unit), as in PyTorch. Deep networks
+        get sqrt(6) times that and constants of 0, so that signals of ReLUs neither vanish nor grow."""
         rng, pieces, reach = np.random.default_rng(seed), [], 1.0
         deep = len(self.shapes) > DEEP
         for shape in self.shapes.values():
@@ -81,14 +79,13 @@ class Architecture:
 
 
 def _logistic(network: Architecture) -> list[Module]:
-    """A linear score for each class."""
     from torch import nn
 
     return [nn.Linear(network.inputs, network.outputs)]
 
 
 def _mlp(network: Architecture) -> list[Module]:
-    """Hidden layers of the widths that the terms list, with tanh between: bounded, as clipped gradients like it."""
+    """Hidden layers of the terms' widths, with tanh between: bounded, which suits clipped gradients."""
     from torch import nn
 
     made, width = [], network.inputs
@@ -119,7 +116,7 @@ def _zawacki_cnn(network: Architecture) -> list[Module]:
 
 
 def _chase_small(network: Architecture) -> list[Module]:
-    """Three layers, of widths of our own: A section 2.1 tells how many there are, and nothing else."""
+    """Three layers; A section 2.1 gives their number alone, so the widths are our own."""
     from torch import nn
 
     from parley.tasks.networks.elementwise import Pooled
@@ -136,7 +133,7 @@ def _chase_small(network: Architecture) -> list[Module]:
 
 
 def _chase_large(network: Architecture) -> list[Module]:
-    """Four layers, likewise of our own widths."""
+    """Four layers, also of our own widths."""
     from torch import nn
 
     return [
@@ -152,14 +149,14 @@ def _chase_large(network: Architecture) -> list[Module]:
 
 
 def _tanh_cnn(network: Architecture) -> list[Module]:
-    """Z's network with tanh in the place of ReLU (Papernot et al. 2021): bounded, as clipped gradients like it."""
+    """Z's network with tanh instead of ReLU (Papernot et al. 2021)."""
     from torch import nn
 
     return [nn.Tanh() if isinstance(part, nn.ReLU) else part for part in _zawacki_cnn(network)]
 
 
 def _scattering_linear(network: Architecture) -> list[Module]:
-    """A linear score for each class, of what wavelets see: that is public, and nothing of it is learned."""
+    """A linear score for each class of public wavelet features, of which nothing is learned."""
     from torch import nn
 
     from parley.tasks.networks.layers import CHANNELS, SHRINKS, Scattering
@@ -182,8 +179,8 @@ def _zawacki_cnn_9(network: Architecture) -> list[Module]:
 
 
 def _vgg_11(network: Architecture) -> list[Module]:
-    """Z section 4.5: VGG-11 without batch normalisation, for images of 28 by 28 in a frame of zeros: 32 by 32. Of its
-    three last layers, which are for images of 224 by 224 and have most of its weights, one is left."""
+    """Z section 4.5: VGG-11 without batch normalisation, for 28 by 28 images padded to 32 by 32. It has one last layer
+    instead of three, which are made for images of 224 by 224."""
     from torch import nn
 
     from parley.tasks.networks.elementwise import Pooled
@@ -215,7 +212,7 @@ AT_ONCE = 1024  # rows that are predicted at once
 
 
 def sole_copy(module: Module) -> Module:
-    """A copy of a module in training mode whose parameters ask for no gradient: slopes are taken by what layers say."""
+    """Return a copy in training mode whose parameters require no gradient."""
     made = copy.deepcopy(module).train()
     for parameter in made.parameters():
         parameter.requires_grad_(False)
@@ -223,7 +220,7 @@ def sole_copy(module: Module) -> Module:
 
 
 def set_parameters(module: Module, theta: Floats) -> None:
-    """Give a module the parameters theta [P], as float32: beyond its range they are infinite."""
+    """Set a module's parameters to theta [P] as float32; beyond its range they are infinite."""
     with np.errstate(over="ignore"):
         numbers = torch.from_numpy(theta.astype(np.float32))
     begin = 0
@@ -235,12 +232,12 @@ def set_parameters(module: Module, theta: Floats) -> None:
 
 
 def parameters_of(module: Module) -> Floats:
-    """The parameters of a module, one after the other [P]."""
+    """Return the parameters of a module in order [P]."""
     return np.concatenate([p.detach().cpu().double().numpy().reshape(-1) for p in module.parameters()])
 
 
 def module_scores(module: Module, X: NDArray[np.float32]) -> Floats:
-    """What a module says of rows [n, outputs]; as private as they are."""
+    """Return a module's outputs for rows [n, outputs]; they are as private as the rows."""
     where = next(module.parameters()).device
     with torch.no_grad():
         parts = [torch.from_numpy(np.ascontiguousarray(X[at : at + AT_ONCE])) for at in range(0, len(X), AT_ONCE)]
@@ -250,18 +247,18 @@ def module_scores(module: Module, X: NDArray[np.float32]) -> Floats:
 
 @dataclass(frozen=True)
 class NetworkParameters(Objective):
-    """theta [P] has all weights and constants, in the order of the modules."""
+    """theta [P] holds all weights and constants, in the order of the modules."""
 
     def parameters(self, preparation: Preparation) -> int:
         return architecture_of(preparation).parameters
 
     def start(self, preparation: Preparation) -> Floats:
-        """Drawn weights, the same for everybody: public."""
+        """Return drawn weights that are public and the same for all."""
         return architecture_of(preparation).initial()
 
 
 def architecture_of(preparation: Preparation) -> Architecture:
-    """The network that the terms name, for columns prepared so."""
+    """Return the terms' network for columns prepared in this way."""
     model = NetworkModel.expect(preparation.model)
     return _architecture(model.architecture, preparation.width, preparation.outcomes, model.layers or ())
 
@@ -272,19 +269,19 @@ def _architecture(name: str, inputs: int, outputs: int, layers: tuple[int, ...])
 
 
 def cross_entropy(said: Tensor, y: Tensor) -> Tensor:
-    """-ln of the probability that each row's class was given [n]."""
+    """Return -ln of the probability given to each row's class [n]."""
     from torch.nn import functional
 
     return functional.cross_entropy(said, y.long(), reduction="none")
 
 
 def squared(said: Tensor, y: Tensor) -> Tensor:
-    """Half the squared error of each row [n]."""
+    """Return half the squared error of each row [n]."""
     return (said[:, 0] - y.to(said.dtype)) ** 2 / 2
 
 
 def binary_cross_entropy(said: Tensor, y: Tensor) -> Tensor:
-    """-ln of the probability that each row's class, 0 or 1, was given [n], by the log-odds of class 1."""
+    """Return -ln of the probability given to each row's class, 0 or 1 [n], from the log-odds of class 1."""
     from torch.nn import functional
 
     return functional.binary_cross_entropy_with_logits(said[:, 0], y.to(said.dtype), reduction="none")

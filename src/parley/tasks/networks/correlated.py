@@ -1,5 +1,4 @@
-"""Sums of clipped gradients over fixed batches, mixed with those of the steps before: what training with correlated
-noise asks."""
+"""Clipped gradient sums over fixed batches, mixed with earlier ones: training with correlated noise."""
 
 import hashlib
 import math
@@ -33,8 +32,8 @@ MOST_REMEMBERED = 1 << 25  # parameters that all replicates of a study were aske
 
 @dataclass(frozen=True, eq=False)
 class MixedGradientQuery(Query):
-    """The mixed gradients of this round: at theta [width, P], the parameters of the last rounds, this one's last; what
-    stands for rounds before the first is not looked at."""
+    """The mixed gradients of this round at theta [width, P], the parameters of the last rounds, this one's last;
+    entries for rounds before the first are ignored."""
 
     kind: ClassVar[str] = "mixed-network-gradient"
     matrices: ClassVar[frozenset[str]] = frozenset({"theta"})
@@ -43,20 +42,19 @@ class MixedGradientQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class MixedGradientQuestion(Question):
-    """c_0 s_k + c_1 s_(k-1) + ... of a `band`, divided by n/M: s_j is the sum of clipped gradients at round j's theta
+    """c_0 s_k + c_1 s_(k-1) + ... of a `band` over n/M, where s_j is the sum of clipped gradients at round j's theta
     over batch j of M = `batches`, the same fixed, public batches in every epoch.
 
     Formal guarantee (C the clip, m rows in the largest batch, r the relative rounding of a sum over them, E epochs): a
-    record is in one batch, which comes every M rounds; the band has at most M diagonals, so that of the sums in an
-    answer at most one is about the record, and it is the i-th one back in a round that follows from the record's place
-    alone. Replacing the record moves that sum by at most 2 C, as computed 2 C (1 + r m), wherever theta is, also if
-    somebody names other parameters for a round than were asked at it. Mixing b sums and dividing is off by at most
-    (b + 2) 2^-53 of what is mixed, (|c_0| + |c_1| + ...) m C (1 + r), for each of the two tables. So the answer moves
-    by at most d_i = (M/n) (2 C (1 + r m) |c_i| + twice that), and not at all where no sum is about the record: all
-    answers together by `reach`, the root of E (d_0^2 + d_1^2 + ...). Nothing hides who is in a batch: none is drawn.
-    That sums about other records do not move rests on linear algebra that gives the same bits for the same numbers.
-    M, E and the band are fixed by the terms (or the plan) before the first question, and so is the pattern by which a
-    record takes part, as `JointSeries` needs it; answers of other owners may come in between.
+    record is in one batch, which comes every M rounds, and the band has at most M diagonals. So at most one sum in an
+    answer is about the record, and its index i follows from the record's place and the round. Replacing the record
+    moves that sum by at most 2 C, as computed 2 C (1 + r m), at any theta, even if the query names other parameters for
+    a past round. Mixing b sums and dividing is off by at most (b + 2) 2^-53 of (|c_0| + |c_1| + ...) m C (1 + r) for
+    each of the two tables. So an answer moves by at most d_i = (M/n) (2 C (1 + r m) |c_i| + twice that error), or by 0
+    if no sum is about the record. All answers together move by at most `reach`, the root of E (d_0^2 + d_1^2 + ...).
+    Nothing hides who is in a batch. Sums about other records stay the same only if linear algebra gives the same bits
+    for the same numbers. Terms or plan fix M, E, the band and each record's pattern before the first question, as
+    `JointSeries` needs it; answers of other owners may come in between.
     """
 
     asks = MixedGradientQuery
@@ -80,7 +78,7 @@ class MixedGradientQuestion(Question):
     def of(
         cls, gradients: RecordGradients, rows: int, batches: int, band: Band, epochs: int, table: int | None = None
     ) -> Self:
-        """The question about a table of so many rows; `table`: as of `NetworkGradientQuestion`."""
+        """Return the question about a table of `rows` rows; `table` is as in `NetworkGradientQuestion`."""
         if band.width > batches:
             raise GuaranteeError("band: expected at most one diagonal per batch; otherwise a record counts twice")
         clip, most, share = gradients.clip, largest_batch(table or rows, batches), batches / rows * (1 + 4 * UNIT)
@@ -107,7 +105,7 @@ class MixedGradientQuestion(Question):
 
     @property
     def reach(self) -> float:
-        """How far replacing a record moves all answers together, in L2."""
+        """The L2 distance by which replacing a record moves all answers together."""
         return math.sqrt(self.epochs * math.fsum(move**2 for move in self.moves)) * (1 + 8 * UNIT)
 
     @property
@@ -124,7 +122,7 @@ class MixedGradientQuestion(Question):
         return {name: float(value) for name, value in own.items()}
 
     def series(self, plan: ReleasePlan) -> JointSeries:
-        """All answers under one budget, which the first one spends."""
+        """Return all answers under one budget, which the first one spends."""
         if plan.mechanism != "gaussian" or plan.pieces > 1:
             raise GuaranteeError("mixed-network-gradient: needs Gaussian noise and one record per person")
         return JointSeries.from_budget(plan.epsilon, plan.delta, self.together, self.reach, plan.copies)
@@ -154,12 +152,12 @@ class MixedGradientQuestion(Question):
         return np.array(mixed).reshape(*query.theta.shape[:-2], self.size) * (self.batches / self.records)
 
     def _mixed(self, rows: NetworkRows, last: int, theta: Floats) -> Floats:
-        """The sums of this round and of those before it, mixed [P]; theta [width, P] is where they were asked."""
+        """Return the mixed sums [P] of this round and earlier ones, asked at theta [width, P]."""
         rounds = range(max(last - self.band.width + 1, 1), last + 1)
         return self.band.mixed(np.array([self._sum(rows, each, theta[each - last - 1]) for each in rounds]))
 
     def _sum(self, rows: NetworkRows, number: int, theta: Floats) -> Floats:
-        """The clipped sum of a round; of the last ones it is remembered, and else computed again."""
+        """Return a round's clipped sum, from the cache if it is recent."""
         known = (number, hashlib.sha256(np.ascontiguousarray(theta).data).digest())
         of, found = self._recent.pop(known, (None, None))
         if of is not rows or found is None:
@@ -171,8 +169,8 @@ class MixedGradientQuestion(Question):
 
 @dataclass(frozen=True)
 class CorrelatedSGD(NetworkSGD):
-    """The same steps on answers that are solved for the gradients they mix: it remembers those, and where they were
-    asked. All of it is made of answers."""
+    """`NetworkSGD` on the gradients solved from mixed answers; its state holds those and where they were asked, all
+    made of answers."""
 
     band: Band = field(default=Band((1.0,)), kw_only=True)
 
@@ -203,13 +201,12 @@ class CorrelatedSGD(NetworkSGD):
 
 
 def usual_momentum(optimiser: str | None) -> float:
-    """The momentum for whose sums of answers a band is chosen."""
+    """Return the momentum for which a band is optimised."""
     return 0.0 if optimiser == "plain" else MOMENTUM
 
 
 def agreed_band(learning: Learning, parameters: int) -> Band:
-    """By which noise is correlated by these terms: a question brings no more than `MOST_NUMBERS`, parameters for every
-    diagonal."""
+    """Return the terms' band, as wide as `MOST_NUMBERS` numbers in a question allow."""
     widest = min(MOST_NUMBERS // parameters, MAX_WIDTH)
     if widest < 2:
         raise TermsError(

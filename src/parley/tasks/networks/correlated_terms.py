@@ -1,7 +1,5 @@
-"""What terms must say where the noise of a network's answers is correlated across rounds.
-
-What its proof needs is checked by its question (`terms.privacy_checks.check_mixed_batches`).
-"""
+"""Checks of terms whose network noise is correlated across rounds; `terms.privacy_checks.check_mixed_batches` checks
+what the proof needs."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -15,7 +13,7 @@ CORRELATED = "correlated-sgd"
 
 
 class CorrelatedSGDRules(NetworkSGDRules):
-    """Records are in `batches` fixed batches, one a round and the same in every epoch; each round asks everybody."""
+    """Records are in `batches` fixed batches, one per round and the same in every epoch; each round asks all owners."""
 
     asks: ClassVar[str] = "mixed-network-gradient"
     sampling: ClassVar[str] = "partition"
@@ -25,7 +23,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
     }
 
     def check_learning(self, learning: Learning) -> None:
-        """Refuse rounds that are no epochs of batches, and rounds that somebody may miss."""
+        """Refuse rounds that are not whole epochs of batches, and rounds that an owner may miss."""
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
             raise ValueError(
@@ -42,7 +40,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
             raise ValueError("participation|not allowed with correlated-sgd: every round asks everybody")
 
     def check(self, terms: CheckableTerms) -> None:
-        """Refuse rounds that ask some alone."""
+        """Refuse rounds that ask only some owners."""
         if any(owner.stride is not None for owner in terms.owners):
             raise ValueError("owners.stride|not allowed with correlated-sgd: every round asks everybody")
 

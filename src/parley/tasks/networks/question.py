@@ -1,8 +1,7 @@
-"""The sum of clipped gradients of a network over records drawn in secret: what training asks, round after round.
+"""The question of network training: the sum of clipped gradients over records drawn in secret.
 
-Formal guarantee: a prepared row is a function of that row, the terms and the public sample (`data.preparation`), and
-rounding to float32 keeps it one; replacing one record of the table replaces one row. A record without a target is
-there, and adds nothing to any sum.
+Formal guarantee: a prepared row, rounded to float32, is a function of that row, the terms and the public sample
+(`data.preparation`). Replacing one record replaces one row. A record without a target adds nothing to any sum.
 """
 
 import hashlib
@@ -36,13 +35,13 @@ from parley.validate import Floats
 
 
 class NetworkRows(TargetRows):
-    """Records of float32 numbers; classes are their places."""
+    """Records of float32 numbers; a class is its place."""
 
     called: ClassVar[str] = "records of a network"
 
 
 class NetworkPreparation(TargetPreparation):
-    """Columns scaled by what is public, and kept as float32."""
+    """Columns scaled by public numbers, as float32."""
 
     made_of: ClassVar = NetworkRows
     no_target: ClassVar[float] = 0.0
@@ -52,8 +51,8 @@ class NetworkPreparation(TargetPreparation):
 
 
 def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None]:
-    """The preparation that terms and a public sample fix: columns that neither scales lie between -1 and 1 within their
-    bounds, pixels between 0 and 1."""
+    """Return the preparation that terms and a public sample fix. Columns that neither scales are mapped from their
+    bounds to [-1, 1], pixels to [0, 1]."""
     plain, public = fit_preparation(terms)
     made = NetworkPreparation(**{each.name: getattr(plain, each.name) for each in fields(Preparation)})
     model = NetworkModel.expect(terms.model)
@@ -75,13 +74,13 @@ def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None
 
 
 def float32_rows(X: Floats) -> NDArray[np.float32]:
-    """The same numbers as float32: what is beyond its range is infinite, and such a record counts 0."""
+    """Return the numbers as float32; beyond its range they are infinite, and such a record counts 0."""
     with np.errstate(over="ignore"):
         return X.astype(np.float32)
 
 
 def network_rows_of(rows: object) -> NetworkRows:
-    """Rows that were prepared for a network."""
+    """Return rows that were prepared for a network; refuse others."""
     if not isinstance(rows, NetworkRows):
         raise DataError("records: expected a table prepared under terms of networks")
     return rows
@@ -97,13 +96,13 @@ class NetworkGradientQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class NetworkGradientQuestion(Question):
-    """The sum of the drawn records' clipped gradients, divided by the public n/M: how many are drawn on average.
+    """The sum of the drawn records' clipped gradients over n/M, the public average number drawn.
 
     Formal guarantee (M = `batches`, C the clip, r the relative rounding of a sum over all n rows): every record is
-    drawn with probability 1/M, in secret and independently, and hands the sum a function of itself and theta that
-    measures at most C, whoever else was drawn (`clipping`). So the exact sums over a draw with and without a record
-    differ by at most C, and the computed ones by r n C each more: the answer moves by at most C (M/n + 2 r M), half
-    of `sensitivity`, as sampled events need it. An empty draw is 0, exactly. Nothing is divided by how many were drawn.
+    drawn with probability 1/M, in secret and independently. Its contribution is a function of itself and theta with
+    norm at most C, whoever else was drawn (`clipping`). So exact sums over a draw with and without a record differ by
+    at most C, computed ones by r n C each more. The answer moves by at most C (M/n + 2 r M), half of `sensitivity`, as
+    sampled events need it. An empty draw is exactly 0. Nothing is divided by the number drawn.
     """
 
     asks = NetworkGradientQuery
@@ -119,8 +118,8 @@ class NetworkGradientQuestion(Question):
 
     @classmethod
     def of(cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None) -> Self:
-        """The question about a table of so many rows; `table`: how many it has where people are held out, whose rows
-        are drawn as all are and add 0, so that about `rows` count."""
+        """Return the question about a table of `rows` rows. Where people are held out, `table` is the number of all
+        rows: all are drawn alike, and about `rows` of them count."""
         table = rows if table is None else table
         clip, rounding, most = gradients.clip, gradients.rounding(table), table / rows
         largest = clip * batches * (1 + rounding) * most
@@ -177,7 +176,7 @@ class NetworkGradientQuestion(Question):
         return np.asarray(total * (self.batches / self.records))
 
     def sum(self, rows: NetworkRows, theta: Floats, seed: bytes) -> Floats:
-        """The sum of clipped gradients over the rows that this seed draws [P]."""
+        """Return the sum of clipped gradients [P] over the rows that this seed draws."""
         return self._sum(rows, theta, drawn(len(rows), seed, self.rate))
 
     def _sum(self, rows: NetworkRows, theta: Floats, places: Places) -> Floats:
@@ -185,14 +184,14 @@ class NetworkGradientQuestion(Question):
 
 
 def clipped_share(gradients: RecordGradients, tables: Tables, theta: Floats) -> float:
-    """The share of records whose gradients the clip scales down at theta [P]."""
+    """Return the share of records whose gradients the clip scales down at theta [P]."""
     rows = network_rows_of(tables.train)
     norms = gradients.record_norms(theta, rows.X, rows.y)
     return float(np.mean((norms > gradients.clip) & rows.present))
 
 
 def agreed_gradients(context: Context, owner: str) -> RecordGradients:
-    """The clipped gradients of the network that the terms name, about this owner's records."""
+    """Return the clipped gradients of the terms' network for this owner's records."""
     terms = context.terms
     return _record_gradients(
         architecture_of(context.preparation),
@@ -208,7 +207,6 @@ def agreed_gradients(context: Context, owner: str) -> RecordGradients:
 def _record_gradients(
     network: Architecture, classes: bool, clip: float, norm: Norm, expected: float, device: str
 ) -> RecordGradients:
-    """One network's gradients: made once, whoever asks."""
     losses = cross_entropy if classes else squared
     return RecordGradients(network.module(), losses, (network.inputs,), clip, norm, expected, device)
 
@@ -217,7 +215,7 @@ DECAYS = ("cosine", "none")
 
 
 def check_steps(optimiser: str, decay: str) -> None:
-    """Refuse (SettingError) steps that are none of those that a plan can name."""
+    """Refuse (SettingError) an unknown optimiser or decay."""
     for name, value, known in (("optimiser", optimiser, tuple(MEMORY)), ("decay", decay, DECAYS)):
         if value not in known:
             raise SettingError(f"{name} = {value!r}: expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
@@ -225,19 +223,19 @@ def check_steps(optimiser: str, decay: str) -> None:
 
 @dataclass(frozen=True)
 class NetworkSGD(PrivateSGD):
-    """Steps as of private SGD, the k-th of T times (1 + cos(pi (k - 1)/T))/2 unless they are `constant`."""
+    """Private SGD whose k-th of T steps is scaled by (1 + cos(pi (k - 1)/T))/2, unless `constant`."""
 
     constant: bool = False
 
     def thetas(self, state: State) -> Floats:
-        """The parameters that a question of this round brings."""
+        """Return the parameters that this round's question carries."""
         return state.theta
 
     def query(self, state: State, asker: Asker) -> NetworkGradientQuery:
         return NetworkGradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 
     def share(self, number: int) -> float:
-        """What of the first step's length the step of this round has."""
+        """Return the length of this round's step relative to the first."""
         return 1.0 if self.constant else (1 + math.cos(math.pi * (number - 1) / self.horizon)) / 2
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:

@@ -1,4 +1,4 @@
-"""Networks: what the trunk needs to know of them."""
+"""The task "networks" as the rest of the package sees it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ from parley.validate import Floats, printable
 
 
 class Networks(Task):
-    """Owners answer with clipped gradients of a network that the terms name; what comes out predicts a column."""
+    """Owners answer with clipped gradients of a network that the terms name; the result predicts a column."""
 
     name = "networks"
     predicts = True
@@ -53,7 +53,7 @@ class Networks(Task):
         return NetworkParameters()
 
     def purpose(self, agreement: Agreement) -> list[str]:
-        """From how many columns what is predicted, by which network."""
+        """Say which network predicts what from how many columns."""
         preparation, model = agreement.setup.preparation, NetworkModel.expect(agreement.setup.terms.model)
         shown = ", ".join(map(printable, preparation.features[:12])) + (" …" if len(preparation.features) > 12 else "")
         hidden = "" if model.layers is None else f" with hidden layers of {', '.join(map(str, model.layers))}"
@@ -65,7 +65,7 @@ class Networks(Task):
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
-        """The clip, how probably a record is drawn, and how far a person moves an answer."""
+        """Return the clip, the sampling rate, and how far a person moves an answer."""
         mechanism, question = agreement.part.training.series.mechanism, agreement.part.training.question
         return {
             "clip": agreement.setup.terms.privacy.clip,
@@ -76,7 +76,7 @@ class Networks(Task):
         }
 
     def limits(self, agreement: Agreement) -> list[str]:
-        """The same in sentences."""
+        """Return the figures in sentences."""
         found = self.figures(agreement)
         clipped = f"A record's gradient measures at most {number(found['clip'])} in {found['norm'].upper()}, by a clip."
         scale, moved = number(found["noise_scale"]), number(found["sensitivity"], side="above")
@@ -92,7 +92,7 @@ class Networks(Task):
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-        """Names and targets that do not fit the table, and a budget that is no promise."""
+        """Warn of names and targets that do not fit the table, and of a budget that is no promise."""
         budget = budget_warning(agreement.setup.terms, [owner.name])
         found = [] if budget is None else [budget]
         return [*found, *name_warnings(owner, agreement), *target_warnings(owner, agreement)]

@@ -1,4 +1,4 @@
-"""What terms must say about networks."""
+"""The keys and checks of terms for networks."""
 
 import math
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ USELESS = ("regularisation", "class_weight", "radius", "components", "whitening"
 
 
 def image_shape(name: str) -> tuple[int, int, int] | None:
-    """(channels, height, width) of the rows that a network of this name looks at; None where it looks at no image."""
+    """Return (channels, height, width) of the images that this network takes, or None."""
     if name not in IMAGES:
         return None
     return COLOUR if name in OF_COLOURS else GREY
 
 
 class NetworkModel(Model):
-    """A network takes numbers within declared bounds, or scaled by a public sample, and says one for each class."""
+    """A network of numbers within declared bounds, or scaled by a public sample, with one output per class."""
 
     architecture: Name
     layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
@@ -51,7 +51,7 @@ class NetworkModel(Model):
 
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """A perceptron of two hidden layers where nothing else is said; constants are the layers' own."""
+        """Return the content with defaults: a perceptron of two hidden layers, whose constants are its own."""
         said = {key: value for key, value in content.items() if value is not None}
         usual = {"architecture": "mlp", "intercept": False, **said}
         if usual["architecture"] == "mlp":
@@ -59,7 +59,7 @@ class NetworkModel(Model):
         return usual
 
     def check(self) -> None:
-        """Refuse keys that networks have no use for, and names of networks that are not listed."""
+        """Refuse keys that networks do not use, and unlisted networks."""
         self.refuse(USELESS, "for networks")
         if self.architecture not in ARCHITECTURES:
             raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms carry no code")
@@ -77,7 +77,7 @@ class NetworkModel(Model):
             raise ValueError(f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped")
 
     def check_terms(self, terms: CheckableTerms) -> None:
-        """Refuse what has no meaning, or no proof yet, beside networks."""
+        """Refuse settings that have no meaning, or no proof yet, for networks."""
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
             raise ValueError("learning.start|not allowed for networks: they start from drawn public weights")
@@ -92,7 +92,7 @@ class NetworkModel(Model):
 
 
 class NetworkSGDRules(PrivateSGDRules):
-    """Every round draws each record in secret, with probability 1/`batches`; steps shrink along half a cosine."""
+    """Every round draws each record in secret with probability 1/`batches`; steps shrink along half a cosine."""
 
     asks: ClassVar[str] = "network-gradient"
     sampling: ClassVar[str] = "poisson"
@@ -102,7 +102,7 @@ class NetworkSGDRules(PrivateSGDRules):
         return super().usual({"sampling": self.sampling, "optimiser": "momentum", **content})
 
     def check_learning(self, learning: Learning) -> None:
-        """Refuse epochs that do not add up, batches that anybody can work out, and steps that nobody chose."""
+        """Refuse incomplete epochs, predictable batches, and steps without a number."""
         super().check_learning(learning)
         if learning.sampling != self.sampling:
             raise ValueError(f"sampling|expected {self.sampling!r} {self.why}")

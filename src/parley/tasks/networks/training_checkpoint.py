@@ -1,9 +1,8 @@
-"""Where the training of a network stands, kept so that it goes on after a crash: bound to its agreement, and so to the
-ledger.
+"""Checkpoints of network training, each bound to its agreement and so to the ledger.
 
-A checkpoint holds released numbers only. Formal guarantee: it cannot bring budget back. The ledger knows how many steps
-it answered; a checkpoint of an earlier moment asks for steps that were answered before, which cost nothing and come out
-as they did, or, where those answers are no longer kept, are refused.
+Formal guarantee: a checkpoint holds released numbers only and cannot bring budget back. The ledger knows which steps it
+answered. A step asked again from an old checkpoint costs nothing and gets the same answer, or is refused if that answer
+is no longer kept.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ class TrainingCheckpoint:
     state: State
 
     def save(self, path: Path) -> None:
-        """Durably, in the place of the one before: numbers to the bit, with a checksum."""
+        """Replace the file durably, to the bit and with a checksum."""
         held = io.BytesIO()
         memory = {f"memory/{name}": array for name, array in self.state.memory.items()}
         np.savez(held, round=np.array(self.state.round), theta=self.state.theta, **memory)  # type: ignore[arg-type]
@@ -37,8 +36,7 @@ class TrainingCheckpoint:
 
 
 def load_training_checkpoint(path: Path, agreement: str, start: State) -> State:
-    """The state that a checkpoint of this agreement holds, or `start` where there is none yet; anything else is
-    refused."""
+    """Return the state in this agreement's checkpoint, or `start` without a file; refuse any other file."""
     if not path.exists():
         return start
     blob = path.read_bytes()
