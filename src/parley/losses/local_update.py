@@ -1,8 +1,8 @@
 """Local updates: an owner takes s gradient steps on its own records and answers with their mean direction (FedAvg
 etc.).
 
-Replacing a person's rows moves the mean direction by no more than one gradient, however many steps it takes. The proof
-is in docs/proofs/answers.md ("Local steps cost no noise"), corrections, pulls and rounding included.
+Replacing one person's rows moves it in L2 no further than one mean gradient, however many steps there are. The proof is
+in docs/proofs/answers.md ("Local steps cost no noise"), corrections, pulls and rounding included.
 """
 
 import math
@@ -35,7 +35,7 @@ class LocallyUpdated(ABC):
 
     @abstractmethod
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
-        """Return how far rounding can move one record's share of `local_gradient`, in L2, for any parameter in the box."""
+        """Return how far rounding can move a record's share of `local_gradient`, in L2, for any theta in the box."""
 
 
 def margin_rounding(curvature: float, preparation: Preparation, limits: Limits) -> float:
@@ -135,8 +135,8 @@ class LocalUpdate:
 
         Formal guarantee: a step from w in the box to the projection of w - rho (r w + g + c + mu (w - start)) moves it
         by at most rho (r |w| + |g| + |c| + mu |w - start|) in L2, plus rho `rounding`. |w| <= radius sqrt p, |w -
-        start| is at most twice that, and |g| <= `most` Xi. The mean of s steps over rho is no longer than the longest.
-        No coordinate moves further than across the box.
+        start| is at most twice that, and |g| <= `most` Xi. So s steps divided by rho s are at most one step divided by
+        rho. No coordinate moves further than across the box.
         """
         root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)
@@ -222,13 +222,12 @@ def local_update(
 
 
 def most_rows(terms: Terms) -> float:
-    """Return the largest ratio, over owners, of training rows to what their sum is divided by: 1 unless people are held
-    out."""
+    """Return an owner's largest ratio of training rows to the divisor of their sum: 1 unless people are held out."""
     return max(terms.train_places(part.name) / terms.train_rows(part.name) for part in terms.owners)
 
 
 def _mean_curvature(objective: EmpiricalRisk, preparation: Preparation, terms: Terms) -> float | None:
-    """Return L of the mean that local steps walk on, penalty included: a sum of N rows over n bends N/n times as much."""
+    """Return L of the mean that local steps follow, with penalty: a sum of N rows over n bends N/n times as much."""
     found = objective.walked_curvature(preparation, Limits.of(terms, preparation))
     if found is None or (most := most_rows(terms)) == 1:
         return found

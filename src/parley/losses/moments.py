@@ -1,20 +1,10 @@
-"""The second moments of records z = [x, y] as one bounded vector: all that a squared loss needs of a table, in a single
-release.
+"""Second moments of records z = [x, y] as one bounded vector, and the least-squares model that noisy ones imply.
 
-Where there are classes, y is a row of 0 with a 1 at the record's class (`SufficientMoments.outcomes`): one number
-beside x, as far as bounds go.
-
-One record's share is the upper triangle of z z'. A record that exceeds the bound is scaled down as a whole, so the
-released matrix is that of a table in which it merely counts for less. For noise calibrated in L2 the off-diagonal
-entries are multiplied by sqrt 2: the vector's norm is then the matrix's, |z|^2, whatever the basis.
-
-What noisy second moments say about the least-squares model: the model, and how far it may be off.
-
-S = mean of z z' over the records z = [x, y], plus noise of known variance v in each packed number. Its blocks are A = x
-x', b = x y and c = y y'. With a flat prior the moments are a posteriori normal around S: exactly for Gaussian noise, by
-its variance for Laplace noise. A flat prior does A no justice, though: noise drives eigenvalues apart, and the inverse
-makes much of the smallest. So A is settled first (`settled`): drawn towards the multiple of the identity that it varies
-around, by as much as noise explains of that.
+With classes, y is a row of 0 with a 1 at the record's class. A record's share is the upper triangle of z z'; one beyond
+the bound is scaled down as a whole, so it merely counts for less. For L2, off-diagonal entries are multiplied by sqrt
+2: the vector then has the matrix's norm |z|^2, whatever the basis. S, the mean of z z' plus noise of known variance in
+each packed number, has blocks A = x x', b = x y and c = y y'. Noise drives A's eigenvalues apart, and the inverse
+depends most on the smallest, so A is shrunk first (`settled`).
 """
 
 import math
@@ -33,21 +23,20 @@ from parley.validate import SMALLEST, Floats
 
 
 class SufficientMoments(ABC):
-    """What an objective knows of which the second moments of records say everything."""
+    """An objective that depends on a table only through second moments of its records."""
 
     @abstractmethod
     def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats]:
-        """What the second moments of a record need beside x, [n, q] of a block, to say everything about its loss."""
+        """Return what gives a block's numbers [n, q] whose second moments with x determine the loss."""
 
 
 def moments_length(width: int, outcomes: int = 1) -> int:
-    """How many numbers one release has for `width` features and so many numbers of y."""
+    """Return how many numbers one release has."""
     return (width + outcomes) * (width + outcomes + 1) // 2
 
 
 def moments_bound(preparation: Preparation, clip: float | None, norm: Norm) -> RecordBound | None:
-    """Xi: the most that one record's z z' can measure: the smaller of the terms' clip and what the bounds of its
-    columns imply."""
+    """Return Xi, the smaller of the clip and the largest norm of one record's z z' within the columns' bounds."""
     features = preparation.feature_bound
     implied = math.inf
     if features is not None:  # of a class's row one number is 1
@@ -56,24 +45,23 @@ def moments_bound(preparation: Preparation, clip: float | None, norm: Norm) -> R
 
 
 def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_per_person: int = 1) -> float:
-    """How far one person can move the computed mean of z z' over `records` rows.
+    """Return how far one person can move the computed mean of z z' over `records` rows.
 
-    Formal guarantee: in L1, 2 k Xi/n. In L2, sqrt 2 k Xi/n: the old rows' sum of z z' and the new rows' are both
-    positive semidefinite, so they never point apart, and their difference is at most the hypotenuse. Rounding adds 2
-    slack Xi as for gradients. A row without a target has z = 0: the sum it is part of is positive semidefinite as
-    before, and measures less.
+    Formal guarantee: 2 k Xi/n in L1 and sqrt 2 k Xi/n in L2. The old and new rows' sums of z z' are positive
+    semidefinite and never point apart, so in L2 their difference is at most the hypotenuse. Rounding adds 2 slack Xi,
+    as for gradients. A row without a target has z = 0: its sum stays positive semidefinite and its norm does not grow.
     """
     reach = 2.0 if bound.norm == "l1" else math.sqrt(2) * (1 + 4 * UNIT_ROUNDOFF)
     return bound.value * (reach * records_per_person / records + 2 * slack)
 
 
 def targets(block: Design) -> Floats:
-    """The targets of a block as a column [n, 1]."""
+    """Return the targets of a block as a column [n, 1]."""
     return block.y[:, None]
 
 
 def mean_moments(design: Summable, bound: RecordBound, outcomes: Callable[[Design], Floats] = targets) -> Floats:
-    """The mean of z z' over the rows z = [x, outcomes], packed [d].
+    """Return the mean of z z' over the rows z = [x, outcomes], packed [d].
 
     >>> design = Design(np.array([[1.0], [2.0]]), np.array([1.0, 0.0]), np.ones(2))
     >>> mean_moments(design, RecordBound(100.0, "l1", clips=True))
@@ -90,7 +78,7 @@ def mean_moments(design: Summable, bound: RecordBound, outcomes: Callable[[Desig
 
 
 def unpack_moments(value: Floats, width: int, norm: Norm, outcomes: int = 1) -> Floats:
-    """The symmetric matrices [..., p + q, p + q] of packed vectors [..., d]."""
+    """Return the symmetric matrices [..., p + q, p + q] of packed vectors [..., d]."""
     size = width + outcomes
     i, j, scale = _layout(size, norm)
     matrix = np.empty((*value.shape[:-1], size, size))
@@ -99,25 +87,25 @@ def unpack_moments(value: Floats, width: int, norm: Norm, outcomes: int = 1) -> 
 
 
 def moment_norms(design: Design, norm: Norm, outcomes: Callable[[Design], Floats] = targets) -> Floats:
-    """How large each record's z z' is, unclipped."""
+    """Return the norm of each record's z z', unclipped."""
     return _norms(_rows(design, outcomes), norm)
 
 
 def _rows(block: Design, outcomes: Callable[[Design], Floats]) -> Floats:
-    """z = [x, outcomes] [n, p + q]; all zeros for a row without a target, which is of no class either."""
+    """Return z = [x, outcomes] [n, p + q]; zeros for a row without a target, which is of no class either."""
     z = np.column_stack([block.X, outcomes(block)])
     z[~block.present] = 0.0
     return z
 
 
 def _layout(size: int, norm: Norm) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """Row, column and scale of every number in the packed vector."""
+    """Return row, column and scale of every number in the packed vector."""
     i, j = np.triu_indices(size)
     return i, j, np.where(i == j, 1.0, 1.0 if norm == "l1" else math.sqrt(2))
 
 
 def _norms(z: Floats, norm: Norm) -> Floats:
-    """The norm of every row's packed z z'."""
+    """Return the norm of every row's packed z z'."""
     squares: Floats = np.einsum("ij,ij->i", z, z)
     if norm == "l2":
         return squares
@@ -125,7 +113,7 @@ def _norms(z: Floats, norm: Norm) -> Floats:
 
 
 def _share(z: Floats, bound: RecordBound) -> Floats:
-    """How much each row counts, a hair below Xi/norm so that rounding cannot lift it above Xi."""
+    """Return each row's factor, slightly below Xi/norm so that rounding cannot lift it above Xi."""
     limit = bound.value / np.maximum(_norms(z, bound.noise_norm), SMALLEST**2)
     return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT_ROUNDOFF)))
 
@@ -135,8 +123,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The minimum of the noisy cost, for every replicate: theta [..., q, p], and by how much A was lifted to stand
-    clear of the noise."""
+    """The minimum of the noisy cost for every replicate, theta [..., q, p], and how A was lifted clear of noise."""
 
     theta: Floats
     lift: Floats  # [...]
@@ -148,13 +135,13 @@ class Solved:
 
 
 def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
-    """(A after James and Stein (1961) [..., p, p], the share of its noise's variance that is left [...]).
+    """Return (A after James and Stein (1961) [..., p, p], the share of its noise's variance that is left [...]).
 
-    The D + 1 = p (p + 1)/2 packed numbers of A have noise of variance v each. What A differs from m I, m the mean of
-    its diagonal, is multiplied by 1 - (D - 2) v/|A - m I|^2, at least 0, the norm that of the packed numbers: for
-    Gaussian noise and D > 2 that is closer to the truth on average, whatever the truth is. As a posterior it is that of
-    numbers that vary around m I by an unknown variance; theirs is then 1 - (D - 2) v/|A - m I|^2 times v. Where A
-    stands clear of the noise nothing changes, and without noise nothing at all.
+    The D + 1 = p (p + 1)/2 packed numbers of A have noise of variance v each. A's difference from m I, with m the mean
+    of its diagonal, is multiplied by 1 - (D - 2) v/|A - m I|^2, at least 0, in the norm of packed numbers. For Gaussian
+    noise and D > 2 that is closer to any truth on average. It is the posterior for numbers that vary around m I by an
+    unknown variance; their variance is the same factor times v. Clear of the noise, A hardly changes; without noise not
+    at all.
     """
     width = A.shape[-1]
     one, free = np.eye(width), width * (width + 1) // 2 - 3
@@ -169,13 +156,11 @@ def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
 
 
 def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisation: float) -> Solved:
-    """(2 A + (r + 2 lift) I) theta = 2 b for matrices [..., p + q, p + q], A settled; lift = max(0, noise norm - least
-    eigenvalue).
+    """Solve (2 A + (r + 2 lift) I) theta = 2 b, A settled, with lift = max(0, noise norm - least eigenvalue).
 
-    A symmetric matrix whose entries deviate by d has a norm of about 2 d sqrt p; in L2 layout off-diagonal entries have
-    half the variance. Settled entries deviate by sqrt kept d; the mean of p numbers, which is not drawn anywhere, by
-    d/sqrt p. Settling hides a direction that was lost among the noise, it does not find it again: whether there is one
-    is asked of A as it came.
+    The matrices are [..., p + q, p + q]. A symmetric matrix whose entries deviate by d has norm about 2 d sqrt p; in L2
+    layout off-diagonal entries have half the variance. Settled entries deviate by sqrt kept d, the unshrunk mean of p
+    numbers by d/sqrt p. Settling hides a direction lost in the noise, so `drowned` is judged from A as released.
     """
     raw = moments[..., :width, :width]
     A, kept = settled(raw, deviation, norm)
@@ -191,13 +176,13 @@ def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisat
 
 
 def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, records: float) -> tuple[Floats, Floats]:
-    """(covariance of theta around the population's [q, p, p], residual variance [q]), of one replicate's moments.
+    """Return (covariance of theta around the population's [q, p, p], residual variance [q]) for one replicate's
+    moments.
 
-    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved curvature: E and e_b are what
-    is left of the noise in A and b, of known covariance; the mean over n records of x times the residual has covariance
-    s2 A/n where residuals spread alike everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta
-    is drawn towards 0 by l G theta*: that counts as doubt, for coefficients as large as theta's on average in every
-    direction, since theta itself does not show those that were drowned.
+    theta - theta* is G (e_b - E theta* + mean of x residual), with G the inverse of the halved curvature, and E and e_b
+    the noise left in A and b, of known covariance. The mean, over n records, has covariance s2 A/n if residuals spread
+    alike everywhere, s2 = c - 2 b.theta + theta.A theta. A lift l draws theta towards 0 by l G theta*. That counts as
+    doubt, as if coefficients were as large as theta's on average in every direction, since theta hides drowned ones.
     """
     width = solved.theta.shape[-1]
     G = (solved.vectors * _inverse(solved.curvature)) @ solved.vectors.T
@@ -218,8 +203,8 @@ def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, r
 
 
 def noise_covariance(theta: Floats, deviation: float, norm: Norm, kept: float = 1.0) -> Floats:
-    """Of e_b - E theta, E symmetric: packed numbers have variance v; in L2, packed times sqrt 2, entries off the
-    diagonal have v/2. Of E's variance `kept` is left, but for that of the mean of its diagonal.
+    """Return the covariance of e_b - E theta, E symmetric. Packed numbers have variance v; in L2, off-diagonal entries
+    of E have v/2. `kept` of E's variance is left, except for that of the mean of its diagonal.
 
     >>> noise_covariance(np.array([2.0]), 1.0, "l1")
     array([[5.]])
@@ -232,5 +217,5 @@ def noise_covariance(theta: Floats, deviation: float, norm: Norm, kept: float = 
 
 
 def _inverse(curvature: Floats) -> Floats:
-    """1/curvature, and 0 where there is none."""
+    """Return 1/curvature, and 0 where there is none."""
     return np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 1e-13 * curvature[..., -1:])

@@ -1,24 +1,17 @@
-"""The minimum of a cost with a random linear term added to it: objective perturbation (Chaudhuri, Monteleoni and
-Sarwate 2011; Kifer, Smith and Thakurta 2012), for replace-one adjacency, several rows a person and several classes.
+"""Objective perturbation: the minimum of a cost with a random linear term (Chaudhuri, Monteleoni and Sarwate 2011;
+Kifer, Smith and Thakurta 2012), for replace-one adjacency, several rows a person and several classes.
 
-The problem in units of its own, so that no magnitude matters: rows z = x/X shortened into the unit ball, weights v =
-w/W at most 1, and
+With rows z = x/X shortened into the unit ball and weights v = w/W at most 1,
 
-    F(phi) = mean of v loss(phi, z) + penalty/2 |phi|^2 + b.phi,    theta = B phi / X,
+    F(phi) = mean of v loss(phi, z) + penalty/2 |phi|^2 + b.phi,    theta = B phi / X.
 
-b = |M| N/rate with M of d + 1 and N of d standard normal numbers: its density is proportional to exp(-rate |b|). (Given
-|M|, N |M| is normal; mixing over |M|^2, which is chi-squared of d + 1 degrees, gives the integral of v^(-1/2)
-exp(-(s^2/v + v)/2), that is sqrt(2 pi) exp(-s).) B is 1 for two classes; for K classes its K - 1 columns span the
-scores that add up to zero, since what is added to all scores alike changes nothing.
+b = |M| N/rate, with d + 1 standard normal numbers in M and d in N, has density proportional to exp(-rate |b|). Given
+|M|, N |M| is normal; mixing over |M|^2, chi-squared of d + 1 degrees, gives the integral of v^(-1/2) exp(-(s^2/v +
+v)/2), which is sqrt(2 pi) exp(-s). B is 1 for two classes. For K classes its K - 1 columns span the scores that add up
+to zero, since adding one number to all scores changes nothing.
 
 Formal guarantee: the exact minimum phi* is epsilon-DP (pure), replace-one, with the rate and the penalty that
-the law below has for epsilon and as many rows a person as the terms allow. Proof in docs/proofs/noise.md.
-
-How wide the random linear term of a perturbed cost must be, and how large its penalty, so that its minimum is
-epsilon-DP.
-
-In sums over rows in the unit ball: F = sum of v loss + penalty/2 |phi|^2 + b.phi, b of density proportional to
-exp(-rate |b|).
+`LinearTermLaw` has for epsilon and as many rows a person as the terms allow. Proof in docs/proofs/noise.md.
 """
 
 import math
@@ -52,13 +45,13 @@ LAW_STEPS = range(-16, 33)
 
 @dataclass(frozen=True)
 class LinearTermLaw:
-    """Which linear terms hide a person with `people` rows of `classes` classes (2: logistic regression, one score a
-    row; else softmax).
+    """The linear terms that hide a person with `people` rows of `classes` classes (2: logistic regression, else
+    softmax). In sums over rows, F = sum of v loss + penalty/2 |phi|^2 + b.phi.
 
-    Formal guarantee: the exact minimum is epsilon-DP if people (G rate + `row_cost`) <= epsilon. A row's gradient
-    measures q <= G, 1 or sqrt 2, and adds to F's curvature a matrix of rank r, 1 or classes - 1, whose trace is at most
-    `trace`(q); so of the log ratio of two tables' densities a row that was there causes at most rate q + r ln(1 +
-    trace/(r penalty)), at the worst q, and one that comes at most rate G. docs/proofs/noise.md has the proof.
+    Formal guarantee: the exact minimum is epsilon-DP if people (G rate + `row_cost`) <= epsilon. A row's gradient has
+    norm q <= G, 1 or sqrt 2, and adds to F's curvature a matrix of rank r, 1 or classes - 1, with trace at most
+    `trace`(q). So a row that was there adds at most rate q + r ln(1 + trace/(r penalty)), at the worst q, to the log
+    ratio of two tables' densities, and a new one at most rate G. The proof is in docs/proofs/noise.md.
     """
 
     classes: int
@@ -66,23 +59,23 @@ class LinearTermLaw:
 
     @property
     def size(self) -> float:
-        """G, with room for the rounding of the basis of scores."""
+        """G, rounded up to cover the rounding of the basis of scores."""
         return math.sqrt(2) * (1 + HAIR) if self.several else 1.0
 
     def trace(self, q: float) -> float:
-        """Of a row's curvature, at most, where its gradient measures q.
+        """Return a bound on the trace of a row's curvature if its gradient has norm q.
 
-        Two classes: probability s of the wrong one, q = s, s (1 - s). Several, a = 1 - p_y: q^2 = a^2 + sum of the
-        others' p_j^2, which is at least a^2 K/(K - 1), and the trace of diag(p) - p p' is 2 a - q^2.
+        Two classes: q = s, the probability of the wrong class, and the trace is at most s (1 - s). Several, with a = 1
+        - p_y: q^2 = a^2 + sum of the others' p_j^2 >= a^2 K/(K - 1), and diag(p) - p p' has trace 2 a - q^2.
         """
         if not self.several:
             return q * (1 - q)
         return max(0.0, 2 * min(1.0, q * math.sqrt((self.classes - 1) / self.classes)) - q * q)
 
     def row_cost(self, rate: float, penalty: float) -> float:
-        """The most that a row costs which was there, rounded up: the largest value of a concave function of q. A search
-        finds a smooth top to the square of its precision; the corner of `trace` and the end are looked at on their
-        own."""
+        """Return the largest cost of a row that was there, rounded up: the maximum over q of a concave function. A
+        search is off by the square of its precision at a smooth top; the corner of `trace` and the end are tried
+        separately."""
         rank = self.classes - 1 if self.several else 1
         end = math.sqrt(2) if self.several else 1.0
         corner = min(end, math.sqrt(self.classes / (self.classes - 1)))
@@ -94,7 +87,7 @@ class LinearTermLaw:
         return -min(float(found.fun), inverse(corner), inverse(end)) * (1 + HAIR)
 
     def rate(self, epsilon: float, people: int, penalty: float) -> float:
-        """The largest rate for this penalty, rounded down; 0 if there is none."""
+        """Return the largest rate for this penalty, rounded down; 0 if there is none."""
 
         def excess(rate: float) -> float:
             return people * (self.size * rate + self.row_cost(rate, penalty)) / epsilon - 1
@@ -109,12 +102,12 @@ class LinearTermLaw:
         return float(found) if excess(found) <= 0 else 0.0
 
     def choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
-        """(rate, penalty), with the terms' own penalty in it: the pair that would serve a usual table best.
-
-        With a penalty of G^2/rate, for several classes twice that, the curvature costs nothing. Less of it pulls less
-        and costs some of the rate; more of it holds wide linear terms in check. Where a table's curvature is h in each
-        of d directions, the excess cost is about d h/2 (E b_j^2 + added^2 phi_j^2)/(h + added)^2. Everything here is
+        """Return the (rate, penalty) that serve a usual table best, the terms' own penalty included; all of it is
         public.
+
+        With a penalty of G^2/rate, twice that for several classes, curvature costs nothing. A smaller one pulls less
+        but costs some of the rate; a larger one limits wide linear terms. If a table's curvature is h in each of d
+        directions, the excess cost is about d h/2 (E b_j^2 + added^2 phi_j^2)/(h + added)^2.
         """
         return _chosen(self, epsilon, people, records, own, numbers)
 
@@ -149,15 +142,15 @@ STEPS, MOST_STEPS = 24, 2000  # a release takes at least so many, so that its ti
 
 
 class Perturbable(ABC):
-    """What an objective knows of which a random linear term hides a person."""
+    """An objective for which a random linear term can hide a person."""
 
     @abstractmethod
     def perturbation(self, preparation: Preparation) -> tuple[LinearTermLaw, Floats]:
-        """(which linear terms do, B [scores, columns]): orthonormal columns that span the scores that matter."""
+        """Return (the law of the linear term, orthonormal B [scores, columns] that spans the scores that matter)."""
 
 
 class UnitRows(Design):
-    """One block of rows in the unit ball: it is summed over as it is."""
+    """One block of rows in the unit ball, summed over as it is."""
 
     def sum(self, part: Callable[[Design], Floats]) -> Floats:
         return part(self)
@@ -165,7 +158,7 @@ class UnitRows(Design):
 
 @dataclass(frozen=True, eq=False)
 class PerturbedCost:
-    """F without its linear term, and what rounding can do to its minimum. Everything here is public."""
+    """F without its linear term, and how far rounding can move its minimum. Everything here is public."""
 
     objective: EmpiricalRisk  # without penalty
     law: LinearTermLaw
@@ -190,7 +183,7 @@ class PerturbedCost:
         records_per_person: int,
         epsilon: Fraction,
     ) -> Self:
-        """The cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
+        """Return the cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
         if not isinstance(objective, Perturbable):
             raise TermsError("learning.algorithm: objective-perturbation is not proved for this model")
         law, basis = objective.perturbation(preparation)
@@ -210,20 +203,18 @@ class PerturbedCost:
 
     @property
     def numbers(self) -> int:
-        """The number of random coefficients, d."""
+        """d, the number of random coefficients."""
         return int(self.basis.shape[1]) * self.width
 
     @property
     def size(self) -> float:
-        """G: how much a row's gradient measures at most."""
+        """G, a bound on the norm of a row's gradient."""
         return self.law.size
 
     @property
     def distance(self) -> float:
-        """How far from the exact minimum, in the ball and in L2, the computed one is at most: what `minima` certifies.
-
-        Three times what rounding can do, so that a search that gets as near as rounding lets it always succeeds.
-        """
+        """How far the computed minimum is at most from the exact one, in the ball and in L2; `minima` certifies it. It
+        is three times what rounding can do, so a search that gets as near as rounding allows always succeeds."""
         per_size = self._curvature_slack / self.penalty + (self.numbers + 40) * UNIT_ROUNDOFF
         digits = math.sqrt(self.numbers + 1) * LONGEST * 2.0**-64 / self.rate
         fixed = self.size * (self._sum_slack + (self.numbers + 40) * UNIT_ROUNDOFF) + digits
@@ -231,33 +222,32 @@ class PerturbedCost:
 
     @cached_property
     def _sum_slack(self) -> float:
-        """Of a mean gradient, relative to G: the sum over rows, the logistic function or the exponentials, and the way
-        through B."""
+        """Rounding of a mean gradient, relative to G: the sum over rows, logistic function or exponentials, and B."""
         return summation_slack(self.records, self.width + 16) + (2 * len(self.basis) + 40) * UNIT_ROUNDOFF
 
     @cached_property
     def _curvature_slack(self) -> float:
-        """Of a mean gradient, relative to |phi|: scores of p products each, and B, times the largest curvature."""
+        """Rounding of a mean gradient, relative to |phi|: scores of p products, and B, times the largest curvature."""
         return self.objective.loss.largest_curvature * 2 * (self.width + 2 * len(self.basis) + 16) * UNIT_ROUNDOFF
 
     def parameter(self, phi: Floats) -> Floats:
-        """theta [..., P] of phi [..., d]."""
+        """Return theta [..., P] for phi [..., d]."""
         return np.asarray(phi @ self._wide.T / self.row)
 
     @cached_property
     def _wide(self) -> Floats:
-        """The basis B of the random term for all columns [P, d]."""
+        """The basis B for all columns [P, d]."""
         return np.kron(self.basis, np.eye(self.width)).astype(np.float64)
 
     def minima(self, design: Summable, seed: bytes, count: int, quiet: bool = False) -> Floats:
-        """`count` computed minima [count, d] in the ball, each with a linear term of its own that follows from the
-        secret seed.
+        """Return `count` computed minima [count, d] in the ball, each with its own linear term drawn from the secret
+        seed.
 
-        Formal guarantee: each is within `distance` of the exact minimum, brought back to the ball, of the exact linear
-        term: F's curvature is at least `penalty`, so the two are no further apart than F's gradient at the computed one
-        over the penalty, and that gradient is at most the computed one and what rounding can add to it. Bringing back
-        to a ball drives no two points apart; and what lies beyond it `times` the radius is brought back that much
-        nearer together. Otherwise a `GuaranteeError`, before anything is released.
+        Formal guarantee: each is within `distance` of the exact minimum for the exact linear term, brought back to the
+        ball. F's curvature is at least `penalty`, so their distance is at most F's gradient at the computed one over
+        the penalty; that gradient is at most the computed one plus its rounding. Bringing back to a ball drives no two
+        points apart, and brings points at least `times` the radius away that much nearer together. Otherwise a
+        `GuaranteeError` is raised before anything is released.
         """
         draw, found = SeededWords(seed), np.empty((count, self.numbers))
         start = before = np.zeros(self.numbers)
@@ -279,7 +269,7 @@ class PerturbedCost:
         return found
 
     def linear_term(self, draw: Draw) -> tuple[Floats, float]:
-        """(floats near the exact random b [d], how far from it they may be in L2 beside their last digits)."""
+        """Return (floats near the exact random b [d], their L2 distance from it at most, besides their last digits)."""
         numbers = near_normal(2 * self.numbers + 1, draw)
         lengths = _norm(numbers[self.numbers :]), _norm(numbers[: self.numbers])
         return numbers[: self.numbers] * (lengths[0] / self.rate), sum(lengths) * math.sqrt(
@@ -287,8 +277,7 @@ class PerturbedCost:
         ) * 2.0**-65 / self.rate
 
     def _rounding(self, phi: Floats, linear: Floats, slack: float) -> float:
-        """How far the computed gradient of F is from the exact one at most, b's own error `slack` and last digits
-        included."""
+        """Return a bound on the error of F's computed gradient, with b's own error `slack` and last digits."""
         length, slant = _norm(phi), _norm(linear)
         sums = self.size * self._sum_slack + self._curvature_slack * length
         return (
@@ -299,12 +288,12 @@ class PerturbedCost:
         ) * (1 + HAIR)
 
     def _search(self, design: Summable, linear: Floats, slack: float, start: Floats) -> tuple[Floats, float, Floats]:
-        """(phi, how much the computed gradient of F measures there, the second derivative): Newton's method, until only
-        rounding is left.
+        """Return (phi, norm of F's computed gradient there, second derivative) by Newton's method, until only rounding
+        is left.
 
-        A whole step is taken while it at least halves the least gradient so far, which it does only so often. Else the
-        step s is shortened to ln(1 + m |s|)/(m |s|), m = sqrt 2: F's third derivative is at most m times its second, so
-        each such step lowers F (Sun and Tran-Dinh 2019).
+        A whole step is taken if it at least halves the least gradient so far, which happens only so often. Else step s
+        is shortened to ln(1 + m |s|)/(m |s|), m = sqrt 2: F's third derivative is at most m times its second, so each
+        such step lowers F (Sun and Tran-Dinh 2019).
         """
         phi, least = start, np.inf
         gradient, curve = self.derivatives(design, phi, linear)
@@ -326,8 +315,7 @@ class PerturbedCost:
         return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT_ROUNDOFF), curve
 
     def derivatives(self, design: Summable, phi: Floats, linear: Floats | float = 0.0) -> tuple[Floats, Floats]:
-        """F's gradient [d] and second derivative [d, d], in one pass over the rows; without a linear term, of F without
-        it."""
+        """Return F's gradient [d] and second derivative [d, d] in one pass; `linear` is 0 for F without its term."""
         theta = self._wide @ phi
 
         def part(block: Design) -> Floats:
@@ -340,14 +328,14 @@ class PerturbedCost:
         return gradient, wide.T @ total[:, 1:] @ wide + self.penalty * np.eye(self.numbers)
 
     def unit_rows(self, block: Design) -> "UnitRows":
-        """Rows in the unit ball, a hair below so that rounding cannot lift them above, and weights up to 1."""
+        """Return rows slightly inside the unit ball, so that rounding lifts none out of it, with weights up to 1."""
         hair = 1 - 2 * (self.width + 16) * UNIT_ROUNDOFF
         shorter = hair / np.maximum(block.row_norms("l2"), self.row)
         return UnitRows(block.X * shorter[:, None], block.y, block.weight / self.weight)
 
 
 def zero_sum_basis(classes: int) -> Floats:
-    """Orthonormal columns [classes, classes - 1] that span the vectors whose numbers add up to zero (Helmert).
+    """Return orthonormal columns [classes, classes - 1] that span the vectors of sum zero (Helmert).
 
     >>> zero_sum_basis(2).round(3).tolist()
     [[0.707], [-0.707]]
@@ -360,6 +348,6 @@ def zero_sum_basis(classes: int) -> Floats:
 
 
 def _norm(vector: Floats) -> float:
-    """In L2; no square vanishes or overflows."""
+    """Return the L2 norm; no square vanishes or overflows."""
     unit = float(np.abs(vector).max(initial=0.0))
     return unit * float(np.sqrt(np.sum((vector / unit) ** 2))) if unit > 0 else unit
