@@ -1,6 +1,4 @@
-"""Speed settings that change no result: sums over pieces of a table on all cores, and slow work on public numbers done
-once in a process.
-"""
+"""Speed settings that change no result: sums on all cores, and slow work on public numbers done once in a process."""
 
 import hashlib
 import os
@@ -60,12 +58,12 @@ def _cores() -> int:
 
 @cache
 def _pool(pid: int) -> ThreadPoolExecutor:
-    """One pool a process: threads do not survive a fork."""
+    """Return this process's pool: threads do not survive a fork."""
     return ThreadPoolExecutor(_cores(), thread_name_prefix="parley-blocks")
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread in this context. Setting that takes longer than a small sum; asking takes a tenth."""
+    """Limit BLAS to one thread in this context. It asks first, because setting takes ten times longer."""
     if one_thread_for_all.is_set():
         return nullcontext()
     libraries = _blas()
@@ -76,12 +74,9 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
     """Run forecasts, plans and training with one thread of linear algebra.
 
-    Their matrices are small, or cut into blocks that have threads of their own (`blocks`): more threads wait
-    for each other longer than they compute, take the processor from whoever else works on the machine, and what
-    they add up comes out in another order.
-
-    Where several run at once, the first to begin limits the whole process until it ends, and the others limit their own
-    threads.
+    Their matrices are small or cut into blocks with threads of their own (`blocks`). More threads would wait longer
+    than they compute, and add up in another order. If several run at once, the first limits the whole process until it
+    ends, and the others limit their own threads.
     """
     return _limited(work, None)
 
@@ -120,7 +115,7 @@ def _blas() -> Any:
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """The libraries with threads that are loaded, looked for again when something was imported since."""
+    """Return the loaded libraries with threads; a new number of modules looks again."""
     return ThreadpoolController()
 
 
@@ -128,7 +123,7 @@ T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """A cache of the last `max_entries` results, for several threads. Arrays in it are read-only.
+    """A thread-safe cache of the last `max_entries` results. Arrays in it are read-only.
 
     >>> squares = Remembered[int](max_entries=2)
     >>> [squares.get(str(n).encode(), lambda n=n: n * n) for n in (2, 3, 2)]
@@ -139,8 +134,7 @@ class Remembered(Generic[T]):
         self._max_entries, self._known, self._lock = max_entries, dict[bytes, T](), Lock()
 
     def get(self, key: bytes, make: Callable[[], T]) -> T:
-        """Return the result kept under this key, else that of `make`; the key must name all that the result depends
-        on."""
+        """Return the result under this key, else that of `make`; the key must name all that it depends on."""
         with self._lock:
             if key in self._known:
                 return self._known[key]

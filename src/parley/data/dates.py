@@ -1,7 +1,7 @@
-"""A date as a number: days since 1970-01-01, by the one format that a column has; and which format public cells have.
+"""Dates as days since 1970-01-01, by the one format of a column; and the formats of public cells.
 
-Formal guarantee: `day_number` is a function of the cell and the format alone, the same on every machine: months have
-English names, two digits of a year are those from 1969 to 2068, and a time of day counts for nothing.
+Formal guarantee: `day_number` is a function of the cell and the format alone, the same on every machine. Months have
+English names, two digits of a year mean 1969 to 2068, and the time of day is ignored.
 """
 
 import math
@@ -28,9 +28,9 @@ MIN_DATE_SHARE = 0.9  # share of the rows with a value from which on a column is
 
 
 def day_number(cell: Any, written: str) -> float:
-    """Days from 1970-01-01 to the date that a cell holds; NaN where it is none in this format.
+    """Return the days from 1970-01-01 to a cell's date; NaN if it is none in this format.
 
-    A cell of a type for dates is that date, however dates in text are written.
+    A cell of a date type is that date, whatever the format of text.
 
     >>> day_number("24.12.2019", "%d.%m.%Y"), day_number("1-Feb-70", "%d-%b-%y"), day_number(20191224, "%Y%m%d")
     (18254.0, 31.0, 18254.0)
@@ -66,7 +66,7 @@ def _days(parts: Mapping[str, str]) -> float:
 
 
 def date_of(days: float) -> date:
-    """The date so many days after 1970-01-01, or the nearest that there is.
+    """Return the date `days` after 1970-01-01, or the nearest that exists.
 
     >>> date_of(18254.0), date_of(-1e300)
     (datetime.date(2019, 12, 24), datetime.date(1, 1, 1))
@@ -76,7 +76,7 @@ def date_of(days: float) -> date:
 
 @dataclass(frozen=True)
 class WrittenDates:
-    """How the cells of a column that are dates are written, in rows."""
+    """The formats of a column's dates, with numbers of rows."""
 
     formats: tuple[str, ...]  # those that read most rows; one, unless day and month cannot be told apart
     rows: int  # that they read
@@ -85,7 +85,7 @@ class WrittenDates:
 
     @classmethod
     def from_cells(cls, cells: Mapping[str | date, int]) -> "WrittenDates | None":
-        """Of different cells and how often each comes; None where fewer than nine rows in ten are dates.
+        """Find the formats from different cells and their counts; None if fewer than nine rows in ten are dates.
 
         >>> WrittenDates.from_cells({"1/2/2020": 3, "25/2/2020": 97})
         WrittenDates(formats=('%d/%m/%Y',), rows=100, others=0, words=0)
@@ -103,7 +103,7 @@ class WrittenDates:
 
 
 def _formats_of(cell: str | date) -> Iterator[str]:
-    """The usual formats in which a cell can be read."""
+    """Yield the usual formats in which a cell can be read."""
     if isinstance(cell, date):
         yield ISO_FORMAT
         return

@@ -1,15 +1,14 @@
-"""How one feature becomes columns of numbers: names as places or as columns of 0 and 1, gaps filled and marked, numbers
-transformed.
+"""How a feature becomes columns: names as places or as columns of 0 and 1, gaps filled and marked, numbers transformed.
 
-Formal guarantee: each is a function of the cell, the terms and public knowledge; of the columns that one column of
+Formal guarantee: each column is a function of the cell, the terms and public knowledge. Of the columns that a column of
 names becomes with one-hot coding, at most one is 1 and all others are 0.
 
-What is done to a feature's numbers before anything else: monotone functions that take every finite number.
+Transforms are monotone functions that take every finite number. Below its domain a function stays at the domain's end:
+bounds clip there anyway (`Preparation`).
 
 Formal guarantee: a transformed number depends on that number alone, not on its place or its neighbours, and is the same
 to the bit on every machine. Each function is a series of additions, multiplications, divisions and roots, which IEEE
-754 fixes to the last bit, element by element; a library's own logarithm may differ with the vector that a number is
-computed in. Below its domain a function stays at the domain's end: bounds clip there anyway (`Preparation`).
+754 fixes to the last bit for each element; a library's own logarithm may differ with the position in a vector.
 """
 
 from abc import ABC, abstractmethod
@@ -32,8 +31,9 @@ SERIES_TERMS = 12  # of a series in at most 0.03: what is left out is below 1e-1
 
 
 def _log(x: Floats) -> Floats:
-    """ln x for x from 2^-1022 on: x = 2^e m with m from 0.7 to 1.42, and ln m = 2 atanh((m - 1)/(m + 1)). Within 1e-15
-    of it.
+    """Return ln x within 1e-15, for x from 2^-1022 on.
+
+    x = 2^e m with m from 0.7 to 1.42, and ln m = 2 atanh((m - 1)/(m + 1)).
 
     >>> _log(np.array([1.0, 2.0])).tolist()
     [0.0, 0.6931471805599453]
@@ -70,7 +70,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Encoding(ABC):
-    """One feature. Coded, it is a number [n], of which its columns are made."""
+    """One feature, coded as a number [n] from which its columns are made."""
 
     column: str
     fills: bool  # whether gaps are filled, else refused
@@ -81,10 +81,8 @@ class Encoding(ABC):
     @classmethod
     @abstractmethod
     def from_model(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Encoding | None":
-        """The encoding that the terms give this column; None if it is another one.
-
-        `names`: those that are told apart; None where the column holds numbers.
-        """
+        """Return this column's encoding under the terms, or None if it has another. `names`: the known names; None for
+        numbers."""
 
     @property
     @abstractmethod
@@ -93,29 +91,28 @@ class Encoding(ABC):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """Its columns in groups, by their sizes, of which at most one column differs from 0."""
+        """Sizes of groups of its columns in each of which at most one differs from 0."""
         return (1,) * len(self.labels)
 
     @property
     @abstractmethod
     def scaled(self) -> tuple[bool, ...]:
-        """Which of its columns are centred and scaled: not those that say yes or no."""
+        """Which columns are centred and scaled; columns of 0 and 1 are not."""
 
     @abstractmethod
     def ends(self, declared: Ends | None) -> list[Ends]:
-        """The least and the largest value in each of its columns, for declared bounds of the feature; infinite where
-        nothing is known."""
+        """Return the smallest and the largest value of each column under declared bounds; infinite if unknown."""
 
     def range(self, low: float, high: float) -> Ends:
-        """Ends of its first column in the feature's own units."""
+        """Return the ends of its first column in the feature's own units."""
         return low, high
 
     @abstractmethod
     def read(self, rows: Rows, name: str) -> Floats:
-        """The feature's cells in these rows as coded numbers [n]."""
+        """Return the feature's cells in these rows as coded numbers [n]."""
 
     def coded(self, values: Floats) -> Floats:
-        """The feature, coded, from an array in which names are their places and NaN is a gap."""
+        """Return the coded feature from an array of numbers, names as places, and NaN for gaps."""
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(
@@ -126,24 +123,22 @@ class Encoding(ABC):
 
     @abstractmethod
     def columns(self, coded: Floats) -> Iterator[Floats]:
-        """The columns that coded numbers become, each [n]."""
+        """Yield the columns for coded numbers, each [n]."""
 
     def known(self, public: Rows, name: str) -> Floats | None:
-        """Numbers of a public sample, where the value of a gap or the domain of a transform depends on them; else
-        None."""
+        """Return a public sample's numbers, if the filled value or a transform's domain depends on them; else None."""
         return None
 
     def require_domain(self, declared: Ends | None, known: Floats | None) -> None:
-        """Refuse a transform of numbers without public bounds, or whose public bounds it does not take."""
+        """Refuse a transform without public bounds, or with public bounds outside its domain."""
         return
 
     def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
-        """What a gap shall count as; None where that is no number of the feature."""
+        """Return the number that fills a gap; None if gaps are not filled by a number."""
         return None
 
     def drawn(self, gaps: NDArray[np.bool_], rng: np.random.Generator) -> Floats | None:
-        """Draw the coded feature, all values equally often except these gaps; None where bounds or scales fix its
-        law."""
+        """Draw the coded feature uniformly, except these gaps; None if bounds or scales fix its law."""
         return None
 
 
@@ -190,7 +185,7 @@ class Numbers(Encoding):
         yield gaps.astype(np.float64)
 
     def transformed(self, values: Floats) -> Floats:
-        """Numbers after the transform, if there is one."""
+        """Return numbers after the transform, if any."""
         return values if self.transform is None else TRANSFORMS[self.transform](values)
 
     def known(self, public: Rows, name: str) -> Floats | None:
@@ -214,7 +209,7 @@ class Numbers(Encoding):
             )
 
     def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
-        """The median of public numbers, else the middle of the declared bounds."""
+        """Return the median of public numbers, else the middle of the declared bounds."""
         if not self.fills:
             return None
         present = np.empty(0) if known is None else known[~np.isnan(known)]
@@ -248,7 +243,7 @@ class Dates(Numbers):
 
 @dataclass(frozen=True)
 class Places(Encoding):
-    """Names as their places in the list, 0, 1, ..., in one column; then others, then gaps."""
+    """Names as their places in the list, 0, 1, ..., in one column; then other names, then gaps."""
 
     names: tuple[str, ...]  # that are told apart
     merged: bool = False  # whether capitals and spaces do not count
@@ -284,7 +279,7 @@ class Places(Encoding):
 
 @dataclass(frozen=True)
 class OneHot(Places):
-    """Names as columns of 0 and 1, one for each that is listed; filled, one more for gaps."""
+    """Names as columns of 0 and 1, one for each listed name; filled, one more for gaps."""
 
     words: ClassVar[str | None] = "A column of 0 and 1 for each name of"
     coding: ClassVar[str] = "one-hot"
@@ -319,6 +314,6 @@ ENCODINGS: tuple[type[Encoding], ...] = (Dates, OneHot, Places, Numbers)  # the 
 
 
 def make_encoding(model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> Encoding:
-    """How the terms turn this column into columns of numbers."""
+    """Return the encoding that the terms give this column."""
     made = (kind.from_model(model, column, names, fill) for kind in ENCODINGS)
     return next(encoding for encoding in made if encoding is not None)

@@ -1,7 +1,4 @@
-"""What public knowledge says about columns: which are features, their names, bounds, centres, scales and components.
-
-From the terms and the public sample alone; no private row is looked at.
-"""
+"""What the terms and the public sample say about columns: features, names, bounds, centres, scales and components."""
 
 import difflib
 import hashlib
@@ -38,13 +35,12 @@ def fit_preparation(
     redraw: int | None = None,
     curvatures: Curvatures | None = None,
 ) -> tuple[Preparation, Design | None]:
-    """The preparation that the terms and their public sample fix, and the public sample prepared by it.
+    """Return the preparation that the terms and their public sample fix, and the public sample prepared by it.
 
-    `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample
-    list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
-    forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Whitening by the
-    curvature takes `curvatures`, which know the loss. Numbers that the terms pin are taken from their file, if they are
-    what is found here up to rounding (`public_numbers`).
+    `example` is used for its column names and kinds alone, if neither the terms nor a public sample list the features.
+    `redraw` fits whitening to public rows drawn with replacement by that seed: forecasts need it. Whitening by
+    curvature takes `curvatures`, which know the loss. Pinned numbers are used if they equal those found here up to
+    rounding (`public_numbers`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
@@ -67,8 +63,7 @@ def fit_preparation(
 def chosen_features(
     terms: Terms, example: pd.DataFrame | None = None, public: pd.DataFrame | None = None
 ) -> tuple[str, ...]:
-    """The columns that are learned from: the terms' list, else every numeric column of the public sample, else of the
-    example."""
+    """Return the features: the terms' list, else every numeric column of the public sample, else of the example."""
     features = terms.model.features or _numeric_columns(
         terms, example if public is None else public, public is not None
     )
@@ -77,7 +72,7 @@ def chosen_features(
 
 
 def _require_features(model: Model, features: Sequence[str]) -> None:
-    """Refuse keys about columns that are not learned from."""
+    """Refuse keys about columns that are not features."""
     missing = model.missing if isinstance(model.missing, dict) else {}
     about_columns = ("bounds", "categories", "centres", "scales")
     for key, columns in ((key, getattr(model, key)) for key in about_columns):
@@ -98,7 +93,7 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
 
 
 def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
-    """The names that are told apart in columns that have some: the terms' list, else those of the public sample."""
+    """Return the names in each column of names: the terms' list, else those of the public sample."""
     categories = dict(model.categories)
     for column in features if public is None else (*features, model.target):
         if public is None or column in categories:
@@ -137,7 +132,7 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
 
 
 def _require_familiar(model: Model, found: list[str]) -> None:
-    """Refuse a name that is nearly one of the public sample's."""
+    """Refuse a name that nearly equals one of the public sample's."""
     near = difflib.get_close_matches(str(model.positive), found, n=1)
     if near and near[0] != model.positive and model.positive not in found:
         raise DataError(
@@ -148,7 +143,7 @@ def _require_familiar(model: Model, found: list[str]) -> None:
 def _unscaled(
     model: Model, features: tuple[str, ...], categories: Mapping[str, tuple[str, ...]], public: pd.DataFrame | None
 ) -> Preparation:
-    """Columns with the bounds, centres and scales that the terms declare, and what gaps count as."""
+    """Return columns with the bounds, centres and scales that the terms declare, and the values that fill gaps."""
     none = np.empty(0)
     target_bounds = model.bounds.get(model.target, (-np.inf, np.inf))
     if model.target in categories:
@@ -183,14 +178,14 @@ def _unscaled(
 
 
 def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
-    """The features that this table alone would suggest; None where the terms or a public sample list them."""
+    """Return the features that this table alone would suggest; None if the terms or a public sample list them."""
     if terms.model.features is not None or terms.model.public is not None:
         return None
     return _numeric_columns(terms, table, public=False)
 
 
 def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse classes that nobody listed, too few of them, or weights of others."""
+    """Refuse unlisted classes, too few of them, or weights of others."""
     classes = categories.get(model.target, ())
     if len(classes) < 2:
         raise DataError(
@@ -203,8 +198,7 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
 
 
 def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) -> Preparation:
-    """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
-    are)."""
+    """Fill in what only data can tell: missing bounds, centre, scale and principal components, or pinned ones."""
     model = plain.model
     raw = np.ascontiguousarray(plain.coded(public, PUBLIC_SAMPLE).T)
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
@@ -228,8 +222,8 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
 
 
 def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
-    """The same with the points that the terms ask for: listed, rows of the public sample, or drawn evenly from within
-    the bounds; or with waves, whose frequencies follow from the width and the seed alone, or with polynomials."""
+    """Add the basis that the terms ask for: points that are listed, rows of the public sample, or drawn evenly within
+    the bounds; waves, whose frequencies follow from width and seed alone; or polynomials."""
     basis, constant = fitted.model.basis, fitted.model.has_intercept
     if basis is None:
         return fitted
@@ -264,7 +258,7 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
 
 
 def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
-    """The degrees of polynomials, refused where a column has no ends, or there are too many."""
+    """Return the degrees of polynomials; refuse columns without ends, or too many products."""
     low, high = fitted.basis_ends
     bounded = fitted.rotation is not None or np.isfinite([fitted.low, fitted.high]).all()
     if not (bounded and (high > low).all()):
@@ -280,7 +274,7 @@ def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
 
 
 def _principal(standard: Floats, components: int) -> Floats:
-    """The directions [features, components] in which the public sample spreads most."""
+    """Return the directions [features, components] in which the public sample spreads most."""
     if not components <= min(standard.shape):
         raise DataError(
             f"model.components = {components}: expected at most {min(standard.shape)}, the smaller of its rows and "
@@ -293,7 +287,7 @@ def _principal(standard: Floats, components: int) -> Floats:
 
 
 def _fit_target(plain: Preparation, y: Floats) -> Preparation:
-    """Bounds, centre and scale of the target of a regression, where the terms leave them open."""
+    """Fit the bounds, centre and scale of a regression's target that the terms leave open."""
     model, bounds = plain.model, plain.target_bounds
     if not np.isfinite(bounds).all():
         bounds = (float(y.min()), float(y.max()))
@@ -307,19 +301,18 @@ def _fit_target(plain: Preparation, y: Floats) -> Preparation:
 
 
 def _typical_rate(plain: Preparation, public: pd.DataFrame) -> float:
-    """How much is counted in a unit of exposure, all rows together; with a constant among the features this only says
-    where a search begins."""
+    """Return the count per unit of exposure over all rows; with a constant feature it is only a starting point."""
     counted = np.clip(plain.target_column(public, PUBLIC_SAMPLE), *plain.target_bounds).sum()
     return float(np.clip(counted / plain.exposure_weights(public, PUBLIC_SAMPLE).sum(), 0.0, LARGEST))
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Values clipped to their bounds, and to a size that arithmetic can bear where there are none."""
+    """Clip values to their bounds, and to +-`LARGEST`."""
     return np.clip(values, np.maximum(low, -LARGEST), np.minimum(high, LARGEST))
 
 
 def _spread(values: Floats, columns: Sequence[str]) -> Floats:
-    """The standard deviation of each column; 1 for a constant one."""
+    """Return the standard deviation of each column; 1 for a constant one."""
     spread = values.std(axis=0)
     spread = np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
     small = np.flatnonzero(~(spread >= SMALLEST))
@@ -332,7 +325,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
 
 
 def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
-    """Refuse a public sample whose extremes [2, columns] are too large, or apart by too little, to compute with."""
+    """Refuse a public sample whose extremes [2, columns] are too large or too close to compute with."""
     wide = np.abs(ends).max(axis=0) > LARGEST
     narrow = (ends[0] < ends[1]) & ~(ends[1] / 2 - ends[0] / 2 >= SMALLEST / 2)
     wrong = np.flatnonzero(wide | narrow)
@@ -345,7 +338,7 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
 
 
 def read_public(model: Model) -> pd.DataFrame:
-    """The rows of the terms' public sample that have a target, if it is the file that all parties agreed on."""
+    """Return the public sample's rows that have a target; refuse a file that the parties did not agree on."""
     path = Path(str(model.public))
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
@@ -359,7 +352,7 @@ def read_public(model: Model) -> pd.DataFrame:
 
 
 def grown_here(preparation: Preparation) -> bool | None:
-    """Whether this machine grows the same trees on the public sample; None where the terms pin none."""
+    """Whether this machine grows the same trees on the public sample; None if the terms pin none."""
     model, forest = preparation.model, preparation.forest
     if model.trees is None or model.preparation is None or forest is None:
         return None
@@ -368,15 +361,14 @@ def grown_here(preparation: Preparation) -> bool | None:
 
 
 def dropped_rows(model: Model) -> str | None:
-    """What there is to say of the public sample's rows without a target; None if all have one, or there is no
-    sample."""
+    """Say how many rows of the public sample have no target; None if there are none, or no sample."""
     if model.public is None:
         return None
     return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
-    """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop
+    """Return every numeric column. In a private table a text column is refused, not skipped: one odd cell must not drop
     a feature."""
     if schema is None:
         raise DataError("model.features: list the columns: there is no public sample or table to take them from")
@@ -394,7 +386,7 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
 
 
 def _numeric(model: Model, public: pd.DataFrame, column: str) -> bool:
-    """Whether every cell of a public column reads as a number; dates do, True and False in a text file are names."""
+    """Whether every cell of a public column reads as a number; dates do, True and False in a text file do not."""
     if column in model.dates or not is_text(public[column]):
         return True
     gaps = model.fills(column)

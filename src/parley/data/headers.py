@@ -1,13 +1,11 @@
-"""What a table shows before anybody agreed on anything (the names of its columns, how many rows it has), and how its
-values lie beside agreed ranges.
+"""What a table shows before any agreement, its column names and number of rows; and its values beside agreed ranges.
 
 Formal guarantee: a `Header` depends on the line of names and the number of rows alone, both of which terms state in
-public. Where people have several rows, what counts is how many rows are among the first k of their person: that is read
-off the cells of one column, and depends on which rows belong together and on nothing else of them (`table.first_rows`).
-So replacing one person, by somebody who has no other row, leaves it as it is. Whether a column holds numbers, names or
-dates, and how dates are written, can depend on a single cell: `column_kinds` and `written_dates` are functions of their
-own, and whoever calls them for a private table makes that much public. `ranges` is for the owner alone: nothing in it
-is noised, and nothing of it may leave.
+public. If people have several rows, it counts the rows among the first k of their person. That is read from the cells
+of one column, and depends only on which rows belong together (`table.first_rows`). So replacing one person by somebody
+who has no other row leaves it unchanged. Whether a column holds numbers, names or dates, and how dates are written, can
+depend on a single cell: whoever calls `column_kinds` or `written_dates` for a private table makes that much public.
+`ranges` is for the owner alone: nothing in it is noised, and nothing of it may leave.
 """
 
 from collections import Counter
@@ -41,7 +39,7 @@ class Header:
 
 
 def read_header(path: Path, person: str | None = None, records_per_person: int = 1) -> Header:
-    """Names and rows of a table; with `person` the rows that count, the first `records_per_person` of everybody."""
+    """Return a table's names and rows; with `person`, the first `records_per_person` rows of every person count."""
     table = find_source(path)
     table.require_header()
     rows = len(table)
@@ -58,8 +56,8 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
 
 
 def column_kinds(table: Table, columns: Sequence[str], name: str) -> dict[str, Kind]:
-    """Whether each column holds numbers, names or dates, gaps apart. It looks at cells of columns that are not declared
-    to hold numbers."""
+    """Tell whether each column holds numbers, names or dates, ignoring gaps. It reads cells of columns not declared
+    numeric."""
     found = open_table(table)
     example = found.example
     require_columns(example, columns, name)
@@ -80,7 +78,7 @@ def _kind(table: TableSource, example: pd.DataFrame, column: str, name: str) -> 
 
 
 def written_dates(tables: Sequence[Table], column: str, name: str) -> WrittenDates | None:
-    """How a column's dates are written; None for a column of something else. Like `column_kinds` it looks at cells."""
+    """Return how a column's dates are written; None for other columns. Like `column_kinds` it reads cells."""
     cells = Counter[str | date]()
     for _, rows in chain.from_iterable(parts_of(open_table(table), [column]) for table in tables):
         cells += cell_counts(rows, column, name)
@@ -89,7 +87,7 @@ def written_dates(tables: Sequence[Table], column: str, name: str) -> WrittenDat
 
 @dataclass(frozen=True)
 class Range:
-    """The ends of a column, and the share of its rows beyond the agreed ones."""
+    """The ends of a column, and the share of its rows outside the agreed ones."""
 
     low: float
     high: float
@@ -103,8 +101,8 @@ def ranges(
     kept: Kept = None,
     dates: Mapping[str, str] | None = None,
 ) -> dict[str, Range]:
-    """The range of every column that `agreed` names, in one pass over the rows that count; none for a table without
-    rows. `dates`: how columns of dates are written."""
+    """Return the range of every column in `agreed` over the rows that count, in one pass; none for a table without
+    rows. `dates`: the formats of columns of dates."""
 
     def read(part: Rows, column: str) -> Floats:
         written = (dates or {}).get(column)

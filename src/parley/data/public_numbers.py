@@ -1,20 +1,16 @@
-"""The numbers that terms and public knowledge fix before anything is asked: the same at every party, up to rounding.
+"""The numbers that terms and public knowledge fix before anything is asked, equal for all parties up to rounding.
 
-Machines round differently (other BLAS kernels, other processors), so equal to the last bit they are not; and where a
-public sample spreads equally in several directions, any turn among these is as good as another: machines then choose
-directions that have nothing to do with each other, and answers about such columns must never be added up. So parties
-compare the numbers themselves, before anything is spent. Not hashes of rounded numbers: honest parties on two sides of
-a rounding edge would be refused.
+Machines round differently. If a public sample spreads equally in several directions, they even choose unrelated
+directions, and answers about such columns must never be added up. So parties compare the numbers themselves before
+anything is spent; hashes of rounded numbers would refuse honest parties at a rounding edge. Terms may pin the numbers
+in a file, by its SHA-256: its author finds them once, and everybody uses them after checking that they fit the public
+sample.
 
-Terms may pin them in a file, by its SHA-256. No rule makes directions of equal spread stable: which of them linear
-algebra finds depends on the processor. So whoever writes the terms finds them once, and everybody takes them from the
-file instead, having checked that they are some that the public sample has.
-
-Formal guarantee: what a file can change is within `TOLERANCE` of what the public sample gives; directions are any
-orthonormal ones in which it spreads most, and of those equal spreads leave open which; trees are any at all, of which a
-row reaches one leaf each (`forest`), or whose sum lies beside lines that the public sample gives (`forest`).
-Bounds, scales and every sensitivity are derived from the numbers that are used, and clipping enforces these
-(`preparation`); so a hostile file changes which features are learned from, and no guarantee.
+Formal guarantee: what a file can change is within `TOLERANCE` of what the public sample gives. Directions are any
+orthonormal ones in which it spreads most, among those that equal spreads leave open. Trees are any at all; a row
+reaches one leaf of each (`forest`), or their sum lies beside lines that the public sample gives (`forest`). Bounds,
+scales and every sensitivity are derived from the numbers that are used, and clipping enforces these (`preparation`). So
+a hostile file changes which features are learned from, and no guarantee.
 """
 
 import hashlib
@@ -51,7 +47,7 @@ MATRIX_ARRAYS = ("rotation", "basis", "start")  # entries are measured by the la
 
 @dataclass(frozen=True)
 class Difference:
-    """The entry of an array that lies furthest off, in units of what is borne."""
+    """The entry of an array that differs most, in units of the tolerance."""
 
     where: str
     here: float
@@ -67,7 +63,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class PublicNumbers:
-    """Arrays of numbers, and SHA-256 hashes of lists of names, by what they are. No private record is in them."""
+    """Named arrays of numbers and SHA-256 hashes of lists of names, without any private record."""
 
     arrays: Mapping[str, Floats]
     names: Mapping[str, str]
@@ -82,7 +78,7 @@ class PublicNumbers:
         return np.concatenate([np.empty(0), *(array.ravel() for array in self.arrays.values())])
 
     def with_data(self, data: Floats) -> "PublicNumbers":
-        """Other numbers in arrays of the same shapes."""
+        """Return other numbers in arrays of the same shapes."""
         ends = np.cumsum([array.size for array in self.arrays.values()])
         pieces = np.split(data, ends[:-1]) if len(ends) else []
         arrays = {
@@ -91,7 +87,7 @@ class PublicNumbers:
         return PublicNumbers(arrays, self.names)
 
     def misfit(self, names: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> str | None:
-        """Which names or shapes another party's are not these, in words; None: all are."""
+        """Say which names or shapes of another party differ; None: none."""
         if dict(names) != dict(self.names):
             other = [key for key in self.names if names.get(key) != self.names[key]]
             return f"the names of {other[0] if other else 'something else'} are not the same"
@@ -101,7 +97,7 @@ class PublicNumbers:
         return None
 
     def difference(self, other: "PublicNumbers") -> str | None:
-        """What of another party's lies further off than rounding explains, in words; None: nothing does.
+        """Say which number of another party differs by more than rounding; None: none.
 
         Formal guarantee: None means that the names are these and every number is within `TOLERANCE` of its unit
         (`STEP_TOLERANCE` of a step, `SEARCH_TOLERANCE` of a start).
@@ -116,7 +112,7 @@ class PublicNumbers:
 
 
 def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
-    """The numbers by which raw columns become features."""
+    """Return the numbers by which raw columns become features."""
     p = preparation
     found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMN_ARRAYS}
     found |= {"target_bounds": np.array(p.target_bounds), "target_centre": np.array([p.target_centre])}
@@ -135,13 +131,13 @@ def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
 
 
 def preparation_names(preparation: Preparation) -> dict[str, str]:
-    """Hashes of the names that are told apart: of columns, and of classes."""
+    """Return hashes of the lists of columns and of classes."""
     lists = {"columns": preparation.labels, "classes": preparation.categories.get(preparation.model.target, ())}
     return {key: hashlib.sha256(json.dumps(names).encode()).hexdigest() for key, names in lists.items()}
 
 
 def pinned_text(preparation: Preparation) -> str:
-    """The file: what is finite of the numbers, in digits that are read back to the same bits."""
+    """Return the file's text: the finite numbers, in digits that read back to the same bits."""
     arrays = {
         name: array.tolist() for name, array in preparation_numbers(preparation).items() if np.isfinite(array).all()
     }
@@ -152,13 +148,13 @@ def pinned_text(preparation: Preparation) -> str:
 
 
 def hangs_on_machine(model: Model) -> bool:
-    """Whether machines may find different numbers for these terms, and not by rounding alone: directions, and points
-    seen along them."""
+    """Whether machines may find different numbers for these terms beyond rounding: directions, and points seen along
+    them."""
     return any(key is not None for key in (model.components, model.whitening, model.basis, model.trees))
 
 
 def read_pins(model: Model) -> Pins | None:
-    """The numbers that the terms pin; None where they pin none."""
+    """Return the numbers that the terms pin; None if they pin none."""
     if model.preparation is None and model.preparation_sha256 is None:
         return None
     if model.preparation is None:
@@ -190,8 +186,7 @@ def read_pins(model: Model) -> Pins | None:
 
 
 def pinned(fitted: Preparation, pins: Pins) -> Preparation:
-    """The preparation with the pinned numbers in the place of those that this machine computed, which they must be but
-    for rounding."""
+    """Return the preparation with the pinned numbers, which must equal those computed here up to rounding."""
     own = {name: array for name, array in preparation_numbers(fitted).items() if np.isfinite(array).all()}
     found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if found is not None:
@@ -212,8 +207,8 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
 
 
 def require_principal(rotation: Floats | None, standard: Floats, components: int) -> Floats:
-    """Pinned directions [features, components], if they are orthonormal and the sample's rows spread most along the
-    first, most of what is left along the second, and so on; where spreads are equal, any such will do."""
+    """Return pinned directions [features, components] if they are principal components of the sample: orthonormal, and
+    each with the largest spread left. For equal spreads, any such directions will do."""
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
         raise StalePinsError(
@@ -231,8 +226,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
 
 
 def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
-    """In which unit each entry is measured: a column's numbers in its scale, those of a matrix in its largest entry,
-    others in their own size."""
+    """Return each entry's unit: the scale of its column, the largest entry of its matrix, or its own size."""
     found = {}
     for name, array in arrays.items():
         size = np.abs(np.where(np.isfinite(array), array, 0.0))
@@ -253,7 +247,7 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _furthest(name: str, here: Floats, there: Floats, unit: Floats) -> Difference:
-    """The entry that lies furthest off; what is not a number lies infinitely far."""
+    """Return the entry that differs most; NaN differs infinitely."""
     if not here.size:
         return Difference(name, 0.0, 0.0, 0.0)
     tolerance = TOLERANCES.get(name, TOLERANCE) * unit + FLOAT_TOLERANCE * np.abs(
@@ -278,7 +272,7 @@ def _arrays(content: Any) -> Pins:
 
 
 def _require_ordered(pins: Pins) -> None:
-    """Refuse ends that lie the wrong way round, and scales that divide by nothing: rounding makes neither."""
+    """Refuse ends in the wrong order and scales that are not positive: rounding makes neither."""
     for low, high in (("low", "high"), ("component_low", "component_high")):
         if low in pins and high in pins and not (pins[low] <= pins[high]).all():
             raise DataError(f"model.preparation: a number of {low} is above that of {high}; pin the numbers again")

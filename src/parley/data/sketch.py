@@ -1,15 +1,14 @@
-"""Whether two tables are about the same rows or people: sketches of a table, which tell it from another one without its
-cells.
+"""Sketches of a table, which tell whether two tables are about the same rows or people without holding cells.
 
-Hashes are keyed, and the key never leaves the account. A cell is hashed by its value (7.50 as text is 7.5), so that
-neither the file's format, nor the order of rows or columns, nor the columns' names matter. A sketch holds
+Hashes are keyed, and the key never leaves the account. A cell is hashed by its value (7.50 as text is 7.5), so the
+file's format, the order of rows or columns, and the columns' names do not matter. A sketch holds
 
-- the smallest hashes of whole rows, of rows without one of the columns, and of each column's values. Of two tables they
-  tell which share of the smaller one's keys the larger one holds (bottom-k sampling);
+- the smallest hashes of whole rows, of rows without one of the columns, and of each column's values. They tell which
+  share of the smaller table's keys the larger one holds (bottom-k sampling);
 - a sum of hashes of every column, which the same cells have in any order.
 
-Rows that are alike in many tables are no evidence. Two unrelated tables share by chance as many keys as two parts of
-the larger one do, and as many as agree by all columns except one, which may count 1, 2, 3 everywhere.
+Rows that many tables share are no evidence. Two unrelated tables share by chance as many keys as two parts of the
+larger one do, and as many as agree by all columns except one, which may count 1, 2, 3 everywhere.
 """
 
 import hashlib
@@ -44,7 +43,7 @@ _HASH_COUNT = 2**64
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The smallest hashes of one kind of keys, how often each of these occurs, and how many keys there are."""
+    """The smallest hashes of one kind of keys, their frequencies, and the number of different keys."""
 
     hashes: Hashes
     counts: NDArray[np.int64]
@@ -52,12 +51,15 @@ class Keys:
 
     @property
     def limit(self) -> int:
-        """Below it all hashes are known."""
+        """The limit below which all hashes are known."""
         return int(self.hashes[-1]) + 1 if len(self.hashes) == MAX_HASHES else _HASH_COUNT
 
     def chance(self, ratio: float = 1.0) -> float:
-        """The share of keys that an unrelated table of the same law, `ratio` times as long, is expected to find here:
-        what a random part of these rows finds in the rest, of a longer table twice as often as half of the rows."""
+        """Return the share of keys that an unrelated table of the same law, `ratio` times as long, should find here.
+
+        It is estimated by what a random part of these rows finds in the rest; a longer table finds twice what half the
+        rows do.
+        """
         if not len(self.counts):
             return 1.0
         part = min(ratio, 0.5)
@@ -85,20 +87,20 @@ class TableSketch:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How much two tables share: `keys`, the share of the smaller one's keys, to within the sketches' error;
-    `certain`, whether that is evidence by itself."""
+    """How much two tables share: `keys`, the share of the smaller one's keys; `certain`, whether that alone is
+    evidence."""
 
     keys: float
     certain: bool
 
 
 def name_hash(key: bytes, column: str) -> str:
-    """What a sketch calls a column."""
+    """Return a column's keyed name in a sketch."""
     return hashlib.blake2b(column.encode(), key=key, digest_size=8).hexdigest()
 
 
 def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> TableSketch:
-    """The sketch of a table, in one pass over its rows; nothing more of them is held than a sample. `key`: 32 bytes."""
+    """Return the sketch of a table in one pass, holding only a sample of its rows. `key`: 32 bytes."""
     names = column_names(table.example)
     looked_at = sorted(names, key=lambda name: (name != person, name_hash(key, name)))[:MAX_COLUMNS]
     cells = _Cells(key)
@@ -133,8 +135,8 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
 
 
 def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner: bool) -> Overlap:
-    """How much two tables share. `person`: the hash of the name of the column that says whose row it is, if one of
-    them has such a column; whole numbers without gaps count there for tables of one owner only."""
+    """Return how much two tables share. `person`: the hashed name of the column of people, if any; whole numbers
+    without gaps count there for tables of one owner only."""
     narrow, wide = sorted((one, other), key=lambda each: each.width)
     if _same_cells(narrow, wide):
         return Overlap(1.0, True)
@@ -151,14 +153,14 @@ def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner
 
 
 def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
-    """The narrower table's columns that the other one would have looked at, too."""
+    """Return the narrower table's columns that the wider one would have examined too."""
     ends = [each.columns[-1] for each in (narrow, wide) if each.width > len(each.columns)]
     return [k for k, name in enumerate(narrow.columns) if all(name <= end for end in ends)]
 
 
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
-    """Whether every column of a table is the other's of that name, or one of those with other names, and not by chance:
-    one column may count 1, 2, 3 everywhere, and columns of other names can be paired in many ways."""
+    """Whether every column of a table equals the other's of that name, or one with another name, beyond chance. One
+    column may count 1, 2, 3 everywhere, and renamed columns can be paired in many ways."""
     if narrow.rows != wide.rows:
         return False
     bits = [float(narrow.bits[k]) for k in _comparable(narrow, wide)]
@@ -172,7 +174,7 @@ def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
-    """By whole rows; of a table with one more column by rows without any one of them."""
+    """Compare whole rows; with one more column, rows without any one column."""
     if wide.width - narrow.width > 1:
         return Overlap(0.0, False)
     held = (wide.whole,) if wide.width == narrow.width else wide.without
@@ -181,7 +183,7 @@ def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
 
 
 def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: TableSketch) -> Overlap:
-    """How much these keys of two tables share beyond chance."""
+    """Return how much these keys of two tables share beyond chance."""
     longer, shorter = (one, other) if table.rows >= its.rows else (other, one)
     share, compared = _contained(longer, shorter)
     if share < MAX_UNIQUE_CHANCE:
@@ -191,7 +193,7 @@ def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: Table
 
 
 def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
-    """By all columns that tell the narrower table's rows apart, two at least: weaker, for others may count alike."""
+    """Compare all columns that identify the narrower table's rows, at least two: weaker evidence."""
     there = dict(zip(wide.columns, wide.single, strict=True))
     here = {narrow.columns[k]: narrow.single[k] for k in _comparable(narrow, wide)}
     apart = {name: keys for name, keys in here.items() if keys.chance() <= MAX_UNIQUE_CHANCE}
@@ -203,7 +205,7 @@ def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
 
 
 def _contained(one: Keys, other: Keys) -> tuple[float, int]:
-    """(the share of the fewer keys that are among the others, how many keys that was seen by)."""
+    """Return (the share of the fewer keys that are among the others, the number of keys compared)."""
     limit = min(one.limit, other.limit)
     here, there = (each.hashes if limit == _HASH_COUNT else each.hashes[each.hashes < limit] for each in (one, other))
     compared = min(len(here), len(there))
@@ -212,8 +214,8 @@ def _contained(one: Keys, other: Keys) -> tuple[float, int]:
 
 
 def _share_beyond_chance(share: float, compared: int, chance: float) -> float:
-    """The share, or 0 where chance explains it (by Chernoff's bound; a chance is taken a quarter larger than it was
-    found, and no smaller than one key)."""
+    """Return the share, or 0 if chance explains it, by Chernoff's bound. The chance is first raised by a quarter, and
+    to at least one key."""
     if not compared or chance > MAX_CHANCE:
         return 0.0
     chance = max(1.25 * chance, 1 / compared)
@@ -226,7 +228,7 @@ def _share_beyond_chance(share: float, compared: int, chance: float) -> float:
 
 
 def _alike(cells: Hashes) -> float:
-    """The largest share of pairs of these rows that agree by all columns except one; 1 if there is only one."""
+    """Return the largest share of pairs of rows that agree by all columns except one; 1 if there is only one."""
     if len(cells) < 2 or cells.shape[1] < 2:
         return 1.0
     sums, pairs = cells.sum(axis=1, dtype=np.uint64), len(cells) * (len(cells) - 1)
@@ -235,8 +237,8 @@ def _alike(cells: Hashes) -> float:
 
 
 def _bits(keys: Keys) -> float:
-    """-log2 of the chance that two columns of one law have the same counts of their values, about: a value that occurs
-    c times in one table does so in another with probability 1 / sqrt(4 pi c), and the last one follows."""
+    """Return about -log2 of the chance that two columns of one law have the same counts: a value with c rows has c
+    again with probability 1 / sqrt(4 pi c), and the last count follows."""
     if not len(keys.counts):
         return 0.0
     each = 0.5 * np.log2(4 * math.pi * keys.counts)
@@ -244,7 +246,7 @@ def _bits(keys: Keys) -> float:
 
 
 class _Smallest:
-    """The smallest different hashes so far, and how often each occurred; with `cells`, a row of cells to each."""
+    """The smallest different hashes so far with their frequencies; with `cells`, a row of cells for each."""
 
     def __init__(self, cells: int = 0) -> None:
         self._hashes, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -299,7 +301,7 @@ class _Cells:
         self._text_key = hashlib.blake2b(b"text", key=key, digest_size=8).hexdigest()  # 16 characters, as pandas wants
 
     def mixed(self, words: Hashes, use: str) -> Hashes:
-        """Words spread over all hashes (the finaliser of SplitMix64, between two words of the key)."""
+        """Spread words over all hashes (the finaliser of SplitMix64, with two words of the key)."""
         first, second = self._keys[use]
         found = words ^ first
         found ^= found >> np.uint64(30)
@@ -311,7 +313,7 @@ class _Cells:
         return found
 
     def column(self, rows: Rows, name: str) -> tuple[Hashes, NDArray[np.bool_], NDArray[np.float64] | None]:
-        """(hashes of a column's cells, which cells are not missing, the numbers where all of those are numbers)."""
+        """Return (hashes of cells, which cells are present, the present numbers if all of them are numbers)."""
         cells = _arrow(declared_column(rows, name)[1])
         if pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type):
             numbers = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -339,7 +341,7 @@ class _Cells:
         return self.mixed(numbers.view(np.uint64), "number")
 
     def _texts(self, texts: pa.Array) -> tuple[Hashes, NDArray[np.float64]]:
-        """(the hashes of texts, those that are numbers as such; the numbers, not a number for other texts)."""
+        """Return (hashes of texts, with numbers as such; the numbers, NaN for other texts)."""
         words = pd.Series(texts.to_numpy(zero_copy_only=False), dtype=object)
         try:
             numbers = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False).copy()
@@ -353,7 +355,7 @@ class _Cells:
 
 
 def _arrow(column: "pa.Array | pd.Series[Any]") -> pa.Array:
-    """A column's cells as numbers or as trimmed text in small letters, dates as they are usually written."""
+    """Return a column as numbers or as trimmed lower-case text, dates as usually written."""
     if isinstance(column, pd.Series):
         try:
             cells = pa.Array.from_pandas(column)
@@ -378,14 +380,14 @@ def _arrow(column: "pa.Array | pd.Series[Any]") -> pa.Array:
 
 @dataclass(frozen=True)
 class TableDigest:
-    """What a ledger keeps of a table: a digest of its cells, and one of its declared schema, which counts as public."""
+    """What a ledger keeps of a table: digests of its cells and of its declared schema, which counts as public."""
 
     cells: bytes
     schema: str
 
 
 def digested_table(table: Table) -> tuple[TableSource, TableDigest]:
-    """The opened table and its digest: the rows are those that it speaks of, now and whenever they are read again."""
+    """Return the opened table and its digest, which covers the rows now and whenever they are read again."""
     source = find_source(table)
     cells = source.digest()
     return open_table(source), TableDigest(cells, schema_digest(source.schema))

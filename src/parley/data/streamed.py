@@ -1,12 +1,11 @@
-"""Tables larger than memory: a folder of Parquet files, say, read piece by piece whenever a sum over the rows is asked.
+"""Tables larger than memory, such as a folder of Parquet files, read piece by piece for every sum over the rows.
 
-Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in
-blocks of `BLOCK_ROWS` inside a piece, blocks inside a piece one after the other, then pieces. With N =
-ceil(n/BLOCK_ROWS) blocks in all, a piece of M blocks and every piece but the last at least `MIN_PIECE_BLOCKS` blocks
-long, a number passes at most (BLOCK_ROWS - 1) + (M - 1) + (pieces - 1) <= BLOCK_ROWS + N additions, because the other
-pieces hold at least MIN_PIECE_BLOCKS blocks for each addition that they cost. Pieces follow from the table alone, and
-their sums are added up in their order: a sum is the same to the bit whoever computes it, from rows that are read or
-from rows that are kept.
+Formal guarantee: the sums have the rounding bound of a table in memory (`summation_slack`). Rows are added up in blocks
+of `BLOCK_ROWS` inside a piece, blocks inside a piece one after the other, then pieces. Let there be N =
+ceil(n/BLOCK_ROWS) blocks in all, M of them in a piece, and at least `MIN_PIECE_BLOCKS` in every piece except the last.
+A number passes at most (BLOCK_ROWS - 1) + (M - 1) + (pieces - 1) <= BLOCK_ROWS + N additions, because the other pieces
+hold at least MIN_PIECE_BLOCKS blocks for each addition that they cost. Pieces follow from the table alone, and their
+sums are added up in order: a sum is the same to the bit whoever computes it, from rows that are read or kept.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,8 +35,8 @@ Prepare = Callable[[Rows, str, bool], Design]
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive chunks; `start` is the place of their first row in the table, `kept` says which of their rows belong
-    to it, None all, and `rows` how many those are."""
+    """Consecutive chunks. `start` is the place of their first row in the table, `kept` marks the rows that belong to
+    the piece (None: all), and `rows` counts them."""
 
     chunks: tuple[Chunk, ...]
     start: int
@@ -47,7 +46,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class PieceReader:
-    """All that it takes to read pieces of a table, here or on another machine."""
+    """All that is needed to read pieces of a table, here or on another machine."""
 
     table: TableSource
     columns: list[str]
@@ -56,23 +55,23 @@ class PieceReader:
     secret: bool
 
     def blocks(self, piece: Piece) -> Iterator[Design]:
-        """The piece's kept rows in blocks of exactly `BLOCK_ROWS`; the last may be shorter."""
+        """Yield the piece's kept rows in blocks of exactly `BLOCK_ROWS`; the last may be shorter."""
         return _aligned(self._prepared(piece))
 
     def size(self, piece: Piece) -> int:
-        """Bytes of its kept rows with their targets and weights, and three numbers a row that a block remembers."""
+        """Return the bytes of its kept rows with targets, weights, and three cached numbers a row."""
         return 8 * piece.rows * (self.row_width + 5)
 
     def held(self, piece: Piece) -> list[Design]:
-        """The same blocks, each in memory of its own: sums over them are the same to the bit, and quicker."""
+        """Return the same blocks, each in memory of its own: sums are the same to the bit, and faster."""
         return [block.apart() for block in self.blocks(piece)]
 
     def sum(self, part: Part, piece: Piece) -> Floats:
-        """part(block) added up over the piece."""
+        """Add up part(block) over the piece."""
         return add(map(part, self.blocks(piece)))
 
     def _prepared(self, piece: Piece) -> Iterator[Design]:
-        """The piece's kept rows as they come."""
+        """Yield the piece's kept rows, prepared, batch by batch."""
         place, end = piece.start, piece.start + sum(chunk.rows for chunk in piece.chunks)
         for batch in self.table.chunk_batches(piece.chunks, self.columns, BATCH_BLOCKS * BLOCK_ROWS):
             after = place + len(batch)
@@ -89,12 +88,10 @@ class PieceReader:
 
 @dataclass(frozen=True, eq=False)
 class StreamedDesign(Summable):
-    """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows
-    themselves.
+    """A prepared table on disk, which offers only sums over its rows, such as gradients and second moments.
 
-    `kept` says which rows belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width`
-    numbers each, and knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were
-    alone.
+    `kept` marks its rows, None for all. `prepare` makes a design from rows of these `columns`. If the rows were drawn
+    in secret (`secret`), it prepares each as if it were alone.
     """
 
     table: TableSource
@@ -117,8 +114,8 @@ class StreamedDesign(Summable):
 
     @cached_property
     def places(self) -> list[Piece]:
-        """The chunks gathered into pieces of at least `MIN_PIECE_BLOCKS` blocks of kept rows, except the last; more
-        blocks where there would be more than `MAX_PIECES`."""
+        """The chunks gathered into pieces of at least `MIN_PIECE_BLOCKS` blocks of kept rows, except the last; of more
+        if there would be more than `MAX_PIECES` pieces."""
         least = BLOCK_ROWS * max(MIN_PIECE_BLOCKS, -(-len(self) // (MAX_PIECES * BLOCK_ROWS)))
         pieces, gathered, start, end, count = list[Piece](), list[Chunk](), 0, 0, 0
         for chunk in self.table.chunks:
@@ -134,7 +131,7 @@ class StreamedDesign(Summable):
         return Piece(tuple(chunks), start, None if self.kept is None else self.kept.within(start, end), rows)
 
     def sum(self, part: Part) -> Floats:
-        """Every row once, or an error: the sensitivity counts on it."""
+        """Add up every row once, or raise an error: the sensitivity depends on it."""
         self.table.require_unchanged()
         cluster = current_cluster()
         if cluster is None:
@@ -145,7 +142,7 @@ class StreamedDesign(Summable):
         return total
 
     def batch(self, places: NDArray[np.int64]) -> "StreamedDesign":
-        """Marked among all rows: every batch reads the table once."""
+        """Return the rows at these places; every batch reads the whole table once."""
         marked = np.zeros(len(self.table), dtype=bool)
         among = None if self.kept is None else np.flatnonzero(self.kept.marks(0, len(marked)))
         marked[places if among is None else among[places]] = True
@@ -161,15 +158,14 @@ class StreamedDesign(Summable):
 
     @property
     def studied(self) -> None:
-        """Read from the disk, sums take the time of all rows anyway."""
+        """None: sums from the disk take the time of all rows anyway."""
         return
 
     def for_studies(self) -> "StreamedDesign":
         return self
 
     def check(self) -> None:
-        """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a
-        run."""
+        """Prepare every row once, so that an unreadable cell is found now rather than in the middle of a run."""
         self.untargeted  # noqa: B018 - counted in a pass over all rows
 
     @cached_property
@@ -192,8 +188,7 @@ class StreamedDesign(Summable):
 
 
 def _aligned(designs: Iterator[Design]) -> Iterator[Design]:
-    """The same rows in blocks of exactly `BLOCK_ROWS`; the last may be shorter. Only rows on both sides of a seam are
-    copied."""
+    """Yield the same rows in blocks of exactly `BLOCK_ROWS`, the last maybe shorter, copying only rows at seams."""
     waiting: Design | None = None
     for design in designs:
         start = 0

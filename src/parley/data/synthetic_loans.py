@@ -1,7 +1,7 @@
-"""A synthetic loan book: realistic enough to learn from, made of nobody's data.
+"""A synthetic loan book, made of nobody's data.
 
-A latent creditworthiness drives score, income, utilisation and arrears; the grade follows from a noisy view of it; the
-interest rate follows the grade, the term and the purpose, plus what the lender could not see.
+A latent creditworthiness drives score, income, utilisation and arrears. The grade follows a noisy view of it; the
+interest rate follows grade, term and purpose, plus what the lender could not see.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ GRADES = ("A", "B", "C", "D", "E", "F", "G")
 
 
 def synthetic_lending(n: int, seed: int = 0) -> pd.DataFrame:
-    """Loans with thirteen columns; the last one, `int_rate`, is the yearly interest rate in percent.
+    """Return loans with thirteen columns; the last one, `int_rate`, is the yearly interest rate in percent.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def synthetic_lending(n: int, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a loan.
+        One row per loan.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def synthetic_lending(n: int, seed: int = 0) -> pd.DataFrame:
     credit = rng.standard_normal(n, dtype=np.float32)  # latent: what everything else hints at
 
     def noisy(weight: float) -> NDArray[np.float32]:
-        """A standard normal that correlates with `credit` by `weight`."""
+        """Return standard normal numbers with correlation `weight` to `credit`."""
         return np.asarray(weight * credit + (1 - weight**2) ** 0.5 * rng.standard_normal(n, dtype=np.float32))
 
     income = np.round(np.exp(11.0 + 0.45 * noisy(0.35)), -2)

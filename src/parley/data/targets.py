@@ -35,8 +35,7 @@ from parley.validate import LARGEST, SMALLEST, Floats, few_names, printable
 
 
 def has_target(rows: Rows, model: Model, name: str) -> NDArray[np.bool_]:
-    """Mark the rows that miss no cell of the target's columns, such as an exposure, and hold no word for a gap there
-    [n]."""
+    """Mark the rows in which no cell of the target's columns is a gap [n]; listed classes are never gaps."""
     return ~_gaps(rows, model.outcome_columns, listed_classes(model), name)
 
 

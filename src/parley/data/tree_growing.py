@@ -1,4 +1,4 @@
-"""Boosted trees of rows that everybody may see: scikit-learn grows each, numbers are what is kept (`forest`)."""
+"""Boosted trees of public rows: scikit-learn grows them, and only numbers are kept (`forest`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,10 +31,10 @@ _known = Remembered["_Grown"](max_entries=64)  # those of the last few samples, 
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
-    """The preparation with the leaves that the terms ask for: pinned trees, trees grown on the public sample, bins.
+    """Add the leaves that the terms ask for: pinned trees, trees grown on the public sample, or bins.
 
-    Machines may grow other trees where splits are of equal worth, so pinned ones are taken as they are, in the number
-    and the size that the terms say; where columns are cut no machine can disagree.
+    Machines may grow other trees if splits are equally good, so pinned trees are used as they are, in the number and
+    size of the terms. For bins no machine can disagree.
     """
     model, outcomes = fitted.model, fitted.outcomes
     if model.columns is None:
@@ -64,7 +64,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
 
 
 def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
-    """Refuse trees of another number or size than the terms say, and leaf values that leave their box."""
+    """Refuse trees of another number or size than the terms say, and leaf values outside the radius."""
     size = model.trees
     parts = [made, made.margin] if isinstance(made, MarginForest) else [made]
     if size is None or any(
@@ -89,11 +89,10 @@ def grow(
     classifies: bool,
     named: Sequence[Integers] = (),
 ) -> Forest:
-    """Trees of this size for public rows: coded columns [columns, n] and prepared targets [n] (-1 and 1, places of
-    classes, or numbers). Of several classes each has its own; `named` are the places of columns' names.
+    """Grow trees on public rows: coded columns [columns, n] and prepared targets [n]; `named` are the places of names.
 
-    Each tree is a Newton step of the loss: of all splits it takes those that save most by the loss's second-order
-    expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
+    Targets are -1 and 1, places of classes, or numbers; with several classes each has its own trees. Each tree is a
+    Newton step of the loss: a regression tree of -gradient/curvature, weighted by curvature.
     """
     wanted = _wanted(y, outcomes, classifies)
     setting = size.model_dump(exclude={"refitted"}), bool(size.refitted), outcomes, classifies
@@ -110,7 +109,7 @@ def grow(
 
 @dataclass(frozen=True, eq=False)
 class _Grown:
-    """Trees with the values of their nodes, where they begin [outcomes], and orders of names [orders, columns]."""
+    """Trees with node values, their starting point [outcomes], and orders of names [orders, columns]."""
 
     trees: Sequence[tuple[Any, Floats]]
     begin: Floats
@@ -120,7 +119,6 @@ class _Grown:
 def _grown(
     size: Trees, columns: Floats, wanted: Floats, weight: Floats, classifies: bool, named: Sequence[Integers]
 ) -> _Grown:
-    """Trees for targets [outcomes, n] as they want them."""
     from sklearn import config_context  # not for those without trees
     from sklearn.tree import DecisionTreeRegressor
 
@@ -159,7 +157,7 @@ def _grown(
 
 
 def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:
-    """The targets [outcomes, n]: 0 and 1 for each class, of two for the second alone."""
+    """Return the targets [outcomes, n]: 0 and 1 for each class; of two classes, for the second alone."""
     if not classifies:
         return y[None]
     if np.unique(y).size < max(outcomes, 2):
@@ -171,7 +169,7 @@ def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:
 
 
 def _begin(wanted: Floats, weight: Floats, classifies: bool) -> Floats:
-    """What is said of every row before the first tree [outcomes]: log-odds, a logarithm for each class, or a number."""
+    """Return the prediction before the first tree [outcomes]: log-odds, a logarithm for each class, or a number."""
     mean = np.asarray(wanted @ weight / weight.sum())
     if not classifies:
         return mean
@@ -179,14 +177,14 @@ def _begin(wanted: Floats, weight: Floats, classifies: bool) -> Floats:
 
 
 def _expected(raw: Floats, classifies: bool) -> Floats:
-    """The targets that raw predictions [outcomes, n] expect."""
+    """Return the expected targets for raw predictions [outcomes, n]."""
     if not classifies:
         return raw
     return np.asarray(softmax(raw, axis=0) if len(raw) > 1 else expit(raw))
 
 
 def _kept(grown: Sequence[tuple[Any, Floats]], begin: Floats) -> Forest:
-    """The numbers of trees, of each outcome in turn; where they begin is added to each outcome's first."""
+    """Return the arrays of trees, outcomes in turn; each outcome's first tree adds its starting point."""
     columns, thresholds, lefts, rights, roots, values = [], [], [], [], [], []
     nodes = leaves = 0
     for place, (tree, value) in enumerate(grown):

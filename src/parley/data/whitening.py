@@ -1,7 +1,7 @@
 """Whitening: coordinates in which second moments of public rows, or the curvature of their cost, are near the identity.
 
-Formal guarantee: a linear map that public rows and the terms fix, and what it gives is clipped to the extremes of the
-public rows; so a record's prepared row is a function of that record alone, and bounds are those of `preparation`.
+Formal guarantee: the map is linear, fixed by public rows and the terms, and its result is clipped to the extremes of
+the public rows. So a record's prepared row is a function of that record alone, and bounds are those of `preparation`.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ Curvatures = Callable[[Preparation, Design], Floats]  # of rows, prepared so [n]
 
 
 def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures: Curvatures | None) -> Preparation:
-    """The preparation with its columns turned so that moments of the public rows, or the curvature of their cost, are
-    near the identity; with `redraw`, those of rows drawn from them with replacement."""
+    """Turn columns so that moments of public rows, or the curvature of their cost, are near the identity. `redraw`:
+    those of rows drawn from them with replacement."""
     standard, places, weight = design.X[:, : len(fitted.labels)], np.arange(len(design)), np.ones(len(design))
     if redraw is not None:
         places = np.random.default_rng(redraw).integers(len(design), size=len(design))
@@ -34,18 +34,18 @@ def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures
 
 
 def turned(fitted: Preparation, standard: Floats, rotation: Floats) -> Preparation:
-    """The preparation with its columns turned, and what they give clipped to what it is of these rows."""
+    """Return the preparation with its columns turned, clipped to the range that these rows reach."""
     scores = standard @ rotation
     low, high = (np.clip(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
 
 
 def whitening(standard: Floats, weight: Floats) -> Floats:
-    """A symmetric W [features, features] that gives features z W of rows [rows, features], which count by their weights
-    [rows], second moments near the identity.
+    """Return a symmetric W [features, features] for which the weighted rows [rows, features] times W have second
+    moments near the identity.
 
-    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows
-    cannot tell from chance are not blown up. Rows of different weights count as (sum w)^2/sum w^2.
+    W = (M + r)^-1/2, M the moments and r their mean per feature times features/rows: directions whose spread could be
+    chance are not magnified. Rows of different weights count as (sum w)^2/sum w^2.
     """
     total, features = float(weight.sum()), standard.shape[1]
     weighed = standard * np.sqrt(weight)[:, None]
@@ -55,10 +55,10 @@ def whitening(standard: Floats, weight: Floats) -> Floats:
 
 
 def _weights(curvatures: Floats) -> Floats:
-    """What rows count by where their moments stand for the curvature of their cost: 1 on average.
+    """Return row weights, 1 on average, by which moments stand for the curvature of the cost.
 
-    That cost has the Hessian h sum w z z'/n, h the mean curvature. Centred at their mean by these weights, the features
-    are apart from the constant, whose part is h; turned by `whitening` theirs is h times the identity, up to r.
+    The cost's Hessian is h sum w z z'/n, h the mean curvature. Centred by these weights, the features separate from the
+    constant, whose part is h; after `whitening` theirs is h times the identity, up to r.
     """
     mean = float(curvatures.mean())
     if not mean > 0:
