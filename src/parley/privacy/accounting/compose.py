@@ -1,8 +1,8 @@
-"""From events to (eps, delta), by every composition rule worth knowing. Every `high` is an upper bound.
+"""Compose events into (eps, delta) by every rule worth knowing. Every `high` is an upper bound.
 
-simple, zcdp and rdp hold however later events depend on earlier answers (within
-the given total); advanced and pld hold for a sequence of events fixed in advance,
-as in one accepted agreement - the queries inside may still be chosen adaptively.
+simple, zcdp and rdp hold however later events depend on earlier answers, within the given total. advanced and pld hold
+for a sequence of events fixed in advance, as in one accepted agreement; the queries inside may still be chosen
+adaptively.
 """
 
 import math
@@ -40,14 +40,14 @@ WHOLE_ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.round(np.geomspace
 
 
 def sampled_divergence(event: Event, orders: Floats) -> Floats:
-    """R_a of one Poisson-sampled release for whole orders, replace-one adjacency, every direction.
+    """Return R_a of one Poisson-sampled release for whole orders, replace-one adjacency, every direction.
 
-    With f the law without the record, g with it, h with its replacement: P - Q = q (g - h), so for whole a E_Q[(P/Q)^a]
-    = 1 + sum_(j>=2) C(a, j) q^j int (g - h)^j/Q^(j-1). Two bounds of the integral, the smaller counts: Q >= (1 - q) f
-    leaves (1 - q)^(1-j) E_f[|g/f - h/f|^j]; and (u, v, w) -> |u - v|^j/w^(j-1) is jointly convex, so Q may be replaced
-    by the worse of f and h (as in Wang, Balle, Kasiviswanathan 2019). Then |u - v|^j <= u^j + v^j, and for j = 2
-    (u - v)^2 <= 2 (u - 1)^2 + 2 (v - 1)^2. Whatever is left are moments of g and h against f (half the sensitivity
-    away) or of g against h.
+    Let f be the law without the record, g with it, h with its replacement. Then P - Q = q (g - h), so for whole a
+    E_Q[(P/Q)^a] = 1 + sum_(j>=2) C(a, j) q^j int (g - h)^j/Q^(j-1). The smaller of two bounds on the integral counts.
+    First, Q >= (1 - q) f leaves (1 - q)^(1-j) E_f[|g/f - h/f|^j]. Second, (u, v, w) -> |u - v|^j/w^(j-1) is jointly
+    convex, so Q may be replaced by the worse of f and h (Wang, Balle, Kasiviswanathan 2019). Then |u - v|^j <= u^j +
+    v^j, and for j = 2 (u - v)^2 <= 2 (u - 1)^2 + 2 (v - 1)^2. What remains are moments of g and h against f (half the
+    sensitivity away) or of g against h.
     """
     q = event.sampling
     j = np.arange(2.0, orders.max() + 1)
@@ -65,7 +65,7 @@ def sampled_divergence(event: Event, orders: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _binomials(orders: tuple[float, ...]) -> Floats:
-    """ln of 1 and of C(a, j) for j = 2, 3, ...: a row for every whole order a; -inf beyond a."""
+    """Return ln of 1 and of C(a, j) for j = 2, 3, ...: a row for every whole order a; -inf beyond a."""
     a, j = np.array(orders)[:, None], np.arange(2.0, max(orders) + 1)
     inside = gammaln(a + 1) - gammaln(j + 1) - gammaln(np.maximum(a - j, 0) + 1)
     return np.hstack([np.zeros_like(a), np.where(j <= a, inside, -np.inf)])
@@ -73,7 +73,7 @@ def _binomials(orders: tuple[float, ...]) -> Floats:
 
 @lru_cache(maxsize=256)
 def _once(event: Event, whole: bool) -> Floats:
-    """R_a of one release at the orders that are looked at: a series asks for it after every answer."""
+    """Return R_a of one release at the orders in use, cached: a series needs it after every answer."""
     orders = WHOLE_ORDERS if whole else REAL_ORDERS
     value = sampled_divergence(event, orders) if event.sampling < 1 else renyi_divergence(event, orders)
     value.flags.writeable = False
@@ -81,8 +81,7 @@ def _once(event: Event, whole: bool) -> Floats:
 
 
 def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
-    """eps at delta by adding Renyi divergences over all events: an
-    upper bound, valid for adaptively chosen queries and events."""
+    """Return an upper bound on eps at delta by adding Renyi divergences, for adaptively chosen queries and events."""
     whole = any(event.sampling < 1 for event in events)
     orders = WHOLE_ORDERS if whole else REAL_ORDERS
     total = np.zeros(len(orders))
@@ -101,8 +100,7 @@ METHODS: tuple[Method, ...] = ("simple", "advanced", "zcdp", "rdp", "pld")
 
 @dataclass(frozen=True)
 class Bound:
-    """eps at delta: the truth lies in [low, high], and a guarantee
-    is `high`. low = 0 where a rule bounds from above only."""
+    """eps at delta: the truth lies in [low, high], a guarantee is `high`; low = 0 if a rule has no lower bound."""
 
     low: float
     estimate: float
@@ -113,7 +111,7 @@ class Bound:
 
 
 def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Literal["best"] = "best") -> Bound:
-    """eps of all events together at `delta`; "best" is the smallest upper bound that any rule proves.
+    """Return eps of all events together at `delta`; "best" is the smallest upper bound that any rule proves.
 
     >>> from parley.privacy.events import LaplaceEvent
     >>> compose([LaplaceEvent(10.0, count=5)]).high
@@ -143,7 +141,7 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
 
 
 def _simple(events: Sequence[Event], delta: float) -> Bound:
-    """eps and delta add up; delta is divided evenly among the releases that need one."""
+    """Add up eps and delta; delta is divided evenly among the releases that need one."""
     needing = sum(event.count for event in events if needs_delta(event))
     if needing and not delta > 0:
         raise SettingError("delta = 0: a Gaussian release is never pure; give a delta above 0")
@@ -152,8 +150,8 @@ def _simple(events: Sequence[Event], delta: float) -> Bound:
 
 
 def _advanced(events: Sequence[Event], delta: float) -> Bound:
-    """Kairouz, Oh and Viswanath (2015), heterogeneous: half of
-    delta for the deviation, half for the releases that need one."""
+    """Compose by Kairouz, Oh and Viswanath (2015), heterogeneous: half of delta for the deviation, half for the
+    releases that need one."""
     needing = sum(event.count for event in events if needs_delta(event))
     own, deviation = (delta / 2 / needing, delta / 2) if needing else (0.0, delta)
     parts = [(event.count, release_epsilon(event, own)) for event in events]
@@ -163,7 +161,7 @@ def _advanced(events: Sequence[Event], delta: float) -> Bound:
 
 
 def _zcdp(events: Sequence[Event], delta: float) -> Bound:
-    """rho adds up; it is converted order by order."""
+    """Add up rho and convert it order by order."""
     if any(event.sampling < 1 for event in events):
         raise SettingError("zcdp: has no amplification by sampling; use rdp or pld")
     rho = math.fsum(event.count * zcdp_rho(event) for event in events)
@@ -177,8 +175,8 @@ def _rdp(events: Sequence[Event], delta: float) -> Bound:
 
 
 def _pld(events: Sequence[Event], delta: float) -> Bound:
-    """Loss distributions: a fine grid is the upper bound, twice the difference from a coarser one the error below it.
-    Releases that enter as the worst of their eps have nothing below."""
+    """Compose loss distributions: a fine grid gives `high`, twice its difference from a coarser one the distance to
+    `low`. Releases that enter as the worst of their eps have low = 0."""
     events = merged(events)
     match events:
         case [GaussianEvent(sampling=1) as one]:
@@ -196,7 +194,7 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
 
 
 def merged(events: Sequence[Event]) -> list[Event]:
-    """The same events with all unsampled Gaussian ones as a single one: their squared shifts add up, exactly."""
+    """Return the events with all unsampled Gaussian ones as a single one: their squared shifts add up exactly."""
     plain = [event for event in events if isinstance(event, GaussianEvent) and event.sampling == 1]
     rest = [event for event in events if event not in plain]
     if not plain:
@@ -206,8 +204,7 @@ def merged(events: Sequence[Event]) -> list[Event]:
 
 
 def composed(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":
-    """The privacy-loss distribution of all events together, for a
-    sequence fixed in advance; queries inside may be chosen adaptively."""
+    """Return the privacy-loss distribution of a sequence fixed in advance; queries inside may be chosen adaptively."""
     from dp_accounting.pld.privacy_loss_distribution import identity
 
     total: Any = identity(value_discretization_interval=interval)
@@ -217,7 +214,7 @@ def composed(events: Sequence[Event], interval: float) -> "PrivacyLossDistributi
 
 
 def pld_interval(events: Sequence[Event]) -> float:
-    """A grid that keeps the discretisation error of the whole composition near 0.1 % at a bearable cost."""
+    """Return a grid step that keeps the whole composition's discretisation error near 0.1 % at a bearable cost."""
     rounds = sum(event.count for event in events)
     reach = 2 * renyi_epsilon(events, 1e-12)  # about as wide as the composed distribution is
     interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 2e6)
@@ -241,8 +238,7 @@ def _above(value: float, delta: float, method: str) -> Bound:
 
 
 def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Literal["best"] = "best") -> int:
-    """How many such releases fit into (epsilon, delta): the
-    largest count whose upper bound stays within; 0 if none does."""
+    """Return the largest count of such releases whose upper bound stays within (epsilon, delta); 0 if none does."""
     positive(epsilon, "epsilon")
     if delta == 0:
         return int(Fraction(str(epsilon)) / exact_epsilon(event, 0.0))
@@ -266,10 +262,8 @@ def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Lite
 def multiplier_for(
     make_event: Callable[[float], Event], epsilon: float, delta: float = 0.0, method: Method | Literal["best"] = "best"
 ) -> float:
-    """The least scale/sensitivity with which `make_event` of it
-    stays within (epsilon, delta), to 1e-6 and on the private side.
-
-    (dp_accounting's `calibrate_dp_mechanism`, whose `make_event_from_param` this takes.)
+    """Return the least scale/sensitivity with which `make_event` of it stays within (epsilon, delta), to 1e-6 and on
+    the private side (dp_accounting: `calibrate_dp_mechanism`, whose `make_event_from_param` this takes).
 
     >>> round(multiplier_for(lambda multiplier: GaussianEvent(multiplier, count=100), 1.0, 1e-5), 2)
     37.31

@@ -1,25 +1,25 @@
 """What eps means for a person (Z chapter 2, T section 2.4, Lee and Clifton 2011).
 
-All statements hold for the worst person, against an adversary who knows everything but that person's record, and are
-about what the release adds to what was known before.
+All statements hold for the worst person and an adversary who knows everything except that person's record. They are
+about what the release adds to what was known before. The rest bounds how many bits releases can tell about one record,
+given all others (T chapter 4, mutual information and min-entropy).
 
-How many bits releases can tell about one record, given all others (T chapter 4, mutual information and min-entropy).
-Formal guarantee. Let X be a person's records, of any law, and A all that is released while every other record is fixed
+Formal guarantee: let X be a person's records, of any law, and A all that is released while every other record is fixed
 and known. P_x is the law of A if X = x. Then I(X; A) <= max_x KL(P_x || Q) for any law Q, in nats.
 
-- Pure eps. With m and M the least and the largest density over x, M <= e^eps m; let Q be in proportion to sqrt(m M).
-  L = ln P_x/Q then lies in an interval of length eps, and E e^-L = 1 under P_x. The mean of such an L is largest if it
-  takes the two ends only: max_p of p eps + ln(1 - p + p e^-eps), which is C(eps) = eps/(1 - e^-eps) - 1 +
-  ln((1 - e^-eps)/eps), at most eps^2/8 and at most eps. Of v values, besides at most ln(v e^eps/(v - 1 + e^eps)): the
+- Pure eps. Let m and M be the least and the largest density over x, so M <= e^eps m, and Q proportional to sqrt(m M). L
+  = ln P_x/Q then lies in an interval of length eps, and E e^-L = 1 under P_x. The mean of such an L is largest if it
+  takes only the two ends: max_p of p eps + ln(1 - p + p e^-eps). This is C(eps) = eps/(1 - e^-eps) - 1 + ln((1 -
+  e^-eps)/eps), at most eps^2/8 and at most eps. For v values it is also at most ln(v e^eps/(v - 1 + e^eps)): the
   min-capacity (T eq. 2.2 for one person) bounds the mutual information, too.
-- rho-zCDP: the divergence of order 1 between any two P_x is at most rho, so with Q = any P_x at most rho.
-- Gaussian noise of deviation s on p numbers: the exact answers lie within a ball of radius R, given the others and what
-  was asked. The differential entropy of an answer is at most that of a Gaussian of the same second moment, and trace at
-  most p s^2 + R^2, so an answer tells at most p/2 ln(1 + R^2/(p s^2)). Rounds add up by the chain rule, questions
-  chosen by earlier answers included, for the bound holds whatever is known of X by then. R is half the sensitivity
-  where a record's share is clipped in a ball; for any set of this diameter S it is at most S sqrt(p/(2 (p + 1)))
-  (Jung). If a record is drawn in secret with probability q, an answer tells at most q times as much: whoever knew the
-  draw would learn nothing without it.
+- rho-zCDP. The divergence of order 1 between any two P_x is at most rho; take Q = any P_x.
+- Gaussian noise of deviation s on p numbers. Given the others and what was asked, the exact answers lie in a ball of
+  radius R. The differential entropy of an answer is at most that of a Gaussian of the same second moment, whose trace
+  is at most p s^2 + R^2. So an answer tells at most p/2 ln(1 + R^2/(p s^2)). Rounds add up by the chain rule, even if
+  questions depend on earlier answers, because the bound holds whatever is known of X by then. R is half the sensitivity
+  where a record's share is clipped in a ball. For any set whose diameter S is the sensitivity, R is at most S sqrt(p/(2
+  (p + 1))) (Jung). If a record is drawn in secret with probability q, an answer tells at most q times as much: someone
+  who knew the draw would learn nothing from an answer without the record.
 
 Min-entropy leakage, by how much the chance of guessing X grows, is at most eps for pure eps; no rho bounds it.
 """
@@ -44,7 +44,7 @@ WIDER_NOTE = "with δ single releases may tell more than ε allows, so this is t
 
 
 def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
-    """How far an adversary's belief in a fact of this prior probability can fall or rise.
+    """Return how far an adversary's belief in a fact of this prior probability can fall or rise.
 
     >>> [round(b, 2) for b in posterior_bounds(1.0, 0.5)]
     [0.27, 0.73]
@@ -56,20 +56,20 @@ def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
 
 
 def approximate_posterior(epsilon: float, delta: float, prior: float) -> tuple[float, float, float]:
-    """(low, high, failure): with delta > 0 the bounds of 2 eps hold except with probability `failure`.
+    """Return (low, high, failure): with delta > 0 the bounds of 2 eps hold except with probability `failure`.
 
-    The set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), for either order
-    and t > eps: no bound of eps itself holds with any such probability, and t = 2 eps is the choice made here.
+    The set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), in either order,
+    for t > eps. No such probability exists for t = eps; t = 2 eps is the choice made here.
     """
     low, high = posterior_bounds(2 * positive(epsilon, "epsilon"), prior)
     return low, high, min(1.0, 2 * probability(delta) / -math.expm1(-epsilon))
 
 
 def error_tradeoff(epsilon: float, delta: float, false_positive: ArrayLike) -> Floats:
-    """The least false-negative rate of any test for a person's presence, at these false-positive rates.
+    """Return the least false-negative rate of any test for a person's presence, at these false-positive rates.
 
-    f(x) = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)): no attack lies below this curve. In particular
-    e^eps p_FP + p_FN >= 1 - delta, and the sum of both errors is at least 2 (1 - delta)/(1 + e^eps).
+    No attack lies below f(x) = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)). So e^eps p_FP + p_FN >= 1 - delta,
+    and the sum of both errors is at least 2 (1 - delta)/(1 + e^eps).
     """
     x = np.asarray(false_positive, dtype=np.float64)
     epsilon = non_negative(epsilon, "epsilon")
@@ -80,7 +80,7 @@ def error_tradeoff(epsilon: float, delta: float, false_positive: ArrayLike) -> F
 
 
 def least_total_error(epsilon: float, delta: float = 0.0) -> float:
-    """The least sum of false-positive and false-negative rate: 2 (1 - delta)/(1 + e^eps).
+    """Return the least sum of false-positive and false-negative rate: 2 (1 - delta)/(1 + e^eps).
 
     >>> round(least_total_error(1.0), 4)
     0.5379
@@ -89,8 +89,8 @@ def least_total_error(epsilon: float, delta: float = 0.0) -> float:
 
 
 def min_entropy_leakage(epsilon: float, individuals: int, values: int) -> float:
-    """Bits by which the release can lower the min-entropy of a
-    whole table: u log2(v e^eps/(v - 1 + e^eps)) (T eq. 2.2).
+    """Return the bits by which a release can lower a whole table's min-entropy: u log2(v e^eps/(v - 1 + e^eps)) (T eq.
+    2.2).
 
     >>> round(min_entropy_leakage(1.0, individuals=1, values=2), 4)
     0.5481
@@ -103,10 +103,8 @@ def min_entropy_leakage(epsilon: float, individuals: int, values: int) -> float:
 
 
 def belief_bound(epsilon: float, people: int, difference: float = 1.0, sensitivity: float = 1.0) -> float:
-    """Lee and Clifton: the most an adversary who must find one absent person among `people` can believe in a guess.
-
-    1/(1 + (m - 1) exp(-eps Dv/Df)), with Dv the largest difference
-    between two candidate answers and Df the sensitivity.
+    """Return Lee and Clifton's bound on belief in a guess of which one of m `people` is absent: 1/(1 + (m - 1) exp(-eps
+    Dv/Df)), with Dv the largest difference between two candidate answers and Df the sensitivity.
 
     >>> round(belief_bound(1.0, people=2), 4)
     0.7311
@@ -117,7 +115,7 @@ def belief_bound(epsilon: float, people: int, difference: float = 1.0, sensitivi
 
 
 def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sensitivity: float = 1.0) -> float:
-    """The largest eps that keeps `belief_bound` at or below `belief`.
+    """Return the largest eps that keeps `belief_bound` at or below `belief`.
 
     >>> round(epsilon_for_belief(belief_bound(0.7, people=10), people=10), 9)
     0.7
@@ -131,8 +129,8 @@ def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sens
 
 
 def group_delta(epsilon: float, delta: float, records: int) -> float:
-    """The delta with which m records together are promised m eps, whatever the noise: delta (1 + e^eps + ... +
-    e^((m - 1) eps)), at most 1.
+    """Return the delta at which m records together are promised m eps, for any noise: delta (1 + e^eps + ... + e^((m -
+    1) eps)), at most 1.
 
     Formal guarantee: tables that differ in m records are m steps of one record apart, and each step turns P(S) <= q
     into P(S) <= e^eps q + delta.
@@ -147,7 +145,7 @@ def group_delta(epsilon: float, delta: float, records: int) -> float:
 
 
 def gaussian_group_delta(epsilon: float, shift: float, records: int) -> float:
-    """The same of normal noise that one record shifts by this many standard deviations: exact, and far less.
+    """Return `group_delta` of normal noise that one record shifts by `shift` standard deviations: exact, and far less.
 
     Formal guarantee: m records shift it by at most m times as much (the triangle inequality).
 
@@ -172,7 +170,7 @@ SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)  # of one that is above 0, and
 
 @dataclass(frozen=True)
 class Leakage:
-    """Upper bounds in bits about one person's records, all others known; None: nothing bounds it."""
+    """Upper bounds in bits on what is learned about one person's records, all others known; None: no bound."""
 
     mutual_information: float | None
     min_entropy: float | None
@@ -180,14 +178,14 @@ class Leakage:
 
     @property
     def guess_factor(self) -> float | None:
-        """By how much a guess can become likelier; None: nothing bounds it, or only a number beyond all floats."""
+        """By what factor a guess can become likelier; None without a bound, or beyond 2^1000."""
         return None if self.min_entropy is None or self.min_entropy > 1000 else 2.0**self.min_entropy
 
 
 def pure_nats(epsilon: Floats) -> Floats:
-    """C(eps): what releases of pure eps can tell about one record at most, in nats, however many values it may have.
+    """Return C(eps), the most nats that pure-eps releases tell about one record, however many values it may have.
 
-    Written with x = eps/2 as x coth x - 1 + ln(sinh(x)/x); near 0 as a series, cut where it is above.
+    With x = eps/2 it is x coth x - 1 + ln(sinh(x)/x); near 0 a series, cut where it is above.
 
     >>> pure_nats(np.array([1.0, 10.0])).round(4).tolist()
     [0.1233, 6.6978]
@@ -201,8 +199,7 @@ def pure_nats(epsilon: Floats) -> Floats:
 
 
 def pure_nats_slope(epsilon: Floats) -> Floats:
-    """eps times the derivative of C: what a budget that is larger by a share tells more, for each unit of that
-    share."""
+    """Return eps times the derivative of C: the extra nats per relative increase of the budget."""
     x = np.asarray(epsilon, dtype=np.float64) / 2
     far = np.maximum(x, SERIES_BELOW)
     formula = 2 * far / np.tanh(far) - 1 - 4 * far**2 * np.exp(-2 * far) / np.expm1(-2 * far) ** 2
@@ -210,7 +207,7 @@ def pure_nats_slope(epsilon: Floats) -> Floats:
 
 
 def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
-    """What releases of pure eps tell; `values`: how many the record may have, None: any number.
+    """Return what pure-eps releases tell about a record with `values` possible values (None: any number).
 
     >>> found = pure_leakage(1.0, values=2)
     >>> round(found.mutual_information, 4), round(found.min_entropy, 4)
@@ -224,15 +221,16 @@ def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
 
 
 def zcdp_leakage(rho: float) -> Leakage:
-    """What rho-zCDP releases tell."""
+    """Return what rho-zCDP releases tell."""
     return Leakage(non_negative(rho, "rho") / NATS_PER_BIT * ROUNDING_FACTOR, None, "zCDP")
 
 
 def gaussian_bits(
     sensitivity: float, deviation: float, coordinates: int, answers: float = 1.0, ball: bool = False
 ) -> float:
-    """Bits that so many answers with Gaussian noise tell, of which a person moves each by at most `sensitivity` in L2;
-    `ball`: a record's share lies in a ball of half that radius. An answer about drawn records counts by its rate.
+    """Return the bits that answers with Gaussian noise tell if a person moves each by at most `sensitivity` in L2.
+    `ball`: a record's share lies in a ball of radius sensitivity/2. An answer about secretly drawn records counts by
+    its rate.
 
     >>> round(gaussian_bits(2.0, 10.0, 1) / (0.5 * 0.01 / NATS_PER_BIT), 3)
     0.995
@@ -244,11 +242,8 @@ def gaussian_bits(
 
 
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
-    """The object that `parley budget explain --json` prints.
-
-    `prior` is what an adversary believes beforehand about a
-    fact; `people` are those among whom somebody is to be found.
-    """
+    """Return the object that `parley budget explain --json` prints. `prior` is an adversary's belief in a fact
+    beforehand; `people` are those among whom somebody is to be found."""
     positive(epsilon, "epsilon")
     whole(people, "people", least=2)
     failure = 0.0
@@ -273,8 +268,8 @@ def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: 
 
 
 def _mutual_information(epsilon: float, delta: float) -> float | None:
-    """Bits about one record, everybody else known: by pure epsilon; with a delta, if the noise is Gaussian and no
-    records are drawn in secret: seldom drawn ones may be told all of at the same epsilon and delta."""
+    """Return bits about one record, all others known; with a delta, for Gaussian noise without secret draws. With
+    secret draws the same epsilon and delta may reveal rarely drawn records in full."""
     if delta == 0:
         return pure_leakage(epsilon).mutual_information
     try:
@@ -285,7 +280,7 @@ def _mutual_information(epsilon: float, delta: float) -> float | None:
 
 
 def sentences(content: dict[str, Any], people: int) -> list[str]:
-    """What the figures of `explanation` say, for people; bounds are rounded to the side on which they hold."""
+    """Return sentences for the figures of `explanation`; bounds are rounded to the side on which they hold."""
     posterior = content["posterior"]
     lines = []
     if posterior["failure"] < 1:

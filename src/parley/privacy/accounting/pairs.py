@@ -1,29 +1,29 @@
 """The worst pair of output laws of one release, and its exact privacy curve delta(eps).
 
-One person's record is replaced. On a share q of the rounds (Poisson sampling,
-drawn by the owner in secret; q = 1: always) it takes part; then it moves the value
-by at most half the sensitivity to one side, and its replacement to the other:
+One person's record is replaced. With probability q (Poisson sampling, drawn by the owner in secret; q = 1: always) it
+takes part. Then it moves the value by at most half the sensitivity to one side, and its replacement to the other:
 
     P = (1 - q) f(x) + q f(x - c),   Q = (1 - q) f(x) + q f(x + c),   c = sensitivity/2
 
 Replace-one adjacency in one dimension; P and Q are mirror images.
 
 Formal guarantee, Gaussian noise of any dimension: whatever the directions u, v of the two moves, |u|, |v| <= c, this
-pair has the largest delta at every eps, so sequences of releases are bounded by sequences of it. For q = 1 the law is
-rotation invariant. For q < 1 let g = e^eps >= 1 (below 0 exchange P and Q). P(S) - g Q(S) = q (N_u(S) - k R(S)) with
-k >= 1 and R a mixture, in shares that q and eps fix, of the laws centred at 0 and at v. Seen from u, its largest value
-over S is q E[(1 - k M)_+], M the sum of shares times exp(<w, x> - |w|^2/2), x standard normal, w the two centres less
-u, in units of the noise: |w| <= c and <= 2 c. t -> (1 - k t)_+ is convex; of sums with given marginal laws the
-comonotone one is largest in convex order, which is that of parallel w; and each summand grows in convex order with |w|
-(a martingale), comonotone sums with their summands. Largest is therefore w = c e and 2 c e for one e: v = -u. Checked
-by quadrature in two dimensions over directions and lengths, in the tests.
+pair has the largest delta at every eps, so sequences of releases are bounded by sequences of it.
 
-For other noises it is the worst case of a single number, as far as that was checked; nothing is claimed of several.
+Proof. For q = 1 the law is rotation invariant. For q < 1 let g = e^eps >= 1 (below 0 exchange P and Q). Then P(S) - g
+Q(S) = q (N_u(S) - k R(S)), where k >= 1 and R is a mixture, in shares that q and eps fix, of the laws centred at 0 and
+at v. Seen from u, its largest value over S is q E[(1 - k M)_+]. Here M is the sum of shares times exp(<w, x> -
+|w|^2/2), x is standard normal, and w is each of the two centres less u, in units of the noise: |w| <= c and <= 2 c. The
+function t -> (1 - k t)_+ is convex. Of sums with given marginal laws the comonotone one is largest in convex order, and
+parallel w give it. Each summand grows in convex order with |w| (a martingale), and comonotone sums grow with their
+summands. So the value is largest for w = c e and 2 c e with one e: v = -u. Tests check this by quadrature in two
+dimensions over directions and lengths.
 
-Privacy-loss distributions: discretised pessimistically, composed by FFT (dp-accounting does both), by "connect the
-dots" (Doroshenko et al. 2022): a discrete loss distribution on a grid of eps whose delta(eps) equals the true one on
-the grid and lies above it between. So every result is an upper bound, and refining the grid closes the gap
-quadratically.
+For other noise this is the worst case of a single number, as far as that was checked; nothing is claimed of several.
+
+Privacy-loss distributions are discretised by "connect the dots" (Doroshenko et al. 2022) and composed by FFT;
+dp-accounting does both. On a grid of eps the discrete distribution's delta(eps) equals the true one, and between grid
+points it lies above it. So every result is an upper bound, and refining the grid closes the gap quadratically.
 """
 
 import math
@@ -55,7 +55,7 @@ class Law:
 
 
 def stable_law(alpha: float) -> Law:
-    """Symmetric alpha-stable noise; alpha = 2 is the Gaussian of standard deviation sqrt(2)."""
+    """Return symmetric alpha-stable noise; alpha = 2 is the Gaussian of standard deviation sqrt(2)."""
     reach = 14.0 if alpha == 2 else 1e12
     return Law(lambda z: log_pdf(z, alpha), lambda z: survival(z, alpha), reach)
 
@@ -69,7 +69,7 @@ class Pair:
     sampling: float = 1.0
 
     def loss(self, x: Floats) -> Floats:
-        """ln P/Q at x: odd in x, positive for x > 0."""
+        """Return ln P/Q at x: odd in x, positive for x > 0."""
         q, c, f = self.sampling, self.half_shift, self.law.log_pdf
         up, down = f(x - c), f(x + c)
         if q == 1:
@@ -78,16 +78,16 @@ class Pair:
         return np.logaddexp(centre, math.log(q) + up) - np.logaddexp(centre, math.log(q) + down)
 
     def upper_tail(self, x: Floats, side: int) -> Floats:
-        """P[X > x] under P (side +1) or Q (side -1)."""
+        """Return P[X > x] under P (side +1) or Q (side -1)."""
         moved = self._above(x - side * self.half_shift)
         return moved if self.sampling == 1 else (1 - self.sampling) * self._above(x) + self.sampling * moved
 
     def curve(self) -> tuple[Curve, float]:
-        """(delta as a function of eps >= 0, the largest loss).
+        """Return (delta as a function of eps >= 0, the largest loss).
 
-        {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and,
-        for heavy tails, falls back. Its ends are found on a grid and polished; an error dx
-        in an end changes delta by less than dx^2, and rounding is added: errors are upward.
+        {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and, for heavy tails, falls back.
+        Its ends are found on a grid and polished. An error dx in an end changes delta by less than dx^2, and rounding
+        is added: errors are upward.
         """
         c = self.half_shift
         around = np.sinh(np.linspace(0, math.asinh(self.law.reach + c), 6_000))
@@ -118,7 +118,7 @@ class Pair:
         return delta, float(loss[top])
 
     def _polish(self, x: Floats, epsilon: Floats) -> Floats:
-        """Two secant steps towards loss(x) = eps; kept only where they stay close."""
+        """Take two secant steps towards loss(x) = eps, kept only where they stay close."""
         for _ in range(2):
             h = 1e-6 * (1 + np.abs(x))
             derivative = (self.loss(x + h) - self.loss(x - h)) / (2 * h)
@@ -133,7 +133,7 @@ class Pair:
 
 
 def gaussian_pair(multiplier: float, sampling: float = 1.0) -> Pair:
-    """The worst pair of Gaussian noise of standard deviation multiplier x sensitivity, in any dimension."""
+    """Return the worst pair of Gaussian noise of standard deviation multiplier x sensitivity, in any dimension."""
     return Pair(stable_law(2.0), 2**-0.5 / multiplier, sampling)  # scale = sigma/sqrt(2)
 
 
@@ -141,16 +141,14 @@ DELTA_ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-1
 
 
 def reading_error(compositions: int) -> float:
-    """Error of a delta read off a composed distribution (measured:
-    3e-13 once, 3e-12 at 1e5, 6e-11 at 1e6): charged to delta."""
+    """Return the error of a delta read off a composed distribution, charged to delta (measured: 3e-13 once, 3e-12 at
+    1e5, 6e-11 at 1e6)."""
     return 1e-12 + 2e-16 * compositions
 
 
 def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDistribution":
-    """The loss distribution of a pair of mirror images with this curve for eps >= 0 and this largest loss.
-
-    For eps < 0 the curve follows from the mirror symmetry: delta(-eps) = 1 - exp(-eps) (1 - delta(eps)).
-    """
+    """Return the loss distribution of mirror images with this curve for eps >= 0 and this largest loss. For eps < 0
+    symmetry gives delta(-eps) = 1 - exp(-eps) (1 - delta(eps))."""
     if not 0 < interval <= 1:  # beyond 1 the exponentials overflow
         raise SettingError("pld: the number or size of these releases does not fit a loss grid; use rdp")
     steps = int(np.ceil(min(largest, 60.0) / interval)) + 1
@@ -171,14 +169,14 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
 
 
 def delta_at(distribution: "PrivacyLossDistribution", epsilon: ArrayLike, compositions: int = 1) -> Floats:
-    """An upper bound on delta at eps."""
+    """Return an upper bound on delta at eps."""
     asked = np.asarray(epsilon, dtype=np.float64)
     read = np.asarray(distribution.get_delta_for_epsilon(float(asked) if asked.ndim == 0 else asked.reshape(-1)))
     return np.minimum(read.reshape(asked.shape) + reading_error(compositions), 1.0)
 
 
 def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositions: int = 1) -> float:
-    """An upper bound on eps at delta; infinite where the grid does not reach it."""
+    """Return an upper bound on eps at delta; infinite where the grid does not reach it."""
     error = reading_error(compositions)
     if not delta > 10 * error:
         raise SettingError(

@@ -1,15 +1,14 @@
-"""What is proved of one release: all that accountants ask of an event, one function for each notion of privacy.
+"""What is proved of one release: one function for each notion of privacy, all that accountants ask of an event.
 
 Formal guarantee: each is an upper bound for the event's adjacency (replace-one) and every direction of a difference, in
-any dimension. New noise is accounted for as soon as it has a line in `pure_epsilon`, as the worst release of that eps;
-a line in the others makes it cheaper.
+any dimension. New noise with a line in `pure_epsilon` is accounted for as the worst release of that eps; a line in the
+others makes it cheaper.
 
 Renyi divergences of noise, R_a(P||Q) = ln E_Q[(P/Q)^a]/(a - 1), add up over rounds and coordinates. For product noise a
-shift v costs sum_j R_a(v_j); hence for |v|_2 <= D
+shift v costs sum_j R_a(v_j). Hence for |v|_2 <= D, whatever the direction of v (erratum d of Z: the one-dimensional
+figure alone covers one direction only),
 
     sum_j R_a(v_j) <= D^2 sup over 0 < d <= D of R_a(d)/d^2
-
-whatever the direction of v (erratum d of Z: the one-dimensional figure alone covers one direction only).
 """
 
 import math
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def pure_divergence(epsilon: float, orders: Floats) -> Floats:
-    """The largest R_a that an eps-DP release can have, that of
-    randomised response: ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
+    """Return the largest R_a that an eps-DP release can have, that of randomised response: ln[cosh((a - 1/2)
+    eps)/cosh(eps/2)]/(a - 1)."""
     a = np.asarray(orders, dtype=np.float64)
 
     def log_cosh(x: Floats) -> Floats:
@@ -46,12 +45,12 @@ def pure_divergence(epsilon: float, orders: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def stable_divergence(alpha: float, distance: float, orders: tuple[float, ...]) -> Floats:
-    """distance^2 sup over 0 < d <= distance of R_a(d)/d^2 for SaS
-    noise of scale 1: valid for every direction of that L2 length.
+    """Return distance^2 sup over 0 < d <= distance of R_a(d)/d^2 for SaS noise of scale 1: valid for every direction of
+    that L2 length.
 
-    The limit at zero is a/2 times the Fisher information (at least 0.4). Beyond d = 20 the quotient is at most
-    kappa/20 < 0.2, since R_a(d) <= kappa d; between, it is evaluated at 20 shifts, it varies slowly, and 1e-4 is added.
-    In all we computed it is largest at zero.
+    The limit at zero is a/2 times the Fisher information (at least 0.4). Beyond d = 20 the quotient is at most kappa/20
+    < 0.2, since R_a(d) <= kappa d. Between, it varies slowly: it is evaluated at 20 shifts, and 1e-4 of it is added. In
+    all we computed it is largest at zero.
     """
     a = np.array(orders)
     if alpha == 2:
@@ -63,11 +62,8 @@ def stable_divergence(alpha: float, distance: float, orders: tuple[float, ...]) 
 
 
 def shift_divergence(alpha: float, shift: float, orders: Floats) -> Floats:
-    """R_a between SaS noise of scale 1 and itself moved by `shift`.
-
-    E_Q[(P/Q)^a] - 1 = int q (expm1(a L) - a expm1(L)) dx, since
-    E_Q[P/Q - 1] = 0: nothing cancels, however small the shift.
-    """
+    """Return R_a between SaS noise of scale 1 and itself moved by `shift`. Since E_Q[P/Q - 1] = 0, E_Q[(P/Q)^a] - 1 =
+    int q (expm1(a L) - a expm1(L)) dx: nothing cancels, however small the shift."""
     x, weight = _nodes(shift)
     log_q = log_pdf(x, alpha)
     loss = log_pdf(x - shift, alpha) - log_q
@@ -84,8 +80,7 @@ def shift_divergence(alpha: float, shift: float, orders: Floats) -> Floats:
 
 @lru_cache(maxsize=32)
 def fisher_information(alpha: float) -> float:
-    """E[(p'/p)^2] at scale 1: what a small shift, spread over
-    many coordinates, leaks like a Gaussian of variance 1/this."""
+    """Return E[(p'/p)^2] at scale 1: a small shift over many coordinates leaks like a Gaussian of variance 1/this."""
     if alpha == 2:
         return 0.5
     x, weight = _nodes(0.0)
@@ -93,14 +88,13 @@ def fisher_information(alpha: float) -> float:
 
 
 def _nodes(shift: float) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights over the whole line: panels of equal length in asinh(x - shift/2)."""
+    """Return Gauss-Legendre nodes and weights over the line: panels of equal length in asinh(x - shift/2)."""
     nodes, weight = _centred_nodes()
     return nodes + shift / 2, weight
 
 
 @cache
 def _centred_nodes() -> tuple[Floats, Floats]:
-    """The same around zero."""
     panels = np.linspace(-math.asinh(1e9), math.asinh(1e9), 161)
     node, weight = np.polynomial.legendre.leggauss(10)
     half = (panels[1] - panels[0]) / 2
@@ -112,7 +106,7 @@ EPSILON_ROUNDING = 1e-12  # of floats on the way to an epsilon, relative: added 
 
 
 def pure_epsilon(event: Event) -> float:
-    """eps of one unsampled release without a delta; refused where there is none."""
+    """Return eps of one unsampled release without a delta; refuse noise that has none."""
     match event:
         case PureEvent():
             return 1 / event.multiplier
@@ -131,12 +125,12 @@ def pure_epsilon(event: Event) -> float:
 
 
 def needs_delta(event: Event) -> bool:
-    """Whether each release takes a share of delta for itself where eps and delta add up."""
+    """Return whether each release takes its own share of delta where eps and delta add up."""
     return isinstance(event, GaussianEvent)
 
 
 def release_epsilon(event: Event, delta: float) -> float:
-    """eps of one release at delta, amplified by sampling: ln(1 + q (e^eps - 1)) at q delta."""
+    """Return eps of one release at delta, amplified by sampling: ln(1 + q (e^eps - 1)), with eps at delta/q."""
     if isinstance(event, GaussianEvent):
         epsilon = gaussian_epsilon(event.multiplier, min(delta / event.sampling, 0.5))
     else:
@@ -145,16 +139,16 @@ def release_epsilon(event: Event, delta: float) -> float:
 
 
 def exact_epsilon(event: Event, delta: float) -> Fraction:
-    """The same, not below the truth: a fraction for plain pure
-    noise, whose multiplier is the decimal that people wrote."""
+    """Return `release_epsilon`, not below the truth: exact for plain pure noise, whose multiplier is the decimal that
+    people wrote."""
     if isinstance(event, PureEvent) and event.sampling == 1:
         return 1 / Fraction(repr(float(event.multiplier)))
     return Fraction(release_epsilon(event, delta) * (1 + EPSILON_ROUNDING))
 
 
 def amplified(epsilon: float, sampling: float) -> float:
-    """eps of a Poisson-sampled release: ln(1 + q (e^eps - 1)), for
-    the replacement of a record too (Balle, Barthe, Gaboardi 2018)."""
+    """Return eps of a Poisson-sampled release, ln(1 + q (e^eps - 1)), also for replacing a record (Balle, Barthe,
+    Gaboardi 2018)."""
     if sampling == 1:
         return epsilon
     if epsilon > 30:
@@ -163,12 +157,13 @@ def amplified(epsilon: float, sampling: float) -> float:
 
 
 def zcdp_rho(event: Event) -> float:
-    """rho of one unsampled release: sensitivity^2/(2 sigma^2) for a Gaussian, eps^2/2 for a pure one."""
+    """Return rho of one unsampled release: sensitivity^2/(2 sigma^2) for a Gaussian, eps^2/2 for a pure one."""
     return 0.5 / event.multiplier**2 if isinstance(event, GaussianEvent) else pure_epsilon(event) ** 2 / 2
 
 
 def renyi_divergence(event: Event, orders: Floats, sensitivity: float = 1.0) -> Floats:
-    """R_a of one unsampled release at these orders, for the worst difference of `sensitivity` times the event's own."""
+    """Return R_a of one unsampled release at these orders, for the worst difference of `sensitivity` times the event's
+    own."""
     match event:
         case GaussianEvent():
             return orders * (sensitivity / event.multiplier) ** 2 / 2
@@ -180,11 +175,11 @@ def renyi_divergence(event: Event, orders: Floats, sensitivity: float = 1.0) -> 
 
 @lru_cache(maxsize=256)
 def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution":
-    """The privacy-loss distribution of one release, pessimistic on a grid of this interval.
+    """Return the privacy-loss distribution of one release, pessimistic on a grid of this interval.
 
-    Gaussian: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst loss distribution
-    that any eps-DP release can have (randomised response), because for spread-out differences no smaller one is proved;
-    sampled by the amplified eps ln(1 + q (e^eps - 1)).
+    Gaussian noise: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst one that
+    any eps-DP release can have (randomised response), because no smaller one is proved for spread-out differences;
+    sampled, by the amplified eps ln(1 + q (e^eps - 1)).
     """
     if isinstance(event, GaussianEvent):
         return from_curve(*gaussian_pair(event.multiplier, event.sampling).curve(), interval)

@@ -1,4 +1,4 @@
-"""What releases about records drawn in secret cost: Poisson sampling, replace-one adjacency."""
+"""Cost of releases about records drawn in secret: Poisson sampling, replace-one adjacency."""
 
 import math
 from collections.abc import Callable
@@ -37,14 +37,15 @@ MIN_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so l
 
 
 def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = ONE_HALF) -> Fraction:
-    """The most that a pure release may cost the records it is about so that, drawn at this rate, it costs `epsilon`. A
-    record that is drawn or not costs at most `share` of that, as its value lies midway (1/2, and what a grid adds).
+    """Return the most that a pure release may cost the records it is about so that, drawn at this rate, it costs
+    `epsilon`. A record that is drawn or not costs at most `share` of it, as its value lies midway (1/2, and what a grid
+    adds).
 
-    Formal guarantee: let f, g, h be the densities without the record, with it and with its replacement, and s = share
-    b. Then g <= e^s f and h >= e^-s f, so ((1 - q) f + q g)/((1 - q) f + q h) <= ((1 - q) + q e^s)/((1 - q) + q e^-s),
-    which is e^eps at s = eps/2 + asinh(sinh(eps/2) (1 - q)/q). Without a word on f but that all three are within b of
-    each other the ratio is at most 1 + q (e^b - 1), and e^b. All hold, so the largest b does. A smaller rate costs
-    less: it draws among the drawn. Rounded down.
+    Formal guarantee: let f, g, h be the densities without the record, with it and with its replacement, b the result
+    and s = share b. Then g <= e^s f and h >= e^-s f, so ((1 - q) f + q g)/((1 - q) f + q h) <= ((1 - q) + q e^s)/((1 -
+    q) + q e^-s), which is e^eps at s = eps/2 + asinh(sinh(eps/2) (1 - q)/q). If all three are only known to be within b
+    of each other, the ratio is at most 1 + q (e^b - 1), and e^b. All these bounds hold, so the largest b suffices. A
+    smaller rate costs less: it draws among the drawn. Rounded down.
 
     >>> float(base_epsilon(Fraction(1, 10), 0.1)) > 0.95
     True
@@ -58,9 +59,9 @@ def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = ONE_HALF) -> 
 
 
 def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) -> float:
-    """An upper bound on eps at delta of so many Gaussian releases about records drawn at this rate: by Renyi
-    divergences, or by the loss distribution of as many as the next power of two. It rises with the count, by more
-    than machines differ in last digits: a ledger goes on where another stopped."""
+    """Return an upper bound on eps at delta of `count` Gaussian releases about records drawn at this rate: by Renyi
+    divergences, or by the loss distribution for the next power of two. It rises with the count by more than machines
+    differ in last digits, so that a ledger goes on where another stopped."""
     event = GaussianEvent(multiplier, rate)
     by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + ROUNDING_MARGIN)
     doublings = (count - 1).bit_length()
@@ -69,8 +70,7 @@ def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) ->
 
 @lru_cache(maxsize=1024)
 def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
-    """eps of 2^doublings releases by their loss distribution, and at
-    least that of half of them; infinite where no grid reaches it."""
+    """Return eps of 2^doublings releases by loss distribution, at least that of half of them; infinite beyond any grid."""
     fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
     count = 1 << doublings
     try:
@@ -85,13 +85,12 @@ def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
 
 @lru_cache(maxsize=1024)
 def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> float:
-    """The least power of 1.0001 as sigma/sensitivity with which
-    `count` Gaussian releases at this rate are (epsilon, delta)-DP.
+    """Return the least power of 1.0001 as sigma/sensitivity with which `count` Gaussian releases at this rate are
+    (epsilon, delta)-DP.
 
-    Formal guarantee: what is returned suffices by the closed form without sampling, by Renyi divergences or by a loss
-    distribution on some grid; each is an upper bound. A coarse grid says where to look, a fine one decides. Work is
-    bounded: grids have limited sizes, and where none is fine enough (many rounds, tiny losses) Renyi divergences
-    decide.
+    Formal guarantee: the result suffices by the closed form without sampling, by Renyi divergences or by a loss
+    distribution on some grid; each is an upper bound. A coarse grid says where to look, a fine one decides. Grids have
+    limited sizes; where none is fine enough (many rounds, tiny losses) Renyi divergences decide.
     """
     if not 1e-9 <= epsilon <= 1e6:
         raise SettingError(f"epsilon = {epsilon:g}: expected a number from 1e-9 to 1e6")
@@ -130,8 +129,7 @@ def _log_ratio(value: float, allowed: float) -> float:
 
 
 def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
-    """The least whole number whose excess is not above 0, up to one that is enough, where the excess falls; by
-    secants."""
+    """Return the least whole number up to `enough` whose excess, which falls, is not above 0; by secants."""
     high, above = enough, excess(enough)
     if not above <= 0:
         return enough  # by another rule
@@ -154,15 +152,14 @@ def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
 
 
 def _largest(curve: Curve, top: float, count: int, delta: float) -> float:
-    """The loss beyond which all of them together have a probability
-    that hardly counts; it is counted as an infinite loss."""
+    """Return the loss that all releases together hardly ever exceed; beyond it, losses count as infinite."""
     losses = min(top, 60.0) * np.geomspace(1e-4, 1, 300)
     rare = curve(losses) * count <= 1e-5 * delta
     return float(losses[int(np.argmax(rare))]) if rare.any() else float(losses[-1])
 
 
 def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float:
-    """The step of a grid that resolves so many parts of the deviation of one release's loss."""
+    """Return the grid step that resolves this many parts of the deviation of one release's loss."""
     pair = gaussian_pair(event.multiplier, event.sampling)
     z = np.linspace(-pair.law.reach, pair.law.reach, 4_001)
     weight, loss = np.exp(pair.law.log_pdf(z)), pair.loss(z)
@@ -175,7 +172,7 @@ def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float
 
 
 def _composed(event: GaussianEvent, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
-    """The loss distribution of so many releases, pessimistic on a grid of this step."""
+    """Return the loss distribution of `count` releases, pessimistic on a grid of this step."""
     curve, top = gaussian_pair(event.multiplier, event.sampling).curve()
     # so much room makes the library's bounds of the sum's tails tight
     wide = 0.5 * step * min(FINE_PARTS * math.sqrt(count), MAX_PARTS)

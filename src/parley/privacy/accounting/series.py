@@ -1,10 +1,7 @@
 """The noise of one agreement and what each of its answers costs: fixed when the terms are accepted.
 
-Each mechanism that terms can name has its series here: how it is
-calibrated for all releases together, and what the first k cost.
-
-A budget written 0.1 means one tenth, not the nearest binary number. T debits of eps/T therefore add up to eps exactly,
-and the ledger compares without a tolerance that somebody could hide in.
+Each mechanism of the terms has a series: its calibration for all releases together, and what the first k cost. A budget
+written 0.1 means exactly one tenth. So T debits of eps/T add up to eps exactly, and the ledger needs no tolerance.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +28,7 @@ __all__ = ["exact", "per_round", "shared_record_epsilon"]
 
 
 def per_round(epsilon: Fraction, rounds: int) -> Fraction:
-    """What each of `rounds` answers may cost so that together they cost `epsilon`.
+    """Return what each of `rounds` answers may cost so that together they cost `epsilon`.
 
     Formal guarantee: pure differential privacy composes by addition, also when later queries depend on earlier answers,
     so `rounds` answers of this cost are `epsilon`-DP together.
@@ -43,10 +40,10 @@ def per_round(epsilon: Fraction, rounds: int) -> Fraction:
 
 
 def shared_record_epsilon(epsilons: Sequence[float], shared: int) -> float:
-    """What all owners' answers together reveal about a record that up to `shared` of them hold (W section II).
+    """Return what all owners' answers together reveal about a record that up to `shared` of them hold (W section II).
 
-    Every owner adds the noise of eps_l/shared, so a record at `shared` owners is covered by the mean of their budgets.
-    W names eps_l; that is right when the budgets are equal. This is the worst case: the mean over the `shared` largest.
+    Every owner adds the noise of eps_l/shared, so the mean of its owners' budgets covers a record: at worst the mean
+    over the `shared` largest. W names eps_l, which is right when the budgets are equal.
 
     >>> shared_record_epsilon([1.0, 0.1, 3.0], shared=2)
     2.0
@@ -58,10 +55,8 @@ def shared_record_epsilon(epsilons: Sequence[float], shared: int) -> float:
 @dataclass(frozen=True)
 class Target:
     """What noise is calibrated for: `count` releases of values of this sensitivity, together (epsilon, delta)-DP.
-
-    `rate` at which records are drawn; `coordinates` of a value, which fix the grid where records are drawn (None:
-    nothing is assumed of it); `alpha` of stable noise.
-    """
+    Records are drawn at `rate`; then the `coordinates` of a value fix the grid (None: nothing is assumed of it).
+    `alpha` is for stable noise."""
 
     epsilon: Fraction
     delta: Fraction
@@ -77,11 +72,11 @@ class Series(ABC):
     """`count` releases by one mechanism, together (epsilon, delta)-DP.
 
     Formal guarantee: after k answers the owner has spent at most `spent_after(k)` at `delta`, for any k, queries chosen
-    adaptively. With records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what
-    is spent covers all copies. With a `rate` below 1 each release is about records that the owner drew at that rate in
-    secret, independently (Poisson); then the mechanism's sensitivity is at least twice what one record, drawn or not,
-    moves the value before it is rounded to a mechanism's grid. The grid moves two values apart by its `rounding` w,
-    whole or half the way: noise calibrated for S makes half the way cost (S/2 + w)/(S + w) of b.
+    adaptively. With records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and the
+    amount spent covers all copies. With a `rate` below 1 each release is about records that the owner drew at that rate
+    in secret, independently (Poisson). Then the mechanism's sensitivity is at least twice what one record, drawn or
+    not, moves the value before it is rounded to a mechanism's grid. The grid moves two values apart by its `rounding`
+    w, for a whole move or half of one: noise calibrated for S makes half a move cost (S/2 + w)/(S + w) of b.
     """
 
     mechanism: Mechanism
@@ -106,16 +101,13 @@ class Series(ABC):
     @classmethod
     @abstractmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. Of it,
-        roundings included, a record that is drawn or not moves half."""
+        """Return the largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. A
+        record that is drawn or not moves half of it, roundings included."""
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
-        """What the `count` releases that `calibrated` makes noise for
-        cost together as zCDP, at most; None if that is not known.
-
-        For a mechanism whose delta is the probability that it fails there is none: rho-zCDP has no place for that.
-        """
+        """Return at most what the `count` releases that `calibrated` makes noise for cost together as zCDP; None if
+        unknown. A mechanism whose delta is the probability that it fails has none: rho-zCDP has no place for that."""
         return None
 
     @property
@@ -125,10 +117,10 @@ class Series(ABC):
 
     @abstractmethod
     def partly_spent(self, answers: int) -> Fraction:
-        """The epsilon spent by this many answers, from 1 to `count` - 1."""
+        """Return the epsilon spent by this many answers, from 1 to `count` - 1."""
 
     def spent_after(self, answers: int) -> Fraction:
-        """The epsilon spent by this many answers; beyond `count`, more than was agreed on.
+        """Return the epsilon spent by this many answers; beyond `count`, more than was agreed on.
 
         >>> series = make_series("laplace", Fraction(1), Fraction(0), 10, sensitivity=1.0)
         >>> series.spent_after(3), series.spent_after(10)
@@ -142,7 +134,7 @@ class Series(ABC):
 
 
 class PureSeries(Series):
-    """Laplace noise: pure costs add up, exactly."""
+    """Laplace noise: pure costs add up exactly."""
 
     norm = Laplace.norm
     law = Law.LAPLACE
@@ -151,8 +143,8 @@ class PureSeries(Series):
 
     @classmethod
     def calibrated(cls, target: Target) -> Mechanism:
-        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the
-        noise; tried in turn, from half of it on. The share 1 always holds."""
+        """Return the least noise. With a rate, half a move's share of the cost depends on the grid, and the grid on the
+        noise: shares from 1/2 on are tried in turn. The share 1 always holds."""
         once, share, sensitivity = per_round(target.epsilon, target.count), Fraction(1, 2), target.sensitivity
         for _ in range(8 if target.rate < 1 and target.coordinates is not None else 0):
             mechanism = cls.kind.calibrate(base_epsilon(once, target.rate, share), sensitivity)
@@ -169,7 +161,7 @@ class PureSeries(Series):
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-        """An eps-DP release is eps^2/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
+        """Return eps^2/2 for each eps-DP release (Bun and Steinke 2016, Proposition 3.3)."""
         return count * per_round(epsilon, count) ** 2 / 2
 
     def partly_spent(self, answers: int) -> Fraction:
@@ -177,7 +169,7 @@ class PureSeries(Series):
 
 
 class GeometricSeries(PureSeries):
-    """Two-sided geometric noise on a grid: pure, too. What hosts draw for the sum of all is its law already."""
+    """Two-sided geometric noise on a grid, also pure. The noise that hosts draw for the sum of all has this law."""
 
     kind = GridGeometric
     instead = "laplace noise"
@@ -186,8 +178,8 @@ class GeometricSeries(PureSeries):
 class GaussianSeries(Series):
     """Gaussian noise: k releases are one Gaussian release of sqrt(k) times the sensitivity.
 
-    Formal guarantee: this is the privacy-loss distribution of the
-    sequence in closed form; the sequence is fixed in advance.
+    Formal guarantee: this is the privacy-loss distribution of the sequence in closed form; the sequence is fixed in
+    advance.
     """
 
     norm = Gaussian.norm
@@ -209,9 +201,9 @@ class GaussianSeries(Series):
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-        """sensitivity^2/(2 sigma^2) for each release, rounded up. The noise is
-        sigma = ratio sqrt(count) sensitivity, and exact: all of delta is slack of
-        the conversion, so nothing of it is lost when agreements are added up as rho."""
+        """Return sensitivity^2/(2 sigma^2) for each release, rounded up, with sigma = ratio sqrt(count) sensitivity.
+        The noise is exact and all of delta is slack of the conversion, so nothing is lost when agreements are added up
+        as rho."""
         return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
 
     def partly_spent(self, answers: int) -> Fraction:
@@ -226,13 +218,12 @@ class GaussianSeries(Series):
 class StableSeries(Series):
     """Stable noise on values bounded in L2, for studies: nothing is released with it.
 
-    Formal guarantee: for exactly sampled noise, what is said to be spent is an upper bound in every direction and any
+    Formal guarantee: for exactly sampled noise, the amount spent is an upper bound in every direction and any
     dimension, replace-one adjacency: Renyi divergences of all releases, converted (`compose.renyi_epsilon`,
-    `releases.stable_divergence`). Released in parts that a person moves by S_1, S_2, ..., all of them by S in L2, it
-    is no more: divergences of a shift are at most its square times a common number. Where records are drawn in secret
-    nothing is gained, no amplification being proved for a sum with such noise in the documents that it comes from: for
-    every draw, the same in both tables, a replacement moves the value by at most the sensitivity, and a mixture of
-    (epsilon, delta)-DP releases is one.
+    `releases.stable_divergence`). Parts that a person moves by S_1, S_2, ..., all of them by S in L2, cost no more:
+    divergences of a shift are at most its square times a common number. Drawing records in secret gains nothing,
+    because Z proves no amplification for a sum with such noise. For every draw, the same in both tables, a replacement
+    moves the value by at most the sensitivity, and a mixture of (epsilon, delta)-DP releases is one.
     """
 
     norm = StableOnSums.norm
@@ -278,8 +269,8 @@ def make_series(
     coordinates: int | None = None,
     alpha: float | None = None,
 ) -> Series:
-    """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa).
-    `alpha`: of stable noise, which alone has one."""
+    """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa). Only
+    stable noise has an `alpha`."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), ALL_SERIES[mechanism]
     if (alpha is not None) is not (kind is StableSeries):
         raise SettingError(
@@ -300,12 +291,12 @@ def in_pieces(
     pieces: int,
     alpha: float | None = None,
 ) -> Series:
-    """The same where each release is made in parts, of which a person moves up to `pieces`, by `sensitivity` in all.
+    """Calibrate where each release is made in parts, of which a person moves up to `pieces`, by `sensitivity` in all.
 
-    Formal guarantee: parts that a person moves by S_1, S_2, ... with sum at most S cost it, for pure noise,
-    (S_i + w)/(b (1 + w/S')) each, w being what the sampler's grid moves two values (`rounding`) and S' what the noise
-    of scale b is calibrated for: together at most S'/b, the cost of one release, if S' >= S + (pieces - 1) w. For
-    Gaussian and stable noise w = 0, and the squares of the S_i add up to at most S^2.
+    Formal guarantee: let a person move parts by S_1, S_2, ... with sum at most S. For pure noise they cost it (S_i +
+    w)/(b (1 + w/S')) each, with w the distance by which the sampler's grid moves two values (`rounding`) and S' the
+    sensitivity for which noise of scale b is calibrated. Together that is at most S'/b, the cost of one release, if S'
+    >= S + (pieces - 1) w. For Gaussian and stable noise w = 0, and the squares of the S_i add up to at most S^2.
     """
     wanted = sensitivity
     for _ in range(8):
@@ -323,11 +314,11 @@ def in_pieces(
 def series_rho(
     mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1
 ) -> Fraction | None:
-    """What the series of `make_series` costs as zCDP, by the terms alone; None if that is not known.
+    """Return what the series of `make_series` costs as zCDP, by the terms alone; None if unknown.
 
     Formal guarantee: all its releases together, queries chosen adaptively, are rho-zCDP for replace-one adjacency at
-    the level of persons (whose rows count in the sensitivity); with records shared by kappa owners this covers all
-    copies, whose rho add up. Nothing is gained by rounds that ask a random sample: those count like all others.
+    the level of persons (whose rows count in the sensitivity). With records shared by kappa owners this covers all
+    copies, whose rho add up. Rounds that ask a random sample count like all others.
 
     >>> series_rho("laplace", Fraction(1), Fraction(0), 10)
     Fraction(1, 20)
@@ -338,23 +329,23 @@ def series_rho(
 
 
 def mechanism_norm(mechanism: str) -> Norm:
-    """The norm in which the mechanism needs a value bounded."""
+    """Return the norm in which the mechanism needs a value bounded."""
     return ALL_SERIES[mechanism].norm
 
 
 @dataclass(frozen=True)
 class JointSeries(GaussianSeries):
-    """`count` Gaussian releases that a record moves by d_1, d_2, ... at most, fixed in advance, the root of the sum of
-    whose squares is at most the mechanism's sensitivity.
+    """`count` Gaussian releases that a record moves by at most d_1, d_2, ..., fixed in advance; the root of the sum of
+    their squares is at most the mechanism's sensitivity.
 
-    Formal guarantee: shifts may depend on what was released before, and be smaller than d_k. The k-th release, given
-    all before it, is a Gaussian mechanism of shift at most d_k, so that its two laws are both made from N(0, sigma^2)
-    and N(d_k, sigma^2) by one random map: they are dominated. Domination survives adaptive composition where the d_k
-    are fixed in advance (Gaussian DP: Dong, Roth and Su 2022), so that all releases
-    together are dominated by one of shift sqrt(d_1^2 + d_2^2 + ...), the mechanism's sensitivity at most. So they are
-    (epsilon, delta)-DP together, and so are the first k; Renyi divergences of a dominated pair are no larger, so that
-    `rho` is that of the one release. Releases of kappa owners that hold a record are dominated by one of kappa times
-    the squared shift, in whichever order they come, which is what kappa such series in a row are.
+    Formal guarantee: all releases together are (epsilon, delta)-DP, and so are the first k; `rho` is that of one
+    release. Shifts may depend on what was released before, and be smaller than d_k. Proof: given all before it, the
+    k-th release is a Gaussian mechanism of shift at most d_k, so one random map makes both its laws from N(0, sigma^2)
+    and N(d_k, sigma^2): they are dominated. Domination survives adaptive composition where the d_k are fixed in advance
+    (Gaussian DP: Dong, Roth and Su 2022). So one release of shift sqrt(d_1^2 + d_2^2 + ...), at most the mechanism's
+    sensitivity, dominates all. Renyi divergences of a dominated pair are no larger. One release of kappa times the
+    squared shift dominates those of kappa owners that hold a record, in whichever order they come, and this is what
+    kappa such series in a row are.
     """
 
     joint: ClassVar[bool] = True
@@ -363,12 +354,12 @@ class JointSeries(GaussianSeries):
     def from_budget(
         cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, shared_records: int = 1
     ) -> "JointSeries":
-        """The least noise for a record that moves all releases together by so much; with records shared by kappa
-        owners, that of (epsilon/kappa, delta/kappa)."""
+        """Calibrate the least noise for a record that moves all releases together by `sensitivity`; with records shared
+        by kappa owners, to (epsilon/kappa, delta/kappa)."""
         share = Fraction(1, whole(shared_records, "shared_records"))
         noise = Gaussian.calibrate(epsilon * share, float(delta * share), sensitivity)
         return cls(noise, epsilon, delta, count, shared_records)
 
     def partly_spent(self, answers: int) -> Fraction:
-        """All of it, from the first answer on: nothing comes back."""
+        """Return all of epsilon, from the first answer on: nothing comes back."""
         return self.epsilon

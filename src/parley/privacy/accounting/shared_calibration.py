@@ -1,4 +1,4 @@
-"""How large one noise for all has to be: calibrated for the owner and the record that move the sum most."""
+"""Calibrates one noise for all, for the owner and the record that move the sum most."""
 
 import math
 from collections.abc import Iterable
@@ -25,12 +25,11 @@ ROUNDING_SLACK = Fraction(1, 2**50)  # more than the roundings of units and fact
 
 @dataclass(frozen=True)
 class Span:
-    """One owner's answers: means over `records`, of this sensitivity,
-    at most `extent` in the same norm and `largest` in a coordinate.
+    """One owner's answers: means over `records`, of this sensitivity, at most `extent` in the same norm and `largest`
+    in a coordinate.
 
-    `roundings`: how often a person's move pays for what rounding does to an answer.
-    That is the number of answers over which it may be spread (`pieces`); two where
-    records are drawn in secret, since half the move is rounded like all of it.
+    `roundings` is how often a person's move pays for an answer's rounding: the number of answers over which it may be
+    spread (`pieces`), or two where records are drawn in secret, since half the move is rounded like all of it.
     """
 
     records: int
@@ -41,7 +40,7 @@ class Span:
 
     @property
     def reach(self) -> Fraction:
-        """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is
+        """How far one person moves the owner's sum before it is rounded to the grid. The product with the factor is
         rounded in both tables, by a relative 2^-53, in every answer that moves."""
         return (
             self.records
@@ -52,8 +51,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Spans:
-    """What all owners' answers have in common: how far one person moves
-    a sum at most, and how large a coordinate of everybody's sum is."""
+    """The farthest that one person moves any owner's sum, and the largest size of a coordinate of everybody's sum."""
 
     reach: Fraction
     largest: float
@@ -78,11 +76,11 @@ class SharedLaw:
 
     @property
     def sum_variance(self) -> float:
-        """Of the noise in one coordinate of the sum."""
+        """Variance of the noise in one coordinate of the sum."""
         return self.draws * self.recipe.variance / self.units**2
 
     def over(self, records: int, sensitivity: float) -> SharedNoise:
-        """The noise as an owner sees it whose answers are means over `records`."""
+        """Return the noise for an owner whose answers are means over `records`."""
         return SharedNoise(self.recipe, self.units, self.moved, self.size, records, sensitivity, self.norm, self.draws)
 
 
@@ -98,16 +96,16 @@ def shared_law(
     pieces: int = 1,
     draws: int = 1,
 ) -> SharedLaw:
-    """The least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
+    """Return the least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
 
-    Formal guarantee: an owner's encoded answers differ, for two neighbouring tables, by at most units reach + r in the
+    Formal guarantee: for two neighbouring tables an owner's encoded answers differ by at most units reach + r in the
     mechanism's norm, where r = size (L1) or sqrt(size) (L2): each coordinate of either answer is rounded by at most
     half a unit. A person's records with `copies` owners move the sum by at most copies times that, whoever is in it:
     `moved`. The law's scale covers it. Where a release is made in parts of which a person moves up to `pieces` (by
     `reach` in all), r is counted that often. Where owners draw records at a `rate`, r is counted twice: a record that
-    is drawn or not moves the sum by at most half of `moved`. Each of several `draws` is as large as a single one: who
-    made all others and takes them off is left with one. The total variation of finitely many random bits is not in
-    here: the caller takes it off delta first (`bits_delta`).
+    is drawn or not moves the sum by at most half of `moved`. Each of several `draws` is as large as a single one,
+    because someone who made all others and takes them off is left with one. The total variation of finitely many random
+    bits is not included: the caller takes it off delta first (`bits_delta`).
 
     >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.from_spans([Span(100, 0.02, 1.0, 1.0)]))
     >>> 2.0 < law.recipe.scale / law.units < 2.02
@@ -138,18 +136,16 @@ def shared_law(
 
 
 def bits_delta(epsilon: Fraction, numbers: int) -> Fraction:
-    """What finitely many random bits cost when so many numbers are
-    drawn: (1 + e^epsilon) times their total variation, rounded up.
-
-    If M is within t of M' in total variation and M' is (epsilon, d)-DP, then M is (epsilon, d + (1 + e^epsilon) t)-DP.
-    """
+    """Return what finitely many random bits cost for this many numbers: (1 + e^epsilon) times their total variation,
+    rounded up. If M is within t of M' in total variation and M' is (epsilon, d)-DP, then M is (epsilon, d + (1 +
+    e^epsilon) t)-DP."""
     if epsilon > 600:
         return Fraction(1)
     return Fraction((1 + math.exp(float(epsilon))) * MAX_DISTANCE) * numbers * (1 + Fraction(1, 10**9))
 
 
 def most_epsilon(delta: Fraction, numbers: int) -> Fraction:
-    """The largest epsilon at which the bits of so many numbers cost at most half of delta; 0 if there is none.
+    """Return the largest epsilon at which the bits of this many numbers cost at most half of delta; 0 if there is none.
 
     >>> bits_delta(most_epsilon(Fraction(1, 10**6), 1000), 1000) <= Fraction(1, 2 * 10**6)
     True

@@ -1,13 +1,10 @@
-"""What stable noise costs when vectors are bounded in L2: an honest interval (erratum d of Z).
+"""What stable noise costs when vectors are bounded in L2: an interval (erratum d of Z) and privacy curves (Z figures
+4.1 and 4.6 to 4.11 among them).
 
 Z accounts for one dimension and adds noise to many. A difference of L2 length D spread equally over m coordinates is m
-releases of shift D/sqrt(m); for the Gaussian that is the same, for alpha < 2 it leaks more. The truth for the worst
-direction lies in (low, high).
-
-Privacy curves of stable noise, and panels of them: the dissertation's figures 4.1 and 4.6 to 4.11 are some.
-
-Z draws one dimension. `spread="many"` draws the limit of a difference spread over many coordinates: there SaS noise
-leaks like the Gaussian with the same Fisher information, and the published advantage is gone.
+releases of shift D/sqrt(m): the same for the Gaussian, a larger leak for alpha < 2. The truth for the worst direction
+lies in (low, high). `spread="many"` is the limit of many coordinates: there SaS noise leaks like the Gaussian with the
+same Fisher information, and the published advantage is gone.
 """
 
 import math
@@ -53,8 +50,8 @@ def stable_epsilon(
     compositions: int = 1,
     sampling: float = 1.0,
 ) -> StableBound:
-    """eps of `compositions` releases with i.i.d. SaS noise on vectors
-    of this L2 sensitivity, Poisson-sampled at rate `sampling`.
+    """Return eps of `compositions` releases with i.i.d. SaS noise on vectors of this L2 sensitivity, Poisson-sampled at
+    rate `sampling`.
 
     Formal guarantee: `high` is an upper bound for every direction and dimension, replace-one adjacency (l2_sensitivity
     is how far replacing one record moves the value; sampled, a record moves it by at most half of that to its side),
@@ -72,7 +69,7 @@ def stable_epsilon(
         raise SettingError("spread: with sampling, a value is known only for spread=1; omit spread for the interval")
 
     def figure(m: int) -> tuple[float, float]:
-        """(below, above) the eps of an equal spread over m coordinates."""
+        """Return (below, above) the eps of an equal spread over m coordinates."""
         return spread_epsilon(alpha, distance / math.sqrt(m), delta, m * compositions, sampling)
 
     alone = figure(1)
@@ -90,12 +87,12 @@ def stable_epsilon(
 
 @lru_cache(maxsize=256)
 def stable_ratio(alpha: float, epsilon: float, delta: float, count: int) -> float:
-    """The least scale/sensitivity with which `count` releases on vectors bounded in L2 are (epsilon, delta)-DP, by
-    Renyi divergences.
+    """Return the least scale/sensitivity with which `count` releases on vectors bounded in L2 are (epsilon, delta)-DP,
+    by Renyi divergences.
 
-    Formal guarantee: what is returned suffices in every direction (`renyi_epsilon`, the `high` of `stable_epsilon`).
-    The search begins where it would end if small shifts in many coordinates were the worst, as they were wherever we
-    looked: at the Gaussian with this law's Fisher information.
+    Formal guarantee: the result suffices in every direction (`renyi_epsilon`, the `high` of `stable_epsilon`). The
+    search starts at the Gaussian with this law's Fisher information: the result, if small shifts in many coordinates
+    are the worst, as they were wherever we looked.
 
     >>> round(stable_ratio(1.9, 3.0971, 1e-5, 1), 3)
     1.0
@@ -113,7 +110,7 @@ def stable_ratio(alpha: float, epsilon: float, delta: float, count: int) -> floa
 
 
 def sampling_rate(rate: float) -> float:
-    """A Poisson sampling rate as a float in (0, 1]."""
+    """Return a Poisson sampling rate as a float in (0, 1]."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise SettingError(f"sampling = {rate!r}: expected a rate above 0 and at most 1")
     return float(rate)
@@ -121,10 +118,10 @@ def sampling_rate(rate: float) -> float:
 
 @lru_cache(maxsize=1024)
 def spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampling: float) -> tuple[float, float]:
-    """(low, high) eps of `count` one-dimensional releases with this shift, by loss distributions.
+    """Return (low, high) eps of `count` one-dimensional releases with this shift, by loss distributions.
 
-    `high` is pessimistic on its grid. Halving the grid moves it by about three quarters of its distance to the truth
-    (the error is quadratic in the interval), so `low` is the finer value less twice that move.
+    `high` is pessimistic on its grid. Its error is quadratic in the interval, so halving the grid moves it by about
+    three quarters of its distance to the truth; `low` is the finer value less twice that move.
     """
     curve, largest = Pair(stable_law(alpha), shift / 2, sampling).curve()
     if count == 1 and largest * count <= 1e-12:
@@ -139,8 +136,7 @@ def spread_epsilon(alpha: float, shift: float, delta: float, count: int, samplin
 
 
 def grid_interval(largest: float, count: int) -> float:
-    """A grid for the loss distribution of `count` releases of at
-    most this loss each: fine, but of at most ten million points."""
+    """Return a fine grid step, of at most ten million points, for `count` releases of at most this loss each."""
     return max(min(1e-3, max(largest / 200, 1e-6)), count * min(largest, 60.0) / 1e7)
 
 
@@ -149,7 +145,7 @@ Spread = Literal["one", "many"]
 
 @dataclass(frozen=True)
 class Panel:
-    """One axes: delta against eps, or eps against the scale of the noise."""
+    """One pair of axes: delta against eps, or eps against the scale of the noise."""
 
     title: str
     alphas: tuple[float, ...]
@@ -182,7 +178,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 
 def panel_curves(panel: Panel) -> list[dict[str, Any]]:
-    """The curves of one panel, each as a dictionary for JSON."""
+    """Return the curves of one panel, each as a dictionary for JSON."""
     # which figures there are, is said without them
 
     x: Floats = np.linspace(0, 6, 121) if panel.over == "epsilon" else np.geomspace(0.4, 8, 22)
@@ -205,8 +201,8 @@ def panel_curves(panel: Panel) -> list[dict[str, Any]]:
 def delta_curve(
     alpha: float, scale: float, epsilons: Floats, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
 ) -> Floats:
-    """delta at each eps for an L2 shift of 1: an upper bound for one
-    coordinate; for "many", the limit that equal spreads approach.
+    """Return delta at each eps for an L2 shift of 1: an upper bound for one coordinate; for "many", the limit that
+    equal spreads approach.
 
     >>> bool(delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0])
     True
@@ -221,7 +217,7 @@ def delta_curve(
 def epsilon_curve(
     alpha: float, scales: Floats, delta: float, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
 ) -> Floats:
-    """eps at delta for each scale of the noise, for an L2 shift of 1: an upper bound."""
+    """Return eps at delta for each scale of the noise, for an L2 shift of 1: an upper bound."""
     whole(compositions, "compositions")
     rate = sampling_rate(sampling)
     shifts = [_single_shift(alpha, float(scale), spread) for scale in scales]
@@ -229,7 +225,7 @@ def epsilon_curve(
 
 
 def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, float]:
-    """(alpha, shift) of the one-dimensional release that the spread amounts to."""
+    """Return (alpha, shift) of the one-dimensional release that the spread amounts to."""
     alpha = check_alpha(alpha)
     if not 1e-9 <= positive(scale, "scale") <= 1e15:
         raise SettingError(f"scale = {scale:g}: expected a number from 1e-9 to 1e15")
@@ -241,8 +237,8 @@ def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, fl
 def equal_privacy(
     epsilon: float, delta: float, dimension: int = 1, sensitivity: float = 1.0, rounds: int = 1
 ) -> dict[str, Any]:
-    """The object that `parley budget compare --json` prints; `sensitivity`
-    is in L2, in L1 it is taken to be sqrt(dimension) times that."""
+    """Return the object that `parley budget compare --json` prints; `sensitivity` is in L2, and sqrt(dimension) times
+    that in L1."""
     whole(dimension, "dimension")
     l1 = positive(sensitivity, "sensitivity") * math.sqrt(dimension)
     share = Fraction(str(positive(epsilon, "epsilon"))) / whole(rounds, "rounds")
