@@ -1,8 +1,8 @@
 """Descent that waits for nobody: every owner answers when it can, and each answer is used as it comes.
 
-Formal guarantee: what is computed here is made of released answers, of their order of arrival and of the terms. So
-whatever an owner is asked at, its `answers` answers are adaptively composed releases, each debited before it left
-(docs/proofs/noise.md has the proof, and what it does not cover: how long an owner takes).
+Formal guarantee: everything here is computed from released answers, their order of arrival and the terms. So, whatever
+an owner is asked at, its `answers` answers are adaptively composed releases, each debited before it left.
+docs/proofs/noise.md has the proof, and what it does not cover: how long an owner takes.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,23 +32,21 @@ HEARD, USED, SINCE = range(3)
 
 @dataclass(frozen=True, eq=False)
 class AsynchronousDescent(Algorithm):
-    """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l), z_l where
-    it was asked.
+    """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l).
 
-    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent for what
-    it said last. A version is a theta; an answer that was asked for more than `staleness` versions ago is dropped, and
-    paid for all the same. The owner is then asked at the newest theta, until its answers are used up.
+    z_l is the point at which owner l was asked; p_l is n_l over the records of all owners that have answered. A version
+    is a theta. An answer asked for more than `staleness` versions ago is dropped, though paid for. The owner is then
+    asked at the newest theta, until its answers are used up.
 
-    F = 1 - step M follows the model: an old answer is taken to be where it would lead from theta if the owner's cost
-    had the curvature M. M is `CURVATURE_EXCESS` times what the public sample shows, and at most 1/step; without a
-    sample it is 1/step, and F is nothing (`follow` None).
+    F = 1 - step M corrects an old answer for the model's move since, as if the owner's cost had the curvature M. M is
+    `CURVATURE_EXCESS` times the public sample's curvature, at most 1/step. Without a sample M is 1/step and F is 0
+    (`follow` None).
 
-    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however
-    often anybody answers and whatever M is. That it comes to rest is proved without F, for steps up to 2/L and any
-    delays: a step towards an owner's optimum drives no two points apart, so the largest distance of any y_l from where
-    it should rest never grows, and by strong convexity it shrinks whenever all were heard (Mishchenko, Iutzeler, Malick
-    and Amini 2018). With F it is measured and not proved, for owners that have a curvature of less than 2 M; it saves
-    many answers of the slowest, who else holds the model back in every direction of little curvature.
+    At rest without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, for any answering
+    frequencies and any M. Convergence is proved without F, for steps up to 2/L and any delays (Mishchenko, Iutzeler,
+    Malick and Amini 2018). A step towards an owner's optimum drives no two points apart, so the largest distance of any
+    y_l from its resting point never grows, and strong convexity shrinks it whenever all were heard. With F it is
+    measured, not proved, for owners with a curvature below 2 M; F saves many answers of the slowest owners.
     """
 
     step: float
@@ -68,8 +66,7 @@ class AsynchronousDescent(Algorithm):
         return cls(setup.objective, sum(answers), terms.model.radius, *what)
 
     def without(self, never: Collection[str]) -> Self:
-        """The same run where these owners never answer: they count for nothing, but the average waits for their
-        answers."""
+        """Return the same run if these owners never answer; the average still waits for their answers."""
         kept = [place for place, name in enumerate(self.names) if name not in never]
         records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
         return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
@@ -84,12 +81,12 @@ class AsynchronousDescent(Algorithm):
         raise NotImplementedError("each owner is asked a question of its own")
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
-        """The open question of each owner with answers left: its own round, at its own point."""
+        """Return the open question of each owner with answers left, for its own round and point."""
         asked = {name: self.question(state, asker, name) for name in self.names}
         return {name: query for name, query in asked.items() if query is not None}
 
     def question(self, state: State, asker: Asker, name: str) -> Query | None:
-        """The next question of one owner; None: its answers are used up."""
+        """Return an owner's next question; None if its answers are used up."""
         place = self._place(name)
         number = int(state.memory[TALLY][place, HEARD]) + 1
         if number > self.answers[place]:
@@ -97,8 +94,7 @@ class AsynchronousDescent(Algorithm):
         return GradientQuery.ask(asker.terms_hash, asker.learner, number, state.memory[f"{POINT} of {name}"])
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """The state after one answer: a new version, or, if it came too late, the same one; and where its owner is
-        asked next."""
+        """Return the state after one answer: a new version, or the same one if it came too late."""
         (answer,) = answers
         place, memory = self._place(answer.owner), dict(state.memory)
         tally, theta = state.memory[TALLY].copy(), state.theta
@@ -116,20 +112,20 @@ class AsynchronousDescent(Algorithm):
         return State(state.round + 1, theta, memory)
 
     def step_from(self, state: State, answer: Answer) -> dict[str, Floats]:
-        """What is kept of an answer: where it leads from the point z of its question, less F z."""
+        """Return what is kept of an answer: where it leads from its point z, less F z."""
         point = state.memory[f"{POINT} of {answer.owner}"]
         gradient = self.objective.penalty_gradient(point) + answer.value
         return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * gradient - self._followed(point))}
 
     def moved(self, state: State) -> Floats:
-        """The next theta: the average over records of where the owners' latest answers lead."""
+        """Return the next theta: the mean of where the owners' latest answers lead, weighted by records."""
         used = state.memory[TALLY][:, USED]
         answered = [place for place in range(len(self.names)) if used[place]]
         steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in answered])
         return np.asarray(steps + self._followed(state.theta))
 
     def _followed(self, theta: Floats) -> Floats | float:
-        """F theta [..., P], class by class where there are several."""
+        """Return F theta [..., P], class by class if there are several."""
         if self.follow is None:
             return 0.0
         return np.asarray((theta.reshape(*theta.shape[:-1], -1, len(self.follow)) @ self.follow).reshape(theta.shape))
@@ -142,7 +138,7 @@ class AsynchronousDescent(Algorithm):
         return {name: int(answered - used) for name, (answered, used, _) in zip(self.names, tally, strict=True)}
 
     def used(self, state: State) -> int:
-        """The number of answers in the model."""
+        """Return the number of answers in the model."""
         return int(state.memory[TALLY][:, USED].sum())
 
     def _place(self, name: str) -> int:
@@ -150,8 +146,8 @@ class AsynchronousDescent(Algorithm):
 
 
 def _follow(setup: Setup, step: float) -> Floats | None:
-    """F by the public sample; None without one, or where the cost has corners or parameters of several kinds. A ridge
-    as large as chance in a small sample keeps M from vanishing in a direction that only the owners' rows have."""
+    """Return F from the public sample; None without one, or if the cost has corners or parameters of several kinds. A
+    ridge keeps M from vanishing in directions that only the owners' rows have."""
     if setup.public is None or not setup.terms.model.smooth or not setup.risk.alike:
         return None
     each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])
@@ -161,7 +157,7 @@ def _follow(setup: Setup, step: float) -> Floats | None:
 
 
 def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
-    """The default speeds: each owner's number of answers, so that all finish at once."""
+    """Return the default speeds: each owner's number of answers, so that all finish at once."""
     return {name: Fraction(len(schedule.rounds_of(name))) for name in schedule.names}
 
 
@@ -205,11 +201,11 @@ def run_asynchronously(
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
-    """Every owner's answers, each used as it comes. On a virtual clock, over a network: the loop cannot tell.
+    """Run every owner's answers, each used as it comes.
 
-    `after_round` sees the state after each answer, before the next question leaves: whoever keeps it goes on by asking
-    the same questions. An answer to anything but an owner's open question, such as one that is delivered again, changes
-    nothing.
+    `after_round` gets the state after each answer, before the next question leaves, so a kept state continues with the
+    same questions. Only the answer to an owner's open question counts; any other, such as one delivered again, is
+    ignored.
     """
     state, questions = start, dict(algorithm.questions(start, asker))
     for name, query in questions.items():

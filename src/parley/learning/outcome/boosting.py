@@ -1,10 +1,8 @@
 """Boosted trees of own rows: the model alone where a linear model does not fit.
 
-Trees take columns as they are coded, before any rotation or basis: names as columns or places, gaps filled and marked.
-They are judged by the loss of the terms, so that they compare with linear models whatever is minimised: probabilities
-become the raw predictions of least expected loss (`Loss.raw_at`), and a hinge judges what either decides. Settings are
-few. They are chosen by cross-validation on the rows themselves, for each fold by all others, so that no figure here was
-chosen for being small. Where rows or classes are too few there are no trees.
+Trees take columns as coded, before any rotation or basis. They are judged by the loss of the terms, so that they
+compare with linear models: probabilities become the raw predictions of least expected loss (`Loss.raw_at`). The few
+settings are chosen by cross-validation, for each fold by all others, so no figure is chosen for being small.
 
 Formal guarantee: none. Everything is a function of the rows without noise: of public rows it is for everybody, of
 private ones for their owner alone.
@@ -45,8 +43,8 @@ Judge = Callable[["TreeRows", "TreeRows", int, Sequence[int]], Floats]  # as `tr
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """Rows as trees take them: `columns` [n, columns], targets and weights as a design has them, and the loss that
-    judges; `classes` is 0 where a number is predicted."""
+    """Rows for trees: `columns` [n, columns], a design's targets and weights, and the loss that judges; `classes` is 0
+    if a number is predicted."""
 
     loss: Loss | ClassLoss
     classes: int
@@ -58,7 +56,7 @@ class TreeRows:
     def from_design(
         cls, objective: EmpiricalRisk, preparation: Preparation, rows: Design, columns: Floats
     ) -> "TreeRows":
-        """Take these prepared rows with their columns before any rotation."""
+        """Take prepared rows, with their columns before any rotation."""
         predicts = preparation.model.predicts
         classes = 0 if predicts == "number" else 2 if predicts == "two classes" else preparation.outcomes
         return cls(objective.loss, classes, columns, rows.y, rows.weight)
@@ -68,12 +66,12 @@ class TreeRows:
 
     @property
     def labels(self) -> Floats:
-        """The targets that stand for the classes [classes]."""
+        """The target values of the classes [classes]."""
         return np.array([-1.0, 1.0]) if isinstance(self.loss, Loss) else np.arange(float(self.classes))
 
     @property
     def enough(self) -> bool:
-        """Whether trees can be made and judged: there are `LEAST_ROWS`, and `LEAST_CLASS_ROWS` of every class."""
+        """Whether there are at least `LEAST_ROWS`, and `LEAST_CLASS_ROWS` of every class."""
         if len(self) < LEAST_ROWS or not self.columns.shape[1]:
             return False
         counts = np.unique(self.y, return_counts=True)[1]
@@ -88,19 +86,19 @@ class TreeRows:
         return found.digest()
 
     def scored(self, scores: Floats) -> Floats:
-        """Every row's weighted loss [n] at a linear model's scores, [n] or [n, classes]."""
+        """Return every row's weighted loss [n] at a linear model's scores, [n] or [n, classes]."""
         return self.losses(scores.T if self.classes and not isinstance(self.loss, Loss) else scores)
 
     def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "TreeRows":
-        """The marked rows, or those at these places."""
+        """Return the marked rows, or those at these places."""
         return replace(self, columns=self.columns[kept], y=self.y[kept], weight=self.weight[kept])
 
     def losses(self, raw: Floats) -> Floats:
-        """Every row's weighted loss [n] at raw predictions of any kind of model, [n] or for each class [classes, n]."""
+        """Return every row's weighted loss [n] at raw predictions, [n] or [classes, n]."""
         return np.asarray(self.loss.loss(self.loss.comparable(raw), self.y) * self.weight)
 
     def raw(self, predicted: Floats) -> Floats:
-        """The raw predictions for what trees predict: a number [n], or probabilities [classes, n]."""
+        """Return raw predictions from the trees' predictions: a number [n], or probabilities [classes, n]."""
         if not self.classes:
             return predicted
         chances = np.clip(predicted, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
@@ -109,8 +107,8 @@ class TreeRows:
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
-    """Trees of some rows: their setting, and the loss of each row [n] by trees of rows among which it is not, with the
-    setting that the folds without it would choose, of so many iterations as were `tried`."""
+    """The setting of some rows' trees, and each row's loss [n] by trees without it, with the setting that the other
+    folds choose; `tried` are the numbers of iterations compared."""
 
     leaves: int
     iterations: int
@@ -119,19 +117,19 @@ class BoostedTrees:
 
 
 def folds(rows: int) -> NDArray[np.int64]:
-    """The fold of every place [n], fixed by the number of rows alone."""
+    """Return the fold of every place [n], fixed by the number of rows alone."""
     return np.asarray(np.random.default_rng(0).permutation(rows) % FOLDS)
 
 
 def looked_at(rows: int, columns: int) -> NDArray[np.int64]:
-    """The places of the rows for trees: all, unless they are very many."""
+    """Return the places of the rows for trees: all, unless there are too many cells."""
     return np.random.default_rng(0).permutation(rows)[: max(LEAST_ROWS, MAX_CELLS // max(columns, 1))]
 
 
 def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> BoostedTrees | None:
-    """Trees of these rows, whose losses by a linear model they are not in are `linear` [n]; None where rows are too
-    few, or where trees are `ERRORS_BEHIND`, in the first fold or in all, and nothing speaks for them. `judge` is
-    `tree_losses` or knows what that says."""
+    """Choose trees of these rows, against a linear model's losses `linear` [n] on rows it was not made of. Return None
+    if rows are too few, or if trees are `ERRORS_BEHIND` in the first fold or in all. `judge` defaults to `tree_losses`.
+    """
     judge = judge or tree_losses
     if not rows.enough:
         return None
@@ -158,13 +156,13 @@ def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> Boost
 
 
 def _falls(means: Floats) -> bool:
-    """Whether mean losses [leaves, iterations] are least after the last iterations, which still saved `LATE_SAVING`."""
+    """Whether the best losses [leaves, iterations] still fall by `LATE_SAVING` in the last iterations."""
     best = means[int(means.min(axis=1).argmin())]
     return bool(best[-1] < (1 - LATE_SAVING) * best[-2])
 
 
 def chosen_by_others(ways: Floats, fold: NDArray[np.int64]) -> Floats:
-    """The losses of every row [n] by the one of these ways [ways, n] that is best in all other folds."""
+    """Return each row's loss [n] by the way [ways, n] that is best in all other folds."""
     found = np.empty(ways.shape[1])
     for k in np.unique(fold):
         others = ways[:, fold != k] if (fold != k).any() else ways
@@ -173,34 +171,32 @@ def chosen_by_others(ways: Floats, fold: NDArray[np.int64]) -> Floats:
 
 
 def lead(linear: Floats, trees: Floats) -> tuple[float, float]:
-    """(by how much trees lose less a row than a linear model does, its standard error), from losses of the same
-    rows."""
+    """Return the trees' mean saving per row against a linear model, and its standard error."""
     apart = linear - trees
     return float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5 if len(apart) > 1 else np.inf
 
 
 def tree_losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int] = ITERATIONS) -> Floats:
-    """Losses of new rows by trees of these rows after so many iterations [iterations, n]."""
+    """Return losses of new rows by trees of these rows after each number of iterations [iterations, n]."""
     return np.array([new.losses(raw) for raw in tree_raw(rows, new, leaves, iterations)])
 
 
 def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> list[Floats]:
-    """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising order."""
+    """Return raw predictions of new rows, [n] or [classes, n], after each number of iterations, in rising order."""
     with _threads().limit(limits=1):  # so few rows are quicker so, and others have work to do
         return [new.raw(predicted) for predicted in _staged_predictions(rows, new.columns, leaves, iterations)]
 
 
 @cache
 def _threads() -> Any:
-    """The library's own threads: looked for once, when it is loaded."""
+    """Return a controller of scikit-learn's threads."""
     import sklearn.ensemble  # noqa: F401
 
     return ThreadpoolController().select(user_api="openmp")
 
 
 def _staged_predictions(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:
-    """What trees of these rows say of columns [n, columns] after so many iterations: numbers [n], or probabilities
-    [classes, n]."""
+    """Yield the trees' predictions for columns [n, columns] after each number of iterations."""
     if rows.classes and (rows.y == rows.y[0]).all():
         yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
         return
@@ -238,12 +234,11 @@ def _of_all(chances: Floats, seen: NDArray[np.bool_]) -> Floats:
 
 
 def _coarse(columns: Floats, like: Floats) -> Floats:
-    """Columns [n, columns] as their places among `CUT_QUANTILES` quantiles of other rows' columns: all that trees see
-    of them."""
+    """Replace columns [n, columns] by their places among `CUT_QUANTILES` quantiles of other rows."""
     cuts = np.quantile(like, np.linspace(0, 1, CUT_QUANTILES), axis=0)
     return np.array([np.searchsorted(cut, column) for cut, column in zip(cuts.T, columns.T, strict=True)]).T * 1.0
 
 
 def _least(ways: Floats) -> Floats:
-    """The losses [n] of the way [ways, n] with the least mean."""
+    """Return the losses [n] of the way [ways, n] with the least mean."""
     return np.asarray(ways[int(ways.mean(axis=1).argmin())])

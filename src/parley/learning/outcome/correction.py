@@ -1,14 +1,11 @@
-"""From the joint model to an owner's own: a correction, as much of it as the owner's own rows bear out.
+"""From the joint model to an owner's own: a correction, as much of it as the owner's own rows support.
 
-A personal model says what the joint model says, and adds a correction: nothing; a ridge of own rows that is pulled
-towards the joint model (`ridge`); on top of what that leaves, boosted trees of own rows (`tree_study`); a way from
-there to trees of own rows that know no joint model, for where that one has the wrong shape; and last a way to the model
-alone, which all of this makes of no joint model, so that joining can hardly hurt. Each is judged on rows that it was
-not made of, beside what it corrects. They say which length of it, from 0 to 1, is best; if it is then z
-standard errors of the rows' own differences better, 1 - 1/z^2 of that is kept, and none where z is 1 or less: the
-one-standard-error rule towards the joint model, without a jump, as the positive part of James and Stein's estimate
-shrinks. So owners of one law stay at the joint model or near it. That model has seen these rows too, through noise and
-among all others, which makes it look a little better than it is: this errs towards keeping it.
+The candidates, in order: no correction; a ridge of own rows towards the joint model (`ridge`); boosted trees on top of
+it (`tree_study`); trees of own rows without the joint model; and last the model alone, so that joining can hardly hurt.
+Each is judged on rows it was not made of, against what it corrects. If the best length from 0 to 1 is better by z
+standard errors of the rows' own differences, 1 - 1/z^2 of it is kept, and nothing if z is 1 or less: a one-standard-
+error rule without a jump, like the positive part of James and Stein's estimate. So owners of one law stay at the joint
+model or near it. That model has seen these rows too, through noise, so this errs towards keeping it.
 
 Formal guarantee: none. Everything here is a function of private rows without noise.
 """
@@ -50,9 +47,8 @@ NEARLY_ALL_SHARE = 0.9  # of the way to trees of own rows alone: the rest is not
 
 @dataclass(frozen=True)
 class Way:
-    """One way to a personal model, by rows that it was not made of: its mean loss if all of its correction were taken
-    (`full`), the `share` that is kept, the mean loss with that, what this saves a row against the joint model, and the
-    standard error of that."""
+    """One way to a personal model, judged on rows it was not made of: mean loss with all of its correction (`full`),
+    the `share` kept, mean loss with that, and its gain per row against the joint model with the standard error."""
 
     name: WayName
     full: float
@@ -72,8 +68,8 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class PersonalModel(JudgedModel):
-    """The joint model with its correction: `trees` add to the raw prediction, and `shares` is about the linear part.
-    Shares of corrections are chosen without the row that judges, too."""
+    """The joint model with its correction: `trees` add to the raw prediction, `shares` describe the linear part. Shares
+    are also chosen without the row that judges."""
 
     linear: Floats  # the ridge alone, as much of it as is kept, without trees [P]
     trees: Forest | None
@@ -83,7 +79,7 @@ class PersonalModel(JudgedModel):
 
     @property
     def chosen(self) -> WayName:
-        """The last way of which some share is kept."""
+        """The last way of which a share is kept."""
         return [way.name for way in self.ways if way.share > 0][-1]
 
     @property
@@ -114,8 +110,8 @@ class PersonalModel(JudgedModel):
 def rows_with_trees(
     objective: EmpiricalRisk, rows: Design, theta: Floats, trees: Forest | None, columns: Floats
 ) -> RawRows:
-    """(rows, parameters) that have the raw predictions of a linear model with trees, one column for each; `columns`
-    [n, columns] are those before any rotation, basis or leaves."""
+    """Return (rows, parameters) with the raw predictions of a linear model with trees, one column each. `columns` [n,
+    columns] are those before any rotation, basis or leaves."""
     if trees is None:
         return rows, theta
     raw = raw_predictions(objective, rows, theta) + trees.added(columns.T)
@@ -123,15 +119,15 @@ def rows_with_trees(
 
 
 def raw_predictions(objective: EmpiricalRisk, rows: Design, theta: Floats) -> Floats:
-    """The raw predictions of parameters [..., P] for the rows [..., outcomes, n]."""
+    """Return the raw predictions [..., outcomes, n] of parameters [..., P] for the rows."""
     found = objective.scores(rows.X, theta)
     return found[..., None, :] if isinstance(objective, MarginObjective) else np.moveaxis(found, -1, -2)
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A model [P] that own rows may correct, by name, and the place of the start to whose result its last way leads;
-    None: zeros, which are no model. There is nothing to stay near, and its ridge is kept as it is."""
+    """A model [P] to correct, by name, and the place of the start to whose result its last way leads (None: no such
+    way)."""
 
     name: str
     theta: Floats
@@ -141,9 +137,9 @@ class Start:
 def corrected(
     ridge: Ridge, pulled: Sequence[RidgeModel], starts: Sequence[Start], columns: Floats | None, grown: bool = True
 ) -> list[PersonalModel]:
-    """Each of these models with the correction that the rows bear out; the first has to be zeros. `pulled` are ridges
-    towards each, `columns` [n, columns] is what trees may look at (None: no trees), and `grown` whether trees of all
-    rows are wanted, too, or only what they would cost."""
+    """Correct each of these models as far as the rows support it; the first must be zeros. `pulled` holds ridges
+    towards each; trees look at `columns` [n, columns] (None: no trees). If `grown` is false, only losses are computed.
+    """
     judged = [_Judged.from_start(ridge, start) for start in starts]
     linear = [each.shrunk(model) for each, model in zip(judged, pulled, strict=True)]
     found = _ways(ridge, starts, linear, columns)
@@ -172,7 +168,7 @@ def _personal(
     trees: Forest | None,
     alone: PersonalModel | None,
 ) -> PersonalModel:
-    """What is kept of one ridge and of all ways behind it."""
+    """Assemble the personal model from one ridge and the ways behind it."""
     ways = [
         Way.from_losses("joint", judged.joint, 1.0, judged.joint, judged.joint),
         Way.from_losses("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
@@ -191,7 +187,7 @@ def _personal(
 
 @dataclass(frozen=True, eq=False)
 class _Linear:
-    """A shrunk ridge: the share that is kept, the model without each fold [folds, P], and each row's loss by that."""
+    """A shrunk ridge: the share kept, the model without each fold [folds, P], and each row's loss by that."""
 
     share: float
     without: Floats
@@ -200,8 +196,7 @@ class _Linear:
 
 @dataclass(frozen=True, eq=False)
 class _Mix:
-    """A linear model, and shares of trees: on top of the start at a place, or of those that know no joint model, and
-    how many of them."""
+    """A linear model and trees: (share, place of the start they continue or None, number of trees)."""
 
     theta: Floats
     trees: tuple[tuple[float, int | None, int], ...]
@@ -225,7 +220,7 @@ class _Mix:
 
 
 def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Floats) -> list[Forest | None]:
-    """Grow the trees of each mix from all rows; each kind is grown once."""
+    """Grow the trees of each mix from all rows, each kind once."""
     asked = [tree for mix in mixes for tree in mix.trees]
     if not asked:
         return [None] * len(mixes)
@@ -255,7 +250,7 @@ def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Float
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The rows that judge, with their folds, and what the model that is corrected costs each of them."""
+    """The judging rows with their folds, and each one's loss by the model to be corrected."""
 
     ridge: Ridge
     places: Places
@@ -273,7 +268,7 @@ class _Judged:
         return self.start.theta
 
     def shrunk(self, pulled: RidgeModel) -> _Linear:
-        """As much of the ridge as is kept; for each fold by the others."""
+        """Shrink the ridge; for each fold the others choose the share."""
         if not self.theta.any():
             return _Linear(1.0, pulled.without, pulled.losses)
         along, losses = np.empty((len(LENGTHS), len(self.fold))), np.empty_like(self.joint)
@@ -286,16 +281,15 @@ class _Judged:
         return _Linear(kept_share(along), without, losses)
 
     def _losses(self, k: int, theta: Floats) -> Floats:
-        """The losses of a fold's rows at parameters [..., P]."""
+        """Return the losses of a fold's rows at parameters [..., P]."""
         return self.ridge.plain.record_losses(self.ridge.rows.where(self.places[self.fold == k]), theta)
 
 
 def _ways(
     ridge: Ridge, starts: Sequence[Start], linear: Sequence[_Linear], columns: Floats | None
 ) -> list[list[KeptWay]]:
-    """For each linear model trees on top of it, then trees without it, which are the same for all; none where rows are
-    too few, the loss is none that trees can follow, or trees are plainly worse. Last the way to what another start has
-    come to."""
+    """Return the ways of each linear model: trees on top of it, trees without it, then another start's result. There
+    are no trees if rows are too few, the loss does not suit them, or they are plainly worse."""
     places, fold = judged_rows(len(ridge.rows))
     rows, found = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
     begin = np.array([raw_predictions(ridge.objective, rows, each.without) for each in linear])

@@ -1,12 +1,9 @@
-"""Boosted trees that go on from other models: raw predictions of rows are given, and each tree is a Newton step of the
-loss from where those before it arrived. Replicates, such as folds, are an axis. So are starts, the models to go on
-from: trees split where the first start asks for it, and leaves say for each start what it lacks. What a line cannot say
-is much the same whichever line it is, and splits are what takes time.
+"""Boosted trees that continue other models: each tree is a Newton step of the loss from the raw predictions so far.
 
-Columns are cut at quantiles, so that a split is found by adding up (histograms): only cells that are not their column's
-usual ones, for the others are what is left of the total. Where rows are many, a tree looks for splits among a part of
-them, the next tree among the next part, and its leaves take their values from all rows. What comes out is numbers
-(`data.forest`).
+Replicates (such as folds) and starts (the models to continue) are axes. Splits are expensive and nearly the same for
+all starts, so the first start decides them; leaves have a value for each start. Columns are binned at quantiles, and
+splits are found from histograms of unusual cells only. With many rows, each tree looks for splits among a part of them;
+leaf values use all rows.
 
 Formal guarantee: none. Everything is a function of the rows without noise.
 """
@@ -36,8 +33,8 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class BinnedColumns:
-    """Columns that can be cut: their `places` in the table, their cut points, and of every row how many of these lie
-    below its cell (`codes` [columns, n]). A cell is at most cut point b if its code is."""
+    """Columns with cut points: their `places` in the table, `cuts`, and `codes` [columns, n], the number of cut points
+    below each cell. A cell is at most cut point b if its code is."""
 
     places: Places
     cuts: tuple[Floats, ...]
@@ -45,7 +42,7 @@ class BinnedColumns:
 
     @cached_property
     def firsts(self) -> Places:
-        """The first bin of each column, all columns' bins counted together."""
+        """The first bin of each column, counting bins over all columns."""
         return np.cumsum([0, *(len(each) + 1 for each in self.cuts[:-1])])
 
     @cached_property
@@ -60,7 +57,7 @@ class BinnedColumns:
 
     @cached_property
     def parts(self) -> tuple["_Part", ...]:
-        """All rows, dealt to as few parts as have `MAX_SPLIT_ROWS` rows at most; their number alone decides how."""
+        """All rows, divided into parts of at most `MAX_SPLIT_ROWS`, by their number alone."""
         n = self.codes.shape[1]
         count = max(1, -(-n // MAX_SPLIT_ROWS))
         part = np.random.default_rng(0).permutation(n) % count
@@ -85,7 +82,7 @@ class BinnedColumns:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some rows, and those of their cells that are not usual: which of these rows each is of, and its bin."""
+    """Some rows, and the row and bin of each of their unusual cells."""
 
     rows: Places
     row: Places
@@ -100,9 +97,9 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """A tree for every replicate and outcome, of binned columns, nodes by levels [replicates, outcomes, nodes]: node k
-    goes on at 2 k + 1 where the code of `column[k]` is at most `code[k]`, else at 2 k + 2; `column[k]` is -1 in a leaf,
-    which adds `value[k]` to each start [starts, replicates, outcomes, nodes]."""
+    """A tree for each replicate and outcome, nodes by level [replicates, outcomes, nodes]. Node k continues at 2 k + 1
+    if the code of `column[k]` is at most `code[k]`, else at 2 k + 2. In a leaf `column[k]` is -1, and it adds
+    `value[k]` to each start [starts, replicates, outcomes, nodes]."""
 
     column: Places
     code: Places
@@ -110,8 +107,8 @@ class Trees:
 
 
 def _cuts(column: Floats, bins: int) -> Floats:
-    """Its cut points, fewer than `bins`: quantiles of its values, where one that is common counts for the root of how
-    often it is there. So values beside a common one are told apart, too."""
+    """Return fewer than `bins` cut points: quantiles of the values, each weighted by the root of its frequency, so that
+    values beside a common one are told apart."""
     present, often = np.unique(column, return_counts=True)
     up_to = np.cumsum(np.sqrt(often))
     after = np.unique(np.searchsorted(up_to, up_to[-1:] * np.arange(1, bins) / bins))
@@ -128,11 +125,12 @@ def boosted_from(
     depth: int,
     trees: range,
 ) -> Iterator[tuple[Trees, Floats]]:
-    """These trees of this depth, the first of all being number 0, and after each the raw predictions of all rows
-    [starts, replicates, outcomes, n], which began at `raw`.
+    """Yield each tree of this depth with the raw predictions of all rows [starts, replicates, outcomes, n] after it,
+    starting from `raw`.
 
-    Rows whose weight [replicates, n] is 0 teach nothing and are told what the others say. Which rows a tree looks at
-    depends on its number alone, so growing may stop and go on, and replicates say what each would by itself."""
+    Rows of weight 0 [replicates, n] teach nothing but get predictions. A tree's rows depend on its number alone, so
+    growing can stop and continue, and replicates do not affect each other.
+    """
     starts, replicates, outcomes, n = raw.shape
     least = np.clip((weight > 0).sum(axis=1) // 20, 4, LEAST_LEAF_CURVATURE).repeat(outcomes)
     for number in trees:
@@ -147,8 +145,7 @@ def boosted_from(
 
 
 def forest_of(trees: Sequence[tuple[Trees, int, float]], binned: BinnedColumns) -> Forest:
-    """The trees of one replicate as numbers that compare cells, each with the start that its leaves speak to, and its
-    share of what they add."""
+    """Convert the trees of one replicate to a forest; each comes with its start and its share."""
     column, left, right, roots = list[int](), list[int](), list[int](), list[int]()
     threshold, values = list[float](), list[tuple[int, float]]()
     outcomes = trees[0][0].column.shape[1]
@@ -173,7 +170,7 @@ def forest_of(trees: Sequence[tuple[Trees, int, float]], binned: BinnedColumns) 
 
 
 def _used(column: Places) -> list[int]:
-    """The nodes of a tree that rows can reach, parents first."""
+    """Return the reachable nodes of a tree, parents first."""
     found = [0]
     for node in found:
         if column[node] >= 0:
@@ -182,8 +179,8 @@ def _used(column: Places) -> list[int]:
 
 
 def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """First and second derivatives by each raw prediction [replicates, outcomes, n]; 1 for the second of a loss with
-    corners, whose own is 0 or nowhere: its trees are steps along the slope."""
+    """Return first and second derivatives by each raw prediction [replicates, outcomes, n]; the second is 1 for a loss
+    with corners."""
     if isinstance(loss, Loss):
         one = raw[:, 0]
         curvature = loss.hessian(one, y) if loss.smooth else np.ones_like(one)
@@ -199,8 +196,8 @@ def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Flo
 def _grown(
     binned: BinnedColumns, gradient: Floats, curvature: Floats, part: _Part, depth: int, least: Places
 ) -> tuple[Places, Places, Places]:
-    """(column, code) [trees, nodes] of trees that are Newton steps, and the node of every row [trees, n] where it ends;
-    `part`: the rows among which each looks for splits that leave both sides the `least` average rows [trees]."""
+    """Return (column, code) [trees, nodes] of new trees, and the final node of every row [trees, n]. Splits are sought
+    in `part` and leave both sides the `least` average rows [trees]."""
     (trees, n), nodes = gradient.shape, 2 ** (depth + 1) - 1
     unit = curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
     looked_at = [each[:, part.rows] for each in (gradient, curvature)]
@@ -221,7 +218,7 @@ def _grown(
 
 
 def _leaves(at: Places, gradient: Floats, curvature: Floats, nodes: int) -> Floats:
-    """What the nodes add [trees, nodes] where rows end `at` [trees, n]: Newton steps."""
+    """Return the nodes' Newton steps [trees, nodes] for rows that end `at` [trees, n]."""
     trees, unit = len(at), curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
     place = (at + nodes * np.arange(trees)[:, None]).ravel()
     slope, curve = (
@@ -238,8 +235,8 @@ def _sums(
     cells: Sequence[Floats],
     nodes: int,
 ) -> tuple[Floats, Floats]:
-    """Gradients and curvatures of the part's rows up to each bin of its column [trees, nodes, bins], from those of rows
-    [trees, rows] and of unusual cells; rows whose node is below 0 are in a leaf already, and are added up beside."""
+    """Return cumulative gradients and curvatures of the part's rows up to each bin [trees, nodes, bins], from rows and
+    unusual cells. Rows with a node below 0 are already in a leaf."""
     trees, count = len(node), len(binned.column_of)
     home = (nodes + 1) * np.arange(trees)[:, None] + np.where(node < 0, nodes, node)
     key, usual = ((count * home)[:, part.row] + part.bin).ravel(), binned.firsts + binned.usual
@@ -257,8 +254,8 @@ def _sums(
 def _splits(
     slope: Floats, curve: Floats, least: Floats, penalty: Floats, lasts: Places
 ) -> tuple[Places, NDArray[np.bool_]]:
-    """The best bin to split after, for every node [trees, nodes], and whether that helps and leaves both sides the
-    least curvature; `lasts` are columns' last bins, behind which there is nothing."""
+    """Return the best bin to split after for every node [trees, nodes], and whether that split helps and leaves both
+    sides enough curvature; no split is after a column's last bin (`lasts`)."""
     least, penalty = (each[:, None, None] for each in (least, penalty + 1e-300))
     total, all_of_it = slope[..., lasts[:1]], curve[..., lasts[:1]]
     whole = (total**2 / (all_of_it + penalty))[..., 0]

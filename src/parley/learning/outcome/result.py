@@ -1,10 +1,7 @@
-"""What came out of a run: the model, what it cost, how good it is.
+"""What came out of a run: the model, its cost, its quality, and the score that owners release.
 
-The score that owners release: how good the finished model is on their held-out rows, from noisy shares, with
-standard errors.
-
-Everything here is post-processing of what was released (`losses/score.py`), so it costs nothing more. A standard error
-says how far the noise alone may move a figure; that the held-out rows are a sample, and few perhaps, comes on top.
+All of it is post-processing of releases (`losses/score.py`) and costs nothing more. A standard error covers the noise
+alone, not the sampling of the held-out rows.
 """
 
 from collections.abc import Iterable
@@ -39,7 +36,7 @@ from parley.validate import Floats, upper
 
 @dataclass(frozen=True)
 class Figure:
-    """A released figure and how far the noise alone may have moved it (one standard error)."""
+    """A released figure, and its standard error from the noise alone."""
 
     value: float
     standard_error: float
@@ -47,8 +44,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What one owner (or all, pooled) released: noisy `shares` [replicates, d] with noise of this `deviation` in
-    each."""
+    """The score of one owner (or all, pooled): noisy `shares` [replicates, d], with noise of this `deviation` in each."""
 
     name: str
     rows: int  # held out, public; where people are, so many are expected
@@ -68,19 +64,18 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Every owner's score that came, in the order of the terms, and their mean weighted by held-out rows."""
+    """Owners' scores in the order of the terms, and their mean weighted by held-out rows."""
 
     owners: tuple[Score, ...]
     pooled: Score
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `scores` in `parley train --json`."""
+        """Return the object under `scores` in `parley train --json`."""
         return {"owners": [score.to_json() for score in self.owners], "pooled": self.pooled.to_json()}
 
 
 def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta: Floats) -> Scores | None:
-    """Ask every owner how good the finished model theta [..., P] is on its held-out rows; None where no score is agreed
-    on."""
+    """Ask every owner to score the finished model theta [..., P] on its held-out rows; None if no score was agreed on."""
     terms = setup.terms
     if terms.privacy.score_epsilon is None:
         return None
@@ -161,7 +156,7 @@ class Result:
 
     @property
     def cost(self) -> float | None:
-        """The mean training cost over replicates, in a study; the median for noise without a variance."""
+        """The mean training cost over replicates, in a study; the median if the noise has no variance."""
         return None if self.quality is None else self.quality.cost
 
     @property
@@ -171,29 +166,27 @@ class Result:
 
     @property
     def metrics(self) -> Metrics:
-        """The task metrics on held-out rows, in a study; empty for a release."""
+        """Task metrics on held-out rows, in a study; empty for a release."""
         return {} if self.quality is None else self.quality.metrics
 
     @property
     def optimal_metrics(self) -> Metrics:
-        """The same for the model without privacy."""
+        """Task metrics of the model without privacy."""
         return {} if self.quality is None else self.quality.optimal_metrics
 
     @property
     def intervals(self) -> tuple[CoefficientInterval, ...] | None:
-        """90 % intervals of the population's coefficients, in the columns' own units; None where the release gives
-        none."""
+        """90 % intervals of the population's coefficients, in the columns' own units; None if the release gives none."""
         return self.model.intervals()
 
     @property
     def shapes(self) -> Shapes | None:
-        """What each column adds to the model, where columns add up; with bands from noise over several runs."""
+        """Each column's contribution to the model, where columns add up, with noise bands over several runs."""
         return self.model.shapes(self.theta)
 
     @property
     def relative_fitness(self) -> dict[str, float] | None:
-        """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13); without a mean where the noise has no
-        variance."""
+        """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13); no mean if the noise has no variance."""
         if self.path is None:
             return None
         last = self.path[-1]
@@ -203,23 +196,21 @@ class Result:
 
     @cached_property
     def stable_bounds(self) -> dict[str, StableBound] | None:
-        """What each owner's training answers cost with stable noise, by name: in one coordinate, as published, and in
-        every direction; None of other noise."""
+        """The cost of each owner's training answers with stable noise, by name; None for other noise."""
         return stable_bounds(self.terms) if self.terms.studied else None
 
     @property
     def moments_bound(self) -> RecordBound | None:
-        """The clip of second moments that cuts no record, which the columns' bounds imply; None: they imply none."""
+        """The smallest clip of second moments that cuts no record, by the columns' bounds; None without bounds."""
         return moments_bound(self.model.preparation_, None, mechanism_norm(self.terms.privacy.mechanism))
 
     @property
     def relative_fitness_undefined(self) -> str | None:
-        """Why a study has no relative fitness, such as classes that separate; None where it has one, and for a
-        release."""
+        """Why a study has no relative fitness, such as separable classes; None if it has one, and for a release."""
         return None if self.quality is None else self.quality.undefined
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley train --json` prints."""
+        """Return the object that `parley train --json` prints."""
         return {
             "title": self.terms.title,
             "relative_fitness": self.relative_fitness,
@@ -269,7 +260,7 @@ def make_result(
     aborted_rounds: Iterable[int] = (),
     notices: Iterable[Notice] = (),
 ) -> Result:
-    """Build the result of a run, here or between organisations, that ended with the models theta [replicates, P]."""
+    """Build the result of a run that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
     return Result(
         terms=terms,
@@ -295,11 +286,11 @@ def make_result(
 
 
 def stable_bounds(terms: Terms) -> dict[str, StableBound]:
-    """Bound what each owner's training answers cost together, with the noise that these terms calibrate.
+    """Bound the joint cost of each owner's training answers, with the noise that these terms calibrate.
 
-    Formal guarantee: `high` is at most what the terms promise of training, in every direction, replace-one adjacency,
-    for exactly sampled noise. `one_dimensional` holds for differences in a single number, and only for those. Draws in
-    secret count for nothing (`series.StableSeries`).
+    Formal guarantee: `high` is at most what the terms promise for training, in every direction, under replace-one
+    adjacency, for exactly sampled noise. `one_dimensional` holds only for differences in a single number. Secret draws
+    count for nothing (`series.StableSeries`).
     """
     schedule = make_schedule(terms)
     return {
@@ -309,8 +300,8 @@ def stable_bounds(terms: Terms) -> dict[str, StableBound]:
 
 
 def _refined(own: Agreement, joint: Floats) -> JointModel | None:
-    """Make the learning owner's personal model, whose trees need columns that are not rotated. A failure must not lose
-    the joint model."""
+    """Make the learning owner's personal model, with trees if columns are not rotated; None on failure, to keep the
+    joint one."""
     setup = own.setup
     columns = own.tables.train.in_memory().targeted().X if setup.preparation.unturned is setup.preparation else None
     try:
@@ -321,7 +312,7 @@ def _refined(own: Agreement, joint: Floats) -> JointModel | None:
 
 
 def _bound(terms: Terms, name: str, count: int) -> StableBound:
-    """Bound the cost of one owner's `count` answers; where several owners may hold a record, of all copies together."""
+    """Bound the cost of one owner's `count` answers, over all copies of a record that several owners may hold."""
     privacy, copies = terms.privacy, terms.privacy.shared_records
     alpha, delta = privacy.alpha or 2.0, privacy.delta / copies
     ratio = stable_ratio(alpha, float(terms.training_epsilon(name) / copies), delta, count)

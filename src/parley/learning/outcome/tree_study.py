@@ -1,9 +1,8 @@
-"""Choose boosted trees of own rows, and how much of them to keep, on rows that they were not made of.
+"""Choose boosted trees of own rows, and how much of them to keep, on rows they were not made of.
 
-Trees go on from linear models, each of which was made without one fold of the rows; so are the trees, and every row is
-judged by what knows nothing of it. All folds and all models to start from are grown at once (`margin_trees`): the first
-is the model alone, by which trees are split. Trees are added as long as the last ones helped: for each fold, the others
-say so.
+Trees continue linear models that were each made without one fold, and leave out the same fold, so every row is judged
+by models that never saw it. All folds and starts are grown at once (`margin_trees`); the first start, the model alone,
+decides splits. For each fold, the others say how long adding trees helps.
 
 Formal guarantee: none. Everything here is a function of private rows without noise.
 """
@@ -37,8 +36,8 @@ WayName = Literal["joint", "ridge", "trees", "own", "alone"]
 
 @dataclass(frozen=True, eq=False)
 class KeptWay:
-    """Each row's loss at the end of a way (`full`), the share of it that is kept, each row's loss (`kept`) and raw
-    predictions [outcomes, n] with that, and how many trees it takes."""
+    """Losses of each row at the end of a way (`full`), the share of it that is kept, losses (`kept`) and raw
+    predictions [outcomes, n] with that share, and the number of trees."""
 
     name: WayName
     full: Floats
@@ -50,17 +49,15 @@ class KeptWay:
 
 @dataclass(frozen=True, eq=False)
 class TriedTrees:
-    """Raw predictions [iterations, outcomes, n] of every row by trees without its fold, after so many `ITERATIONS`, and
-    its losses [iterations, n]: infinite where so many were not made. `start` [n]: its losses before any tree, infinite
-    where trees begin at nothing."""
+    """Raw predictions [iterations, outcomes, n] of every row by trees without its fold, and losses [iterations, n],
+    infinite where not made. `start` [n] has the losses before any tree, infinite if trees begin at nothing."""
 
     raw: Floats
     losses: Floats
     start: Floats
 
     def best(self, rows: NDArray[np.bool_] | slice = slice(None)) -> int:
-        """The stage of the least mean loss of these rows, of those at which one arrives: trees are added as long as the
-        last ones helped."""
+        """Return the stage with the least mean loss of these rows, among stages reached while each one helped."""
         means = self.losses[:, rows].mean(axis=1)
         before = self.start[rows].mean()
         for stage in range(1, len(means)):
@@ -78,14 +75,13 @@ class WayStudy:
     fold: Places
 
     def losses(self, raw: Floats) -> Floats:
-        """Every row's weighted loss [..., n] at raw predictions [..., outcomes, n]."""
+        """Return every row's weighted loss [..., n] at raw predictions [..., outcomes, n]."""
         loss, y = self.objective.loss, self.rows.y
         found = loss.loss(raw[..., 0, :], y) if isinstance(loss, Loss) else loss.loss(raw, y)
         return np.asarray(found * self.rows.weight)
 
     def kept(self, name: WayName, start: Floats, end: Floats, trees: int = 0) -> KeptWay:
-        """As much of the way from raw predictions [outcomes, n] to others as is kept; for each fold the others choose
-        the share."""
+        """Shrink the way between raw predictions [outcomes, n]; for each fold the others choose the share."""
         shares, along = np.empty(len(self.rows)), self.losses(start + LENGTHS[:, None, None] * (end - start))
         for held in self.helds:
             shares[held] = share_of_others(along, held)
@@ -94,26 +90,26 @@ class WayStudy:
 
     @property
     def helds(self) -> list[NDArray[np.bool_]]:
-        """Each fold's rows."""
+        """Masks of each fold's rows."""
         return [self.fold == k for k in range(int(self.fold.max()) + 1)]
 
 
 @dataclass(frozen=True, eq=False)
 class TreeStudy(WayStudy):
-    """Rows that trees are made of, too."""
+    """Rows on which trees are grown and judged."""
 
     binned: BinnedColumns
 
     def on_top(self, starts: Floats, there: Sequence[Floats]) -> list[TriedTrees]:
-        """Trees that go on from raw predictions by models without each fold [starts, folds, outcomes, n], which say
-        `there` [outcomes, n] of each row without its own."""
+        """Grow trees from models without each fold [starts, folds, outcomes, n]; `there` [outcomes, n] are their raw
+        predictions for each row without its own fold."""
         growing = _Growing.from_starts(self, DEPTH, starts, np.array([self.losses(each) for each in there]))
         growing.advance(range(starts.shape[1]), 0)
         return self._all(growing, 1)
 
     def from_nothing(self, start: Floats, beside: Sequence[Floats]) -> TriedTrees | None:
-        """Trees that begin at these raw predictions [folds, outcomes, n], whatever they may be; None where in the first
-        fold they are `behind` all that stands `beside` [outcomes, n]."""
+        """Grow trees from arbitrary raw predictions [folds, outcomes, n]; None if they are `behind` all of `beside` in
+        the first fold."""
         depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
         growing, folds = _Growing.from_starts(self, depth, start[None], nothing), range(len(start))
         sure = min(LEAST_STAGES, len(ITERATIONS))
@@ -126,7 +122,7 @@ class TreeStudy(WayStudy):
         return self._all(growing, sure)[0]
 
     def _all(self, growing: "_Growing", stage: int) -> list[TriedTrees]:
-        """Whatever is tried from this stage on: more trees where for some start the last ones helped."""
+        """Try further stages while the last trees helped for some start."""
         starts, folds = range(len(growing.raw)), range(growing.raw.shape[1])
         for later in range(stage, len(ITERATIONS)):
             if not any(self._helped(growing.found(start), later) for start in starts):
@@ -135,15 +131,14 @@ class TreeStudy(WayStudy):
         return [growing.found(start) for start in starts]
 
     def behind(self, tried: TriedTrees, beside: Floats) -> bool:
-        """Whether in the first fold trees lie `ERRORS_BEHIND` what is there already, and nothing speaks for them."""
+        """Whether trees lie more than `ERRORS_BEHIND` standard errors behind `beside` in the first fold."""
         held = self.fold == 0
         here, there = tried.losses[:, held], self.losses(beside)[held]
         mean, error = lead(there, here[int(here.mean(axis=1).argmin())])
         return mean < -ERRORS_BEHIND * error
 
     def kept_trees(self, name: WayName, start: Floats, tried: TriedTrees) -> KeptWay:
-        """As much of the way from raw predictions [outcomes, n] to those of trees as is kept; how many trees is chosen
-        for each fold by the others, too."""
+        """Shrink the way to the trees' predictions; for each fold the others also choose the number of trees."""
         chosen = np.empty_like(start)
         for held in self.helds:
             chosen[:, held] = tried.raw[tried.best(~held)][:, held]
@@ -159,7 +154,7 @@ class TreeStudy(WayStudy):
 @dataclass(frozen=True, eq=False)
 class _Growing:
     """Trees of all starts and folds so far: raw predictions of all rows [starts, folds, outcomes, n], and of each row
-    by those without its fold [starts, iterations, outcomes, n]."""
+    without its fold [starts, iterations, outcomes, n]."""
 
     study: TreeStudy
     depth: int
@@ -173,7 +168,7 @@ class _Growing:
         return cls(study, depth, starts.copy(), made, losses)
 
     def advance(self, folds: Sequence[int], stage: int) -> None:
-        """As many more trees as it takes to the next of `ITERATIONS`, without these folds."""
+        """Grow trees up to the given stage of `ITERATIONS`, leaving out each of these folds."""
         study, first = self.study, 0 if stage == 0 else ITERATIONS[stage - 1]
         most = max(1, MAX_CELLS_AT_ONCE // (self.raw.shape[-2] * max(study.binned.codes.size, 1)))
         for begin in range(0, len(folds), most):
@@ -189,7 +184,7 @@ class _Growing:
                 self.judged[:, stage][..., held] = raw[:, place][..., held]
 
     def found(self, start: int) -> TriedTrees:
-        """Everything known of one start."""
+        """Return the trees tried from one start."""
         raw = self.judged[start]
         made = ~np.isnan(raw[:, 0])
         losses = np.where(made, self.study.losses(np.where(made[:, None], raw, 0.0)), np.inf)
@@ -197,12 +192,12 @@ class _Growing:
 
 
 def own_depth(rows: int) -> int:
-    """The depth of trees that begin at nothing, for so many rows."""
+    """Return the depth of trees that begin at nothing."""
     return DEEPER_DEPTH if rows >= MANY_ROWS else DEPTH
 
 
 def kept_share(along: Floats) -> float:
-    """The share of a correction that is kept, by the losses of rows [lengths, n] along it, at each of `LENGTHS`.
+    """Return the share of a correction to keep, from the losses of rows [lengths, n] at each of `LENGTHS`.
 
     >>> kept_share(np.linspace([3.0, 5.0], [1.0, 4.0], len(LENGTHS)))
     0.888...
@@ -213,12 +208,12 @@ def kept_share(along: Floats) -> float:
 
 
 def share_of_others(along: Floats, held: NDArray[np.bool_]) -> float:
-    """The share by all rows except these; 0 where there are none."""
+    """Return the share chosen by all other rows; 0 if there are none."""
     return kept_share(along[:, ~held]) if not held.all() else 0.0
 
 
 def bearable(preparation: Preparation, rows: Design) -> bool:
-    """Whether trees can go on from a linear model here: a number or classes, and enough rows of each."""
+    """Whether trees can continue a linear model here: a number or classes, and enough rows of each."""
     predicts = preparation.model.predicts
     if predicts not in ("number", "two classes", "classes") or len(rows) < LEAST_ROWS:
         return False
