@@ -1,1 +1,1 @@
-"""What joining would mean for each owner, and the verdicts that follow from it."""
+"""What joining means for each owner, and the verdicts."""

@@ -1,9 +1,8 @@
-"""What any coalition costs, whom to ask, and what each owner adds: the cost model of forecasts and games.
+"""The cost of any coalition, whom to ask, and each owner's addition: the cost model of forecasts and games.
 
-Expected test cost = what the best model costs + estimation error c/n + privacy error. Alone an owner has its own n_l
-and no noise; together they have n and the noise of all budgets. The privacy error is bias + K v, v the variance of the
-combined answer, which the aggregation knows. All this assumes that the owners' data follow one law: each should score
-the joint model on its own held-out rows before believing it.
+Expected test cost = the best model's cost + estimation error c/n + privacy error. Alone an owner has its own n_l and no
+noise; together they have n and all noise. The privacy error is bias + K v, v the variance of the combined answer. This
+assumes that the owners' data follow one law, so each should score the joint model on its own held-out rows.
 """
 
 import itertools
@@ -26,11 +25,8 @@ MAX_MARGINS = 2e6  # so that no more than this are looked at
 
 @dataclass(frozen=True)
 class CoalitionCost:
-    """The expected excess test cost of any coalition: estimation/n_S + bias + noise_price v_S; of nobody: that of the
-    start.
-
-    Coalitions are arrays [..., N]; `noise` is what the aggregation says of them.
-    """
+    """The expected excess test cost of any coalition [..., N]: estimation/n_S + bias + noise_price v_S; of nobody, the
+    start's."""
 
     estimation: float  # c
     bias: float
@@ -39,27 +35,27 @@ class CoalitionCost:
     trees: LearningCurve | None = None  # what boosted trees of own rows cost above the best linear model
 
     def at(self, records: Floats, variance: Floats | float) -> Floats:
-        """The cost of a model from so many records and combined answers of this variance."""
+        """Return the cost of a model from this number of records and combined answers of this variance."""
         some = records > 0
         return np.where(
             some, self.estimation / np.where(some, records, 1.0) + self.privacy_error(variance), self.nobody
         )
 
     def together(self, noise: CoalitionNoise, members: Members) -> Floats:
-        """The cost of these coalitions."""
+        """Return the cost of these coalitions."""
         return self.at(noise.size(members), noise.variance(members))
 
     def alone(self, records: Floats) -> Floats:
-        """The cost of each owner's own model without noise: linear, or trees where they are expected to be better."""
+        """Return the cost of each owner's own model without noise: linear, or trees if expected to be better."""
         linear = np.asarray(self.estimation / records)
         return linear if self.trees is None else self.trees.best(records, linear)
 
     def privacy_error(self, variance: Floats | float) -> Floats:
-        """What noise and training add to the cost of the best model on the same records."""
+        """Return what noise and training add to the cost of the best model on the same records."""
         return np.asarray(self.bias + self.noise_price * variance)
 
     def in_units(self, unit: float) -> "CoalitionCost":
-        """The same costs in another unit, `unit` of which make one of these."""
+        """Return the same costs multiplied by `unit`."""
         trees, nobody = None if self.trees is None else self.trees.in_units(unit), self.nobody * unit
         return CoalitionCost(self.estimation * unit, self.bias * unit, self.noise_price * unit, nobody, trees)
 
@@ -69,13 +65,12 @@ class CoalitionCost:
         return prefix(order, 1 + int(np.argmin(self.at(*noise.prefixes(order)))))
 
     def leave_one_out(self, noise: CoalitionNoise) -> Floats:
-        """How much worse the coalition of all gets without each owner; negative: better."""
+        """Return how much worse the coalition of all gets without each owner; negative if better."""
         everyone = np.ones(len(noise.records), dtype=bool)
         return self.at(*noise.without_each(everyone)) - self.together(noise, everyone)
 
     def shapley(self, noise: CoalitionNoise, seed: int = 0) -> tuple[Floats, Floats]:
-        """(values, standard errors) of the owners' Shapley values in saved excess cost; exact (error 0) up to 12
-        owners."""
+        """Return the owners' Shapley values in saved excess cost, and their standard errors; exact up to 12 owners."""
         count = len(noise.records)
         if count <= MAX_EXACT_OWNERS:
             return self._exact_shapley(noise), np.zeros(count)
@@ -108,8 +103,8 @@ class CoalitionCost:
 
 
 def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, CoalitionNoise]:
-    """Estimation, bias and the price of noise, beside the noise of the terms' own budgets. By moments the error is
-    linear in the noise's variance; by a pilot run it is taken to be so between none and the terms' own."""
+    """Return the cost model and the noise of the terms' own budgets. The error is linear in the noise's variance:
+    exactly by moments, by assumption after a pilot run."""
     pilot, here = expected.pilot, expected.here
     noise = pilot.noise
     excess = fitness * expected.unit
@@ -120,25 +115,24 @@ def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost
 
 
 def prefix(order: NDArray[np.int64], count: int) -> Members:
-    """The coalition of the first `count` owners in an order."""
+    """Return the coalition of the first `count` owners in an order."""
     members = np.zeros(len(order), dtype=bool)
     members[order[:count]] = True
     return members
 
 
 def best_coalition(records: ArrayLike, epsilons: ArrayLike) -> NDArray[np.int64]:
-    """The places of the owners to ask, in ascending order, for the least privacy error (W Theorem 2's n^-2 sum eps^-2):
-    O(N log N).
+    """Return the owners to ask for the least privacy error (W Theorem 2's n^-2 sum eps^-2), in O(N log N).
 
     Parameters
     ----------
     records, epsilons
-        Of each owner, in one order [N].
+        Each owner's records and epsilon, in one order [N].
 
     Returns
     -------
     array of int
-        Places in that order.
+        Places in that order, ascending.
 
     Examples
     --------

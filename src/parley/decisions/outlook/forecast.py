@@ -1,4 +1,4 @@
-"""The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
+"""The forecast: what the joint model will be worth, and to whom, before any data moves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ CONTRADICTION_FACTOR = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What training by these terms is expected to give; what follows from it is worked out when somebody asks."""
+    """The expected outcome of training by these terms; consequences are computed on demand."""
 
     terms: Terms
     expected: Expectation = field(repr=False)  # what it rests on: to go on from there
@@ -84,7 +84,7 @@ class Forecast:
 
     @cached_property
     def coding(self) -> CodingCost | None:
-        """What integer coding of names costs, where the terms use it."""
+        """The cost of integer coding of names, if the terms use it."""
         return coding_cost(self.terms)
 
     @property
@@ -105,7 +105,7 @@ class Forecast:
 
     @cached_property
     def outlook(self) -> Outlook:
-        """What joining means for each owner, and the verdicts: all that every command says of it."""
+        """The consequences of joining for each owner, and the verdicts, as every command reports them."""
         who = self.expected.pilot.terms  # without owners that never answer
         if self.laws:  # each has an error of its own
             count = len(self.laws)
@@ -128,7 +128,7 @@ class Forecast:
 
     @cached_property
     def values(self) -> tuple[OwnerValue, ...]:
-        """What each owner adds to the joint model, and the epsilon from which joining pays it."""
+        """Each owner's addition to the joint model, and the epsilon from which joining pays it."""
         return owner_values(self.outlook, self.expected, *self.coalitions)
 
     @property
@@ -166,17 +166,17 @@ class Forecast:
 
     @cached_property
     def owners_needed(self) -> int | None:
-        """How many owners like these it takes until one is expected to gain by joining; None: no number of them."""
+        """The number of owners like these at which one is expected to gain by joining; None if no number is enough."""
         noise = self.coalitions[1]
         return owners_needed(self.outlook, noise, lambda there, _: bool((there.chances >= 0.5).any()))
 
     @property
     def target_words(self) -> str | None:
-        """Which targets count as 1 and which as 0, where there are two classes."""
+        """A sentence on which targets count as 1 and which as 0, if there are two classes."""
         return self.expected.pilot.setup.preparation.target_words
 
     def headline_json(self) -> dict[str, Any]:
-        """What every command's --json says of these terms."""
+        """Return the part of every command's --json about these terms."""
         printed = {"relative_fitness": self.relative_fitness.mean, "expected_cost": self.worth.together}
         return self.outlook.to_json() | printed
 
@@ -228,29 +228,29 @@ def forecast(
     doing: Callable[[str], None] = lambda what: None,
     speeds: Mapping[str, float] | None = None,
 ) -> Forecast:
-    """Forecast the joint model of these terms from public knowledge. No private record is looked at.
+    """Forecast the joint model of these terms from public knowledge. No private record is read.
 
-    For a squared loss whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the
-    algorithm itself is run on the pilot with the noise of the real owners.
+    For a squared loss whose clip and box do not bind, the moments are exact given the pilot. Otherwise the algorithm
+    runs on the pilot with the real owners' noise.
 
     Parameters
     ----------
     terms
-        What owners would agree on.
+        The terms to forecast.
     pilot
         A public table, released moments or stated assumptions. Default: the terms' own public sample.
     seed
-        Of the pilot's resamples and runs.
+        The seed of the pilot's resamples and runs.
     resamples
-        How often the pilot is drawn again for the interval; left out: as often as its way of computing has it.
+        The number of resamples of the pilot for the interval. Default: chosen by the method.
     differences
-        How much owners differ: the less, the more joining adds. Default: not known.
+        How much owners differ: the less, the more joining adds. Default: unknown.
     progress
-        Is told how far the work is: (done, of).
+        Called with the progress: (done, of).
     doing
-        Is told what is worked at.
+        Called with the name of each step.
     speeds
-        For asynchronous terms, as `train` takes them; who has speed 0 never answers, and the forecast is of the others.
+        For asynchronous terms, as `train` takes them. An owner of speed 0 never answers and is left out.
 
     Returns
     -------
@@ -286,20 +286,20 @@ def forecast(
 
 
 def outlook(terms: Terms, knowledge: Table | Source | None = None) -> Outlook:
-    """What joining by these terms would mean for each owner, and the verdicts. No private record is looked at.
+    """Return the consequences of joining by these terms for each owner, and the verdicts. No private record is read.
 
     Parameters
     ----------
     terms
-        What owners would agree on.
+        The terms to judge.
     knowledge
         A public table, released moments or stated assumptions. Default: the terms' own public sample.
 
     Returns
     -------
     Outlook
-        `owners`: costs, gain and verdict of each; `consortium`: the verdict for all, and the members; `at` gives the
-        same at other budgets, with other noise, or for some members.
+        `owners`: costs, gain and verdict of each; `consortium`: the verdict for all, and the members; `at`: the same
+        with other budgets, noise or members.
 
     Examples
     --------
@@ -321,10 +321,8 @@ def outlook(terms: Terms, knowledge: Table | Source | None = None) -> Outlook:
 def missed_forecast(
     terms: Terms, worth: Worth, simulated: float, speeds: Mapping[str, float] | None
 ) -> Interval | None:
-    """The forecast of relative fitness that a simulation by these terms lies far above; None where it does not.
-
-    The interval is slow to compute, so it is computed only where the simulation is that far above the mean.
-    """
+    """Return the forecast of relative fitness that a simulation exceeds by far; None if it does not. The slow interval
+    is computed only if the simulation is far above the mean."""
     if worth.fitness is None or not simulated > CONTRADICTION_FACTOR * worth.fitness:
         return None
     interval = forecast(terms, speeds=speeds).relative_fitness
@@ -334,15 +332,14 @@ def missed_forecast(
 def worth_spending(
     terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None, differences: Heterogeneity | None = None
 ) -> Worth:
-    """What these terms are worth before a release, with the outlook of their owners. Refused where nothing can be
-    forecast."""
+    """Value these terms before a release, with their owners' outlook; raise an error if nothing can be forecast."""
     found = forecast(terms, seed=seed, differences=differences, speeds=speeds)
     return replace(found.worth, outlook=found.outlook)
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What the joint model would be worth if the owners had these records and budgets."""
+    """The joint model's worth if the owners had these records and budgets."""
 
     terms: Terms
     relative_fitness: Interval
@@ -352,12 +349,11 @@ class WhatIf:
 
 @one_thread
 def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
-    """The forecast `base` carried over to terms that differ from its own in owners' numbers and in whose noise it is.
-    No private record is looked at, and nothing is run again. `personal`: whether members correct the joint model by
-    their own rows.
+    """Carry the forecast `base` over to terms that differ in owners' numbers and in where noise is drawn. No private
+    record is read, and nothing is run again. With `personal` members correct the joint model by their own rows.
 
-    Exact where the forecast is by moments; where it is by a pilot run, the cost is taken to be linear in the combined
-    answer's variance, as it is for coalitions. Its interval stays as wide, in proportion, as it was.
+    The result is exact if the forecast is by moments. After a pilot run, the cost is taken as linear in the combined
+    answer's variance. The interval keeps its relative width.
     """
     cost, _ = base.coalitions
     outlook = replace(base.outlook.at(terms=terms), corrected=personal)
@@ -375,7 +371,7 @@ def _hull(mean: float, values: Sequence[float]) -> Interval:
 
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:
-    """The task's own metrics of models [R, P] on the pilot's rows; none without rows."""
+    """Return the task's metrics of models [R, P] on the pilot's rows; empty without rows."""
     if not known.has_rows or known.source.invented:  # whose relation to the target is made up
         return {}
     return task_metrics(known.objective, known.setup.preparation, known.design, models)
@@ -384,7 +380,7 @@ def _metrics(known: Pilot, models: Floats) -> Metrics:
 def _interval(
     expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress
 ) -> tuple[Interval, int]:
-    """The forecast's interval from the pilot's other versions, and how many of them allow none."""
+    """Return the forecast's interval from the pilot's other versions, and how many of them allow none."""
     others = expected.pilot.others(np.random.default_rng(seed), resamples, run=expected.simulated)
     values = []
     for draw, other in enumerate(others):
@@ -414,13 +410,13 @@ def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
 
 
 def _noise_choice(known: Pilot) -> list[str]:
-    """Say which noise is cheaper for the terms' clip, where that is a question."""
+    """Say which noise is cheaper for the terms' clip, if both are possible."""
     sentence = noise_choice(known.setup, known.terms.owners[0].name)
     return [] if sentence is None else [sentence[0].lower() + sentence[1:].rstrip(".")]
 
 
 def _loud(known: Pilot) -> list[str]:
-    """Warn of budgets that promise next to nothing."""
+    """Warn of budgets that protect little."""
     warning = budget_warning(known.terms, [part.name for part in known.terms.owners])
     return [] if warning is None else [warning.sentence[0].lower() + warning.sentence[1:].rstrip(".")]
 

@@ -1,8 +1,7 @@
-"""What joining saves owners by one law, from public knowledge: the cost of three models, in draws of what is not known.
+"""What joining saves owners by one law: the costs of three models, in draws of all unknowns, from public knowledge.
 
-Other losses than the squared one are taken as quadratic around the optimum, and the joint model's error is scaled so
-that it costs what is expected of it. Scatter is alike in all directions' costs, as it is for models that are well
-specified.
+Losses other than the squared one are taken as quadratic around the optimum, and the joint model's error is scaled to
+its expected cost. Scatter costs the same in all directions, as it does for well-specified models.
 """
 
 import math
@@ -30,9 +29,8 @@ FINE_POSITIONS = (np.arange(64) + 0.5) / 64  # positions that what own rows show
 
 @dataclass(frozen=True, eq=False)
 class _World:
-    """What may be the case: the variance between owners [P], owners with the joint model's error, standard errors by
-    which trees cost more than expected, and the share of what the joint model saves a linear model that it still saves
-    where trees of own rows stand on top of both."""
+    """One draw of the unknowns: the variance between owners [P], the joint model's error, how many standard errors
+    trees cost more than expected, and which share of the joint model's saving is left with trees on top."""
 
     between: Floats
     owners: Owners
@@ -42,8 +40,8 @@ class _World:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """What the owners' three models cost, in the target's own units, in draws [N, D]: of how much owners differ, how
-    good the joint model becomes, trees of own rows, and chance."""
+    """The costs of the owners' three models in the target's own units, in draws [N, D] of owners' differences, the
+    joint model's error, trees of own rows, and chance."""
 
     pilot: Pilot
     owners: Owners  # at the variance of the terms' own budgets
@@ -55,7 +53,7 @@ class Gains:
 
     @cached_property
     def alone(self) -> Floats:
-        """Costs of the model alone: linear, or boosted trees where public rows say they would be better."""
+        """Costs of the model alone: linear, or boosted trees if public rows favour them."""
         return self._costs([self._alone(world) for world in self._worlds])
 
     @cached_property
@@ -65,32 +63,32 @@ class Gains:
 
     @cached_property
     def personal(self) -> Floats:
-        """Of the personal model. Trees of own rows on top of it keep a part of what a better start saves."""
+        """Costs of the personal model. Trees of own rows on top of it keep a part of what a better start saves."""
         return self._costs([self._personal(world) for world in self._worlds])
 
     @property
     def draws(self) -> int:
-        """How many draws each world has."""
+        """The number of draws in each world."""
         return self.owners.draws
 
     @property
     def by_trees(self) -> Members:
-        """For which owners the model alone is boosted trees [N]."""
+        """Whether each owner's model alone is boosted trees [N]."""
         if self.trees is None:
             return np.zeros(len(self.owners.records), bool)
         world = self._worlds[len(self._worlds) // 2]
         return np.asarray(self.trees.ahead(self.owners.records, world.owners.alone(world.between).mean(axis=1)))
 
     def at(self, variance: Floats | float) -> "Gains":
-        """The gains with this variance of the combined answer, common or for each owner [N, 1]."""
+        """Return the gains with this variance of the combined answer, common or per owner [N, 1]."""
         return replace(self, owners=replace(self.owners, noise=np.minimum(variance * self.price, 1e250)))
 
     def among(self, copies: float) -> "Gains":
-        """The gains with so many owners like each of these, at the same variance."""
+        """Return the gains with `copies` owners like each of these, at the same variance."""
         return replace(self, owners=replace(self.owners, copies=copies))
 
     def under(self, pilot: Pilot) -> "Gains":
-        """The gains under terms with other owners' numbers or another kind of noise."""
+        """Return the gains under terms with other owners' numbers or another kind of noise."""
         there = replace(self, pilot=pilot, owners=replace(self.owners, records=pilot.rows, members=None))
         if self.differences.origin == "assumed":
             differ = assumed_heterogeneity(float(np.median(pilot.rows)), len(self.price))
@@ -98,7 +96,7 @@ class Gains:
         return there.at(pilot.combined_variance())
 
     def for_members(self, members: Members) -> "Gains":
-        """The gains if these owners learned together [N]."""
+        """Return the gains if these owners learned together [N]."""
         noise, everyone = self.pilot.noise, np.ones(len(members), bool)
         if members.all() and self.owners.members is None:
             return self
@@ -107,7 +105,7 @@ class Gains:
         return there.at(self.pilot.combined_variance() * times)
 
     def seeing(self, seen: Seen) -> "Gains":
-        """The gains for somebody who has seen one owner's private rows."""
+        """Return the gains for somebody who has seen one owner's private rows."""
         return replace(self, owners=replace(self.owners, seen=seen, drawn={}))
 
     def _costs(self, excess: list[Floats]) -> Floats:
@@ -131,7 +129,7 @@ class Gains:
         return worlds
 
     def _positions(self, unit: Floats) -> Floats:
-        """Of how much owners differ, equally likely after what was seen."""
+        """Return equally likely positions of how much owners differ, given what was seen."""
         even = (np.arange(self.owners.worlds) + 0.5) / self.owners.worlds
         if self.owners.seen is None:
             return even
@@ -153,8 +151,7 @@ class Gains:
         return np.minimum(linear, np.maximum(trees, -self.level))  # no cost is below 0
 
     def _own_trees(self, linear: Floats, side: float) -> Floats:
-        """What trees of own rows cost [N, 1], where they are expected to cost less than the linear model; else
-        infinity."""
+        """Return the cost of trees of own rows [N, 1]; infinity unless they are expected to beat the linear model."""
         if self.trees is None:
             return np.full((len(linear), 1), np.inf)
         mean, error = self.trees.at(self.owners.records)
@@ -171,8 +168,8 @@ def gains_by(
     law: int = 0,
     laws: int = 1,
 ) -> Gains:
-    """The owners' gains if training comes out as expected: this relative fitness, and models as they may come out.
-    It is number `law` of so many `laws`."""
+    """Return the owners' gains if training comes out as expected, at this fitness and with these models; for number
+    `law` of `laws` laws."""
     here, pilot = expected.here, expected.pilot
     cost, _ = coalition_cost(expected, fitness)
     penalty = pilot.objective.regularisation
@@ -199,7 +196,7 @@ def gains_by(
 
 
 def _costing(shape: Floats, curvature: Floats, total: float) -> Floats:
-    """Squared errors of this shape [P] that cost so much in all; alike in all directions' costs where there is none."""
+    """Scale squared errors [P] to cost `total`; spread evenly over all directions' costs if they cost nothing."""
     cost = 0.5 * float(shape @ curvature)
     if not cost > 0:
         return np.asarray(2 * total / (len(curvature) * curvature))
@@ -207,7 +204,7 @@ def _costing(shape: Floats, curvature: Floats, total: float) -> Floats:
 
 
 def _but_intercepts(expected: Expectation) -> Floats:
-    """The public fit, or the common optimum [P], with zeros for its intercepts, which nobody pulls towards zero."""
+    """Return the public fit, or the common optimum [P], with zero intercepts, which nobody pulls towards zero."""
     pilot = expected.pilot
     best = (expected.here.optimum if pilot.own_fit is None else pilot.own_fit.theta).copy()
     preparation = pilot.setup.preparation

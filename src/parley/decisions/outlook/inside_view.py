@@ -1,11 +1,9 @@
-"""An owner's inside view: the outlook with its own rows added to what is known. For its own eyes; nothing leaves.
+"""An owner's inside view: the outlook with its own rows added to public knowledge, for its own eyes. Nothing leaves.
 
-Where there is a public sample, own rows show how far their estimate lies from the public fit. That is a sum of what is
-not known (how the owner differs, how the sample's population does, the chance of both), so draws of all of it are moved
-to where they agree with what was seen, and how much owners differ is weighed by it (`owners`). What the model alone
-costs own rows, trees of them included, is measured by cross-validation.
-
-Without a public sample own rows are all that is known of anybody's: they stand in its place.
+Own rows show how far their estimate lies from the public fit. That is a sum of unknowns: how the owner and the sample's
+population differ, and the chance of both. Draws of them are moved to agree with it, and the likelihood weighs how much
+owners differ (`owners`). Cross-validation gives the cost of the model alone, trees included. Without a public sample,
+own rows stand in its place.
 
 Formal guarantee: none. Everything here is computed from private rows without noise.
 """
@@ -46,7 +44,7 @@ MAX_TEST_ROWS = 16_000  # rows that the test looks at
 
 @dataclass(frozen=True)
 class LawTest:
-    """Whether own rows may follow the public sample's law, as far as this model is concerned."""
+    """A test of whether own rows follow the public sample's law, as far as this model is concerned."""
 
     p_value: float
     statistic: float  # about 1 under one law
@@ -59,7 +57,7 @@ class LawTest:
 
 @dataclass(frozen=True)
 class InsideView:
-    """What joining would add for one owner's customers, as its own rows and public knowledge have it."""
+    """What joining would add for one owner's customers, by its own rows and public knowledge."""
 
     outlook: Outlook
     rows: int
@@ -74,11 +72,11 @@ class InsideView:
 
     @property
     def least(self) -> float:
-        """What joining must save a row, in the target's own units."""
+        """The least saving per row that makes joining worth it, in the target's own units."""
         return self.worth * self.owner.alone + self.owner.price
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley forecast --inside --json` prints."""
+        """Return the object that `parley forecast --inside --json` prints."""
         law = self.law and {"p_value": self.law.p_value, "level": TEST_LEVEL, "differs": self.law.differs}
         head = {"owners": [self.owner.to_json()], "rows": self.rows, "alone_model": self.alone_model}
         return {**head, "worth": self.worth, "price": self.owner.price, "least": self.least, "law": law}
@@ -95,9 +93,9 @@ def inside_view(
     progress: Progress = lambda done, total: None,
     public: Forecast | None = None,
 ) -> InsideView:
-    """What joining by these terms would add for this owner's customers; it is told to join if that is more than
-    `worth`, a share of what they cost alone, beside what its privacy costs it by the terms. `public`: the forecast by
-    the same pilot and seed, where it was made before."""
+    """Return what joining by these terms would add for this owner's customers. The verdict is to join if that exceeds
+    `worth`, a share of the cost alone, plus its privacy cost. `public`: the forecast by the same pilot and seed, if
+    known."""
     if not 0 <= worth < 1:
         raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
     if public is None and (pilot is not None or terms.model.public is not None):
@@ -125,8 +123,8 @@ def inside_view(
 
 
 def _seen(law: Gains, place: int, rows: Design, alone: Floats) -> Seen:
-    """From the public fit to the estimate of own rows, in each direction, a Newton step by the curvature of public and
-    own rows together; and how it scatters, by the rows' own gradients at the model alone [P]."""
+    """Return the Newton step from the public fit to the estimate of own rows, by the joint curvature of public and own
+    rows, and its scatter by the rows' own gradients at the model alone [P]."""
     pilot, here = law.pilot, law.pilot.landscape()
     penalty = pilot.objective.regularisation
     begin = here.optimum if pilot.own_fit is None else pilot.own_fit.theta
@@ -145,7 +143,7 @@ def _seen(law: Gains, place: int, rows: Design, alone: Floats) -> Seen:
 
 
 def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:
-    """Set the cost of the model alone on this owner's rows to what cross-validation says, by trees too."""
+    """Set the cost of the model alone on this owner's rows to the cross-validated one, trees included."""
     unit, losses = law.pilot.setup.preparation.target_scale**2, alone.losses
     linear = replace(law, trees=None)
     ridge = next((way for way in alone.ways if way.name == "ridge"), None)
@@ -164,12 +162,11 @@ def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:
 def law_test(
     objective: EmpiricalRisk, public: Design, optimum: Floats, rows: Design, radius: float | None = None
 ) -> LawTest:
-    """Whether own rows and public ones pull their common optimum apart by more than chance.
+    """Test whether own rows and public ones pull their common optimum apart by more than chance.
 
-    Under one law gradients there scatter alike in both, and the difference of their means is about normal with mean 0,
-    so the sum of squares follows Hotelling's law. At the public optimum (`optimum`, where the search begins) the test
-    would err: a name that few public rows have is fitted too well there, and own rows that have it too would seem to
-    follow another law.
+    Under one law, gradients at the common optimum scatter alike in both and the difference of their means is about
+    normal with mean 0, so the sum of squares follows Hotelling's law. At the public optimum (`optimum`, where the
+    search begins) the test would err: names that few public rows have are fitted too well there.
     """
     rows = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MAX_TEST_ROWS)).astype(np.int64))
     few = replace(objective, regularisation=objective.regularisation + 1 / (len(rows) + len(public)))
@@ -188,8 +185,8 @@ def law_test(
 
 
 def contradicted(terms: Terms, owners: Sequence[Owner]) -> dict[str, LawTest]:
-    """The owners whose own training rows contradict the public sample: `TEST_LEVEL` is how often any is named where all
-    follow its law. Tables too large to hold are not looked at, nor are trees, which fit the public rows too well.
+    """Return the owners whose own training rows contradict the public sample. `TEST_LEVEL` is how often any is named if
+    all follow its law. Tables too large to hold, and trees, which fit the public rows too well, are skipped.
 
     Formal guarantee: none. This is computed from private rows without noise, for the eyes of the person who holds these
     tables. It is never stored, logged or sent, and no program may decide by it.

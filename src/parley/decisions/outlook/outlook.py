@@ -1,8 +1,7 @@
-"""Should we learn together? One object that every command reads: what joining would mean for each owner, and the
-verdicts that follow.
+"""Should we learn together? The outlook that every command reads: what joining means for each owner, and the verdicts.
 
-It rests on what is known before anybody is asked, and holds draws of all that is not: laws, differences between owners,
-noise, and what an owner's own procedure would choose (`gains`).
+It holds draws of everything unknown beforehand: laws, differences between owners, noise, and what an owner's own
+procedure would choose (`gains`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ MAX_DROPPED_SINGLY = 16  # owners that are dropped one at a time; of more, a sha
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with an interval for what is left open."""
+    """A mean with an interval."""
 
     mean: float
     low: float
@@ -45,7 +44,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class OwnerOutlook:
-    """What joining means for one owner: expected test costs for its own customers, in the target's own units."""
+    """One owner's expected test costs for its own customers, in the target's own units."""
 
     name: str
     records: int
@@ -59,7 +58,7 @@ class OwnerOutlook:
     alone_model: AloneModel = "linear"
 
     def to_json(self) -> dict[str, Any]:
-        """One of `owners` in every command's --json."""
+        """Return one of `owners` in every command's --json."""
         gain = {"gain": self.gain.mean, "gain_low": self.gain.low, "gain_high": self.gain.high}
         costs = {"alone": self.alone, "together": self.together, "personal": self.personal}
         return {"name": self.name, **costs, **gain, "verdict": self.verdict}
@@ -67,19 +66,19 @@ class OwnerOutlook:
 
 @dataclass(frozen=True)
 class Consortium:
-    """Should these owners learn together? Who would remain, if whoever should stay out does."""
+    """The verdict for all owners, and the members that remain without those who should stay out."""
 
     verdict: Verdict
     members: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """`consortium` in every command's --json."""
+        """Return `consortium` in every command's --json."""
         return {"verdict": self.verdict, "members": list(self.members)}
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What joining by these terms would mean, by laws that are as likely as each other."""
+    """The consequences of joining by these terms, under equally likely laws."""
 
     terms: Terms
     laws: tuple[Gains, ...]
@@ -118,8 +117,8 @@ class Outlook:
 
     @property
     def gain(self) -> Floats:
-        """What joining saves, in draws [N, D]. From inside they scatter less than what came of it: more of what is not
-        known is seen, and what quadratic costs leave out is not."""
+        """The saving by joining, in draws [N, D]; widened for an inside view, whose draws scatter less than outcomes
+        do."""
         gain = np.asarray(self.alone - self.personal)
         if self.inside is None:
             return gain
@@ -138,8 +137,8 @@ class Outlook:
 
     @cached_property
     def chances(self) -> Floats:
-        """The share of draws in which joining is worth it [N], on average over four trainings: what a single one's
-        rows and noise happen to do is nothing that a decision could rest on."""
+        """The share of draws in which joining is worth it [N], on average over four trainings: no decision should rest
+        on a single training's rows and noise."""
         beyond = self.net - self.least * self.alone
         sizes = np.concatenate([np.full(law.alone.shape[1] // law.draws, law.draws) for law in self.laws])
         means = np.add.reduceat(beyond, np.cumsum(sizes) - sizes, axis=1) / sizes
@@ -148,7 +147,7 @@ class Outlook:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Join where joining is worth it in nearly all draws, stay where it is in hardly any."""
+        """Join if joining is worth it in nearly all draws, stay if in hardly any."""
         return ["join" if c >= SURE_SHARE else "stay" if 1 - c >= SURE_SHARE else "unsure" for c in self.chances]
 
     @cached_property
@@ -175,8 +174,8 @@ class Outlook:
 
     @cached_property
     def consortium(self) -> Consortium:
-        """Whoever should stay is dropped until nobody should. Before all are told to stay, owners are dropped one at a
-        time, the worst first, and groups of like owners are looked at."""
+        """The consortium left after owners who should stay are dropped. Before all are advised to stay, owners are
+        dropped one at a time, the worst first, and groups of like owners are tried."""
         left = _settled(self, self.members)
         for start in _others(self) if left.sum() < 2 else ():
             left = _settled(self, start)
@@ -197,8 +196,8 @@ class Outlook:
         owners: float | None = None,
         terms: Terms | None = None,
     ) -> "Outlook":
-        """The same elsewhere, cheaply: at other budgets, with noise drawn elsewhere, of some members, among so many
-        owners like these, or by terms that differ from these in owners' numbers and in whose noise it is."""
+        """Return the outlook with other budgets, noise drawn elsewhere, some members, this number of like owners, or
+        terms that differ in owners' numbers and in where noise is drawn; cheaply."""
         there = self.terms if terms is None else terms
         if noise is not None:
             there = each_owner_terms(there) if noise == "each_owner" else shared_terms(there)
@@ -216,8 +215,8 @@ class Outlook:
         return found._of(np.array([name in members for name in self.names]))
 
     def bearable(self, surely: bool = False) -> Floats:
-        """How many times as loud noise may be until an owner's joining is not worth it in half of the draws, or
-        `surely`, in nearly all [N]; 0: it never is."""
+        """Return how many times its variance noise may have until joining is not worth it in half of the draws
+        (`surely`: in nearly all) [N]; 0 if it never is."""
 
         def holds(logarithm: Floats) -> Members:
             laws = [law.at(law.pilot.combined_variance() * np.exp(logarithm)[:, None]) for law in self.laws]
@@ -232,11 +231,11 @@ class Outlook:
         return np.where(worth, np.exp(low), 0.0)
 
     def louder(self, times: float) -> "Outlook":
-        """The outlook with so many times the combined answer's variance."""
+        """Return the outlook with `times` the combined answer's variance."""
         return replace(self, laws=tuple(law.at(law.pilot.combined_variance() * times) for law in self.laws))
 
     def to_json(self) -> dict[str, Any]:
-        """The part of every command's --json."""
+        """Return the outlook's part of every command's --json."""
         rows = zip(self.owners, self.members, strict=True)
         return {
             "owners": [owner.to_json() for owner, member in rows if member],
@@ -244,7 +243,7 @@ class Outlook:
         }
 
     def _alike(self, values: Floats) -> Floats:
-        """The same figure [N] for owners with the same rows and price: the mean of theirs."""
+        """Average a figure [N] over owners with the same rows and price."""
         if self.inside is not None:
             return np.asarray(values)
         parts = np.array([[part.records, price] for part, price in zip(self.terms.owners, self.prices, strict=True)])
@@ -252,7 +251,7 @@ class Outlook:
         return np.asarray((np.bincount(kind, values) / np.bincount(kind))[kind])
 
     def _intervals(self, draws: Floats) -> list[Interval]:
-        """Each owner's mean of draws [N, D], with a 90 % interval."""
+        """Return each owner's mean of draws [N, D], with a 90 % interval."""
         ends = (draws.mean(axis=1), *np.quantile(draws, INTERVAL_QUANTILES, axis=1))
         return [Interval(*map(float, each)) for each in zip(*map(self._alike, ends), strict=True)]
 
@@ -267,7 +266,7 @@ class Outlook:
 
 
 def _settled(outlook: Outlook, members: Members) -> Members:
-    """Who of these remains if whoever should stay is dropped, all at once, until nobody should."""
+    """Drop whoever should stay, all at once, until nobody should."""
     while members.sum() >= 2:
         stays = np.array([verdict == "stay" for verdict in outlook._of(members).verdicts])
         if not (members & stays).any():
@@ -277,7 +276,7 @@ def _settled(outlook: Outlook, members: Members) -> Members:
 
 
 def _others(outlook: Outlook) -> Iterator[Members]:
-    """Smaller consortia: without the worst owner, the two worst, and so on; then owners that are alike."""
+    """Yield smaller consortia: without the worst owner, the two worst, and so on; then owners that are alike."""
     members = outlook.members
     while members.sum() > 2:
         chances = np.where(members, outlook._of(members).chances, np.inf)

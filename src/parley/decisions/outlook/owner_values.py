@@ -1,4 +1,4 @@
-"""What each owner adds to the joint model, from which epsilon on joining pays it, and how many owners that takes."""
+"""Each owner's addition to the joint model, the epsilon from which joining pays it, and how many owners that takes."""
 
 import math
 from collections.abc import Callable
@@ -25,7 +25,7 @@ BREAK_EVEN_TOLERANCE = 1e-6  # relative: an epsilon from which joining pays is n
 
 @dataclass(frozen=True)
 class OwnerValue:
-    """Of one owner; values are test costs in the target's own units."""
+    """One owner's values: test costs in the target's own units."""
 
     name: str
     # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
@@ -38,7 +38,7 @@ class OwnerValue:
 def owner_values(
     outlook: Outlook, expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise
 ) -> tuple[OwnerValue, ...]:
-    """Value every owner. An epsilon pays where joining is worth it in at least half of the outlook's draws."""
+    """Value every owner. An epsilon pays if joining is worth it in at least half of the outlook's draws."""
     pilot = expected.pilot
     unit, variance = pilot.setup.preparation.target_scale**2, pilot.combined_variance()
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
@@ -60,15 +60,12 @@ def owner_values(
 def least_epsilon(
     bearable: float, variance_at: Callable[[float], float], tried: dict[float, float] | None = None
 ) -> float | None:
-    """The least epsilon at which the combined answer's variance is bearable; None if none is, 0 if all are.
-
-    `tried` keeps variances by the logarithm of epsilon, for whoever asks of one law again: the search goes on between
-    them.
-    """
+    """Return the least epsilon at which the combined answer's variance is bearable; None if none is, 0 if all are.
+    `tried` keeps known variances by the logarithm of epsilon; the search goes on between them."""
     known = {} if tried is None else tried
 
     def squeezed(log_epsilon: float) -> float:
-        """Nearly straight where noise is loud: few steps find its zero, and each may calibrate noise."""
+        """Return the spare variance, squeezed to be nearly linear where noise is loud, to save steps."""
         if log_epsilon not in known:
             known[log_epsilon] = variance_at(math.exp(log_epsilon))
         spare = bearable - known[log_epsilon]
@@ -85,8 +82,7 @@ def least_epsilon(
 
 
 def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], float]:
-    """The combined answer's variance if the owner at a place chose to train with an epsilon; where there is one noise,
-    all with it."""
+    """Return a function: the combined answer's variance if one owner (one noise: all) trained with an epsilon."""
     records, size = noise.records, float(noise.records.sum())
     if isinstance(noise, OneNoise):
         return lambda place, epsilon: common_demand(pilot.setup, epsilon) / size**2
@@ -102,8 +98,7 @@ def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], fl
 
 
 def common_demand(setup: Setup, epsilon: float) -> float:
-    """The variance of the one noise of a sum if training had this common epsilon; infinite where no law is loud
-    enough."""
+    """Return the variance of the one noise of a sum at this common epsilon; infinite if no law is loud enough."""
     try:
         return setup.law(0, Fraction(epsilon) + setup.terms.score_epsilon).sum_variance
     except TermsError:
@@ -111,11 +106,11 @@ def common_demand(setup: Setup, epsilon: float) -> float:
 
 
 def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlook, float], bool]) -> int | None:
-    """The least number of owners, alike these, for whose outlook and times of the combined variance `pays` holds; None:
-    no number of them.
+    """Return the least number of owners, alike these, for whose outlook and times of the combined variance `pays`
+    holds; None if no number is enough.
 
-    Of N owners instead of the N' at hand the combined answer's variance is N'/N times as large where each adds its own
-    noise, and (N'/N)^2 times where there is one for all.
+    With N owners instead of N' the combined answer's variance is N'/N times as large if each adds its own noise, and
+    (N'/N)^2 times with one noise for all.
     """
     here, power = len(noise.records), 2 if isinstance(noise, OneNoise) else 1
 

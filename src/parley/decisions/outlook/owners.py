@@ -1,15 +1,15 @@
-"""What owners' three models cost, in draws: of the model alone, of the joint model, and of the personal model.
+"""Draws of what owners' three models cost: the model alone, the joint model and the personal model.
 
-Owners' best parameters scatter around common ones (random effects), and so do the public sample's. Each owner's rows
-give an estimate of its own (`OwnRows`), which decides as the owner's procedure does; what comes out is judged at the
-owner's best parameters, which that estimate is not. So choosing may go wrong here as it may there. The model alone
-corrects the public fit, which asks nobody. Trees of own rows are not in these figures.
+Owners' best parameters and the public sample's scatter around common ones (random effects). Each owner's rows give an
+estimate (`OwnRows`), which decides as the owner's procedure does; costs are then judged at the owner's best parameters.
+So choosing may go wrong here as it may there. The model alone corrects the public fit. Trees of own rows are not in
+these figures.
 
-Costs are quadratic around best parameters, in directions of the cost's curvature. The mean loss of an owner's rows is
-a constant + 1/2 sum_j h_j (theta_j - u_j)^2, u their estimate. Cross-validation adds about `price`/n for each degree of
-freedom with which a model follows its rows' chance (Mallows' Cp). Of K folds it is (1 + K/(K-1))/2 of that on average,
-since models are made of fewer rows, and it scatters in each direction as chi^2_K/K does. The drawn u decides, as the
-procedure does, on ridges, their average, the share of a correction that is kept and the way to another model.
+Costs are quadratic around best parameters, in directions of the cost's curvature: the mean loss of an owner's rows is a
+constant + 1/2 sum_j h_j (theta_j - u_j)^2, u their estimate. Cross-validation adds about `price`/n for each degree of
+freedom with which a model follows its rows' chance (Mallows' Cp). With K folds it adds (1 + K/(K-1))/2 of that on
+average, since models are made of fewer rows, and it scatters in each direction like chi^2_K/K. The drawn u decides on
+ridges, their average, the share of a correction to keep and the way to another model.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ MAX_KEPT_WORLDS = 128  # worlds whose draws are kept
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model [N, D, P] and how much it follows the own rows' chance, as folds price it, over directions [N, D]."""
+    """A model [N, D, P] and its degrees of freedom over directions [N, D], as folds price them."""
 
     theta: Floats
     freedom: Floats
@@ -45,8 +45,8 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class OwnRows:
-    """Estimates [N, D, P] of owners from so many records [N] each; `price` [N] is the variance of an estimate from one
-    row, times its direction's curvature."""
+    """Owners' estimates [N, D, P]; `price` [N] is the variance of an estimate from one row, times its direction's
+    curvature."""
 
     curvature: Floats
     price: Floats
@@ -55,14 +55,14 @@ class OwnRows:
     priced: Floats  # how many times `price` folds charge in each direction [N, D, P]
 
     def corrected(self, centre: Floats, others: Sequence[Floats], other: Fitted) -> Fitted:
-        """A model [..., P] as own rows correct it, pulled to it or to others, and last as much of the way to another
-        result as they bear out."""
+        """Correct the model `centre` [..., P] by own rows, pulled to it or to others, and go part of the way to
+        `other`."""
         theta = np.broadcast_to(centre, self.estimate.shape)
         start = Fitted(theta, np.zeros(theta.shape[:2]))
         return self.kept(self.kept(start, self.ridge([centre, *others])), other)
 
     def ridge(self, centres: Sequence[Floats]) -> Fitted:
-        """Ridges of every weight towards every centre [..., P], averaged: one that is z standard errors behind the best
+        """Average ridges of every weight towards every centre [..., P]. One that is z standard errors behind the best
         counts exp(-z - z^2/TAIL_SQUARE_SCALE)."""
         h, rows, pulls = self.curvature, self.records[:, None, None], self._pulls
         price = self.price[:, None, None]
@@ -83,8 +83,7 @@ class OwnRows:
         return Fitted(theta, np.sum(shares * freedom, axis=(0, 3)))
 
     def kept(self, start: Fitted, end: Fitted) -> Fitted:
-        """As much of the way from one model to another as own rows bear out: of the best length 1 - 1/z^2, if it is z
-        standard errors better."""
+        """Go from one model towards another, 1 - 1/z^2 of the best length if that is z standard errors better."""
         step, freedom = end.theta - start.theta, end.freedom - start.freedom
         rows, price = self.records[:, None], self.price[:, None]
         bend = step**2 @ self.curvature
@@ -97,14 +96,13 @@ class OwnRows:
 
     @staticmethod
     def folds_price(records: Floats, shape: tuple[int, int, int], rng: np.random.Generator) -> Floats:
-        """How many times the price folds of so many records charge [N, D, P]."""
+        """Draw how many times the price the folds of these records charge [N, D, P]."""
         folds = np.where(records >= MANY_ROWS, FEWER_FOLDS, FOLDS)[:, None, None]
         return np.asarray((1 + folds / (folds - 1)) / 2 * rng.chisquare(folds, shape) / folds)
 
     @cached_property
     def _pulls(self) -> Floats:
-        """How far each weight goes from an own estimate to the centre in each direction [N, weights, P]; the first all
-        the way."""
+        """The share of the way from an own estimate to the centre [N, weights, P]; the first is the whole way."""
         rows, average = (self.records[:, None] * self.curvature)[:, None], float(self.curvature.mean())
         weights = average * np.array(CENTRE_WEIGHTS[::-1])[:, None]
         return np.concatenate([np.ones_like(rows), weights / (weights + rows)], axis=1)
@@ -112,8 +110,7 @@ class OwnRows:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What private rows of one owner show: how far their estimate lies from the public fit, in each direction [P], and
-    the variance of that by their chance."""
+    """The step from the public fit to the estimate of one owner's private rows [P], and its variance by chance."""
 
     place: int
     step: Floats
@@ -122,7 +119,7 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """Where the public fit lies [D, P]: by its rows' chance, and by its own population's best parameters."""
+    """The error of the public fit [D, P]: by its rows' chance, and by its own population's best parameters."""
 
     error: Floats
     elsewhere: Floats
@@ -134,7 +131,7 @@ class Public:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """What is known of N owners' estimates in P directions."""
+    """Public knowledge of N owners' estimates in P directions."""
 
     curvature: Floats  # [P]
     records: Floats  # [N]
@@ -154,7 +151,7 @@ class Owners:
     drawn: dict[bytes, "_Drawn"] = field(default_factory=dict, repr=False)
 
     def erring(self, times: float) -> "Owners":
-        """The same if the joint model's squared error were so many times as large."""
+        """Return the same with the joint model's squared error multiplied by `times`."""
         return self if times == 1 else replace(self, bias=self.bias * times, noise=self.noise * times)
 
     @property
@@ -163,17 +160,17 @@ class Owners:
         return self.copies * float(self._learning.sum())
 
     def alone(self, differences: Floats) -> Floats:
-        """Excess costs of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
+        """Return excess costs of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
         drawn = self._owners(differences)
         return self._cost(drawn.own.theta, drawn.best)
 
     def together(self, differences: Floats) -> Floats:
-        """Excess costs of the joint model on each owner's rows [N, D]."""
+        """Return excess costs of the joint model on each owner's rows [N, D]."""
         drawn = self._owners(differences)
         return self._cost(self._joint(drawn, differences), drawn.best)
 
     def personal(self, differences: Floats) -> Floats:
-        """Excess costs of the personal models [N, D]; an owner by itself has nobody to join."""
+        """Return excess costs of the personal models [N, D]; an owner by itself has nobody to join."""
         drawn = self._owners(differences)
         if np.count_nonzero(self._learning) * self.copies <= 1:
             return self._cost(drawn.own.theta, drawn.best)
@@ -181,7 +178,7 @@ class Owners:
         return self._cost(drawn.rows.corrected(self._joint(drawn, differences), others, drawn.own).theta, drawn.best)
 
     def likelihood(self, differences: Floats) -> float:
-        """The logarithm of how likely what was seen is where owners differ so much; 0 where nothing was."""
+        """Return the log-likelihood of what was seen if owners differ by this much; 0 if nothing was seen."""
         if self.seen is None or self.fit is None:
             return 0.0
         variance = self._apart(differences)
@@ -191,7 +188,7 @@ class Owners:
         return np.asarray(0.5 * (theta - best) ** 2 @ self.curvature)
 
     def _owners(self, differences: Floats) -> "_Drawn":
-        """Draw once: neither the joint model nor the members change any of it."""
+        """Draw once; neither the joint model nor the members change the draws."""
         key = self.world.to_bytes(4) + differences.tobytes() + self.records.tobytes()
         if key not in self.drawn:
             if len(self.drawn) > MAX_KEPT_WORLDS:
@@ -223,7 +220,7 @@ class Owners:
         return self.drawn[key]
 
     def _apart(self, differences: Floats) -> Floats:
-        """The variance [P] of the step from the public fit to the estimate of the owner that was seen."""
+        """Return the variance [P] of the step from the public fit to the estimate of the owner that was seen."""
         if self.seen is None or self.fit is None:
             raise TypeError("nothing was seen")
         return np.asarray(2 * differences + self.seen.chance + self.fit**2)
@@ -242,19 +239,18 @@ class Owners:
 
     @property
     def draws(self) -> int:
-        """How many draws each world has; where several laws share the numbers, each has fewer."""
+        """The number of draws in each world; fewer if several laws share them."""
         share = WORLDS / (self.laws * self.worlds)
         least, most = (max(int(each * share), 2) for each in (LEAST_DRAWS, MAX_DRAWS))
         return int(np.clip(MAX_NUMBERS * share / (len(self.records) * len(self.curvature)), least, most))
 
     @property
     def worlds(self) -> int:
-        """How many worlds this law has."""
+        """The number of worlds of this law."""
         return max(WORLDS // self.laws, LEAST_WORLDS)
 
     def _joint(self, drawn: "_Drawn", differences: Floats) -> Floats:
-        """The joint model [D, P], or for each owner [N, D, P]: what its start leaves, what owners' estimates are on
-        average, and noise."""
+        """Return the joint model [D, P], or one per owner [N, D, P]: start, owners' mean estimate and noise."""
         public = drawn.public
         share, estimates = self._learning / max(self._learning.sum(), 1e-300), drawn.rows.estimate
         if self.copies > 1:  # one of them is the owner itself, the others have rows of their own
@@ -274,8 +270,8 @@ class Owners:
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """What owners' rows say, their best parameters [N, D, P], the public fit, the model of zeros [..., P], their models
-    alone, and standard normal numbers for noise [D, P]."""
+    """Owners' estimates and best parameters [N, D, P], public fit, zero model, models alone, and standard normals [D,
+    P]."""
 
     rows: OwnRows
     best: Floats

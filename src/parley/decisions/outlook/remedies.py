@@ -1,12 +1,9 @@
-"""Other noise, and which terms would turn a verdict into join: larger budgets with noise of either kind, or more owners
-like these.
+"""Other kinds of noise, and terms that would turn a verdict into join: larger budgets, or more owners like these.
 
-Noise may be drawn by each owner for itself, once for all by three hosts, once by each of two, or by the owners in
-shares. Where each owner draws its own, noise adds up: N owners of the same size have N times the variance of one noise
-for all. That often decides whether joining pays, so the forecast says it for every kind, whatever the terms name.
-
-The outlook is carried over: nothing is read or resampled again. A gain counts as in its verdicts, in nearly all draws;
-where no budget makes that so, in half of them.
+Noise drawn by each owner adds up: N owners of the same size have N times the variance of one noise for all. So the
+forecast is given for every kind: each owner's own, one by three hosts, one by each of two, or in owners' shares. The
+outlook is carried over without another run. A gain must hold in nearly all draws or, if no budget achieves that, in
+half.
 """
 
 import math
@@ -34,7 +31,7 @@ Kind = Literal["each_owner", "shared", "two_hosts", "distributed"]
 
 @dataclass(frozen=True)
 class KindForecast:
-    """What the joint model would be worth with noise of one kind; test costs in the target's own units."""
+    """The joint model's forecast with noise of one kind; test costs in the target's own units."""
 
     relative_fitness: float
     together: float
@@ -54,7 +51,7 @@ class KindForecast:
         return float(np.mean(self.outlook.chances >= 0.5))
 
     def to_json(self) -> dict[str, Any]:
-        """The object under its kind in `parley forecast --json`."""
+        """Return the object under its kind in `parley forecast --json`."""
         return {
             "relative_fitness": self.relative_fitness,
             "together": self.together,
@@ -68,16 +65,16 @@ class KindForecast:
 
 @dataclass(frozen=True)
 class NoiseComparison:
-    """All kinds, and why one is missing. `distributed`: `curious` owners may pool what they drew; terms cannot name
-    it."""
+    """All kinds of noise, and why one is missing. With `distributed`, which terms cannot name, `curious` owners may
+    collude."""
 
     kinds: Mapping[Kind, KindForecast]
     missing: Mapping[Kind, str]
     curious: int
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and
-        why."""
+        """Return the object under `noise` in `parley forecast --json`; null, with a reason, for kinds that these terms
+        do not allow."""
         kinds: tuple[Kind, ...] = ("each_owner", "shared", "two_hosts", "distributed")
         content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
         return {**content, "curious": self.curious, "missing": dict(self.missing)}
@@ -85,8 +82,7 @@ class NoiseComparison:
 
 @one_thread
 def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
-    """Compare the forecast `result` with what the same terms give under other kinds of noise. No private record is
-    read."""
+    """Forecast the terms of `result` under other kinds of noise. No private record is read."""
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
     agreed, known = kind_of(result.terms), result.expected.pilot
     for kind in dict.fromkeys(("each_owner", "shared", agreed)):
@@ -108,7 +104,7 @@ def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
 
 
 def _terms_of(known: Pilot, kind: Kind) -> Terms:
-    """Terms with another kind of noise, with the least sufficient delta where they need one and have none."""
+    """Return terms with another kind of noise, with the least sufficient delta if they need one and have none."""
     if kind == "each_owner":
         return each_owner_terms(known.terms)
     *first, last = HOST_DELTAS
@@ -144,7 +140,7 @@ def _kind(
     epsilon: float | None,
     outlook: Outlook,
 ) -> KindForecast:
-    """By the price that the same way of training puts on noise, which is exact where the moments are."""
+    """Forecast by the price that the same training puts on noise; exact if the moments are."""
     fitness = float(result.coalitions[0].privacy_error(variance)) / result.expected.unit
     together = joint_cost(result.expected, fitness)
     return KindForecast(fitness, together, there.terms.privacy.delta, asked, epsilon, outlook)
@@ -158,8 +154,8 @@ LARGEST_EPSILON = 10.0  # epsilon: beyond, an even chance may become certainty, 
 
 @dataclass(frozen=True)
 class Remedy:
-    """One way to spend budgets, and from where on it is worth it; None: up to `LARGEST_EPSILON` it is not. Where
-    epsilons differ and each owner has its own noise, these are the times by which all of them would grow (`times`)."""
+    """One way to spend budgets, and from where it is worth it; None: not up to `LARGEST_EPSILON`. If epsilons differ
+    and each owner has its own noise, figures are multiples of all of them (`times`)."""
 
     way: Way
     first: float | None  # from where on anybody gains
@@ -170,7 +166,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Remedies:
-    """What would make joining worth it."""
+    """The changes that would make joining worth it."""
 
     surely: bool  # whether these are sure gains, or expected ones
     ways: tuple[Remedy, ...]
@@ -180,14 +176,13 @@ class Remedies:
     already: bool  # whether all that gain at any budget do so by the terms as written
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `would_join` in `parley forecast --json`."""
+        """Return the object under `would_join` in `parley forecast --json`."""
         return {**vars(self), "ways": [vars(way) for way in self.ways]}
 
 
 @one_thread
 def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
-    """Find what would turn this forecast's verdict into join, given its comparison of kinds of noise. No private record
-    is read."""
+    """Find what would turn this forecast's verdict into join, given its noise comparison. No private record is read."""
     ways, names = _ways(result, noise), result.outlook.names
     for surely in (True, False):
         found = [outlook.bearable(surely) for _, outlook in ways]
@@ -203,7 +198,7 @@ def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
 
 
 def _owners(result: Forecast, surely: bool) -> tuple[int | None, int | None]:
-    """How many owners like these it takes until one gains, and until all do that gain in any such crowd."""
+    """Return how many owners like these it takes until one gains, and until all that can gain do."""
     outlook, noise, least = result.outlook, result.expected.pilot.noise, SURE_SHARE if surely else 0.5
     in_a_crowd = outlook.at(owners=MAX_OWNERS).louder(0.0).chances >= least
     if not in_a_crowd.any():
@@ -219,7 +214,7 @@ def _owners(result: Forecast, surely: bool) -> tuple[int | None, int | None]:
 
 
 def _ways(result: Forecast, noise: NoiseComparison) -> list[tuple[Way, Outlook]]:
-    """The terms as written, and the other kind of noise."""
+    """List the terms as written, and the other kind of noise."""
     agreed = kind_of(result.terms)
     ways: list[tuple[Way, Outlook]] = [(agreed, result.outlook)]
     ways += [
@@ -231,7 +226,7 @@ def _ways(result: Forecast, noise: NoiseComparison) -> list[tuple[Way, Outlook]]
 
 
 def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> Remedy:
-    """From which budgets on one way is worth it, where noise may be so many times as loud [N]."""
+    """Return the budgets from which one way is worth it, if noise may have `bearable` times its variance [N]."""
     budgets = np.array([float(part.epsilon) for part in pilot.terms.owners])
     bearable = bearable * pilot.combined_variance()
     common = isinstance(pilot.noise, OneNoise)
@@ -252,8 +247,8 @@ def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> R
 
 
 def _variance(pilot: Pilot, factor: float, budgets: Floats) -> float:
-    """The combined answer's variance with every epsilon so many times as large; infinite where a score takes all of it.
-    With one noise for all, the smallest epsilon counts."""
+    """Return the combined answer's variance with every epsilon multiplied by `factor`; infinite if a score takes all of
+    it. With one noise for all, the smallest epsilon counts."""
     noise, score = pilot.noise, float(pilot.terms.score_epsilon)
     training = factor * budgets - score
     if not training.min() > 0:

@@ -1,8 +1,4 @@
-"""Is a budget worth spending? The joint model's forecast beside what nobody has to be asked for, and beside what other
-terms would give.
-
-From public knowledge alone, so that it can be said before anything is spent, and quickly.
-"""
+"""Is a budget worth spending? The joint model's forecast beside models that ask nobody, from public knowledge alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +24,7 @@ PLAN_NEEDS_WAITING = (
 
 @dataclass(frozen=True)
 class Worth:
-    """Expected test costs in the target's own units: of the joint model, and of models for which nobody is asked."""
+    """Expected test costs, in the target's own units, of the joint model and of models for which nobody is asked."""
 
     together: float
     baselines: Baselines
@@ -42,13 +38,13 @@ class Worth:
 
     @property
     def advice(self) -> str:
-        """Where to look for better terms."""
+        """A hint where to look for better terms."""
         if self.waits:
             return "ask parley plan for better terms, or for more owners or epsilon"
         return f"ask for more owners or epsilon; {PLAN_NEEDS_WAITING}"
 
     def sentence(self) -> str | None:
-        """The objection to these terms; None: there is none."""
+        """Return the objection to these terms; None if there is none."""
         zero, public = self.baselines.zero, self.baselines.public_sample
         found = f"the joint model's expected test cost, {self.together:.5g},"
         if not self.together < zero:
@@ -64,20 +60,20 @@ class Worth:
         return None
 
     def against(self) -> str | None:
-        """The objection to spending budgets under these terms: nobody gains by joining; for a single owner, a baseline.
-        None: there is none."""
+        """Return the objection to spending budgets: nobody gains by joining or, for a single owner, a baseline; None if
+        there is none."""
         if self.outlook is None or len(self.outlook.names) < 2:
             return self.sentence()
         return NOBODY_GAINS if self.outlook.consortium.verdict == "stay" else None
 
     def to_json(self) -> dict[str, float | None]:
-        """The object under `baselines` in `parley forecast --json` and `parley train --json`."""
+        """Return the object under `baselines` in `parley forecast --json` and `parley train --json`."""
         return self.baselines.to_json()
 
 
 @one_thread
 def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
-    """Value these terms' model from their own public sample; None where they have none, or where it does not tell."""
+    """Value these terms' model from their own public sample; None if there is none, or it does not tell."""
     if terms.model.public is None or terms.task != PREDICTION:
         return None
     try:
@@ -88,7 +84,7 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
 
 
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:
-    """Value a forecast made already; `models` [R, P] are those that it is the mean of, if any."""
+    """Value a finished forecast; `models` [R, P] are the draws behind its mean, if any."""
     unit = expected.pilot.setup.preparation.target_scale**2
     runs = np.zeros(0) if models is None else expected.excess_of(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
@@ -97,14 +93,14 @@ def worth_of(expected: Expectation, fitness: float, models: Floats | None = None
 
 
 def joint_cost(expected: Expectation, fitness: float) -> float:
-    """The joint model's expected test cost at this relative fitness, in the target's own units."""
+    """Return the joint model's expected test cost at this relative fitness, in the target's own units."""
     estimation = expected.moved() * expected.here.estimation / float(expected.pilot.rows.sum())
     unit = expected.pilot.setup.preparation.target_scale**2
     return (best_cost(expected.pilot) + estimation + fitness * expected.unit) * unit
 
 
 def _standard_error(draws: Floats) -> float:
-    """The standard error of the mean; 0 where nothing was drawn."""
+    """Return the standard error of the mean; 0 without draws."""
     return float(draws.std(ddof=1)) / len(draws) ** 0.5 if len(draws) > 1 else 0.0
 
 
