@@ -1,7 +1,6 @@
-"""Which plant is it, and how late do its inputs arrive? Identification from samples, and feedback that minds the delay.
+"""Identification of plants with delayed inputs, and feedback that accounts for the delay.
 
-Names are looked up when they are first used: terms and tables need the layout of a regression, and no library of
-signals for it.
+Names are imported on first use, so terms and tables load no signal library.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`parley identify`: which plant is it, and how late do its inputs arrive?"""
+"""`parley identify`: estimate a plant and the delay of its inputs."""
 
 import json
 from dataclasses import replace
@@ -131,7 +131,7 @@ def _plant_parts(
     most: float,
     names: list[str],
 ) -> list[Part]:
-    """The matrices of a plant, then its delays."""
+    """Return the matrices of a plant, then its delays."""
     from parley.tasks.dynamics.report import delay_sentence, matrix_rows
 
     said: list[Part] = [Grid(matrix_rows("A", side, side, A)), BLANK, Grid(matrix_rows("B", driven, side, B)), BLANK]
@@ -191,7 +191,7 @@ def _listed(text: str, option: str) -> list[str]:
 
 
 def _say_seams(others: "pd.DataFrame") -> None:
-    """Remark on a column that seems to tell recordings apart: what lies across a seam is no motion of the plant."""
+    """Warn of a column that seems to separate recordings: a jump between them is no motion of the plant."""
     for column in others.columns:
         cells = others[column].astype(str).to_numpy()
         stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
@@ -203,7 +203,7 @@ def _say_seams(others: "pd.DataFrame") -> None:
 def _recordings(
     table: Path, states: list[str], inputs: list[str], trajectory: str | None
 ) -> tuple[list[Floats], list[Floats]]:
-    """States and inputs of every recording, in the order in which recordings begin."""
+    """Return states and inputs of every recording, in the order in which recordings begin."""
     import numpy as np
 
     from parley.data.sources import read_table
@@ -225,7 +225,7 @@ def _recordings(
 
 
 def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
-    """What `parley train` and `parley learner run` do by terms of a plant."""
+    """Run `parley train` and `parley learner run` under terms of a plant."""
     if options.replicates != 1:
         raise SettingError(
             "--replicates: not allowed for a plant; in Python, parley.train(terms, owners, replicates=...)"
@@ -236,7 +236,7 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
 
 
 def forecast_dynamics(terms: Terms, pilot: Path | None) -> Sheet:
-    """How well a plant will be known."""
+    """Forecast the standard error of the delay."""
     from parley.tasks.dynamics.report import forecast_plant, plant_rows
 
     found = forecast_plant(terms, None if pilot is None else str(pilot))

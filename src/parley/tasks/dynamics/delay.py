@@ -1,6 +1,5 @@
 """From trajectories to the plant: A_d and the input blocks by one regression (Z eq. 9.19-9.21), then A by the
-logarithm, B and the delay (Z section 9.4.2).
-"""
+logarithm, B and the delay (Z section 9.4.2)."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,10 +22,8 @@ RICH = 1e-13
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a row of moments: u[k] ... u[k-lags-1], x[k-1], x[k], x[k+1].
-
-    The instruments come first: a triangular factor of such rows then holds their projections (`Regression.of`).
-    """
+    """The columns of a row of moments: u[k] ... u[k-lags-1], x[k-1], x[k], x[k+1]. The instruments come first, so a
+    triangular factor of such rows holds their projections (`Regression.of`)."""
 
     states: int
     inputs: int
@@ -34,12 +31,12 @@ class Layout:
 
     @property
     def held(self) -> int:
-        """The inputs that the next state may depend on: u[k] ... u[k-lags]."""
+        """The number of inputs that the next state may depend on: u[k] ... u[k-lags]."""
         return self.inputs * (self.lags + 1)
 
     @property
     def instruments(self) -> int:
-        """u[k] ... u[k-lags-1] and x[k-1]."""
+        """The number of columns u[k] ... u[k-lags-1] and x[k-1]."""
         return self.inputs * (self.lags + 2) + self.states
 
     @property
@@ -58,7 +55,7 @@ class Layout:
         return [*range(first, first + self.states), *range(self.inputs, self.inputs + self.held)]
 
     def rows(self, states: Floats, inputs: Floats) -> Floats:
-        """The rows [samples - lags - 2, width] of one trajectory (none where it is too short)."""
+        """Return the rows [samples - lags - 2, width] of one trajectory; none if it is too short."""
         first, last = self.lags + 1, len(states) - 1
         if last <= first:
             return np.empty((0, self.width))
@@ -69,7 +66,7 @@ class Layout:
 def trajectories(
     states: ArrayLike | Sequence[ArrayLike], inputs: ArrayLike | Sequence[ArrayLike]
 ) -> list[tuple[Floats, Floats]]:
-    """Pairs (states [samples, n], inputs [samples, m]) of one trajectory or a list of them, checked."""
+    """Return checked pairs (states [samples, n], inputs [samples, m]) of one trajectory or a list of them."""
     several = isinstance(states, list | tuple) and np.ndim(states[0]) == 2
     pairs = list(zip(states, inputs, strict=True)) if several else [(states, inputs)]  # type: ignore[arg-type]
     checked = []
@@ -91,17 +88,13 @@ def trajectories(
 
 
 def triangular(rows: Floats) -> Floats:
-    """The triangular factor R of rows = Q R: all that a regression needs of them, at the precision of the rows
-    themselves."""
+    """Return R of rows = Q R: all that a regression needs, at the rows' own precision."""
     return np.linalg.qr(rows, mode="r")  # type: ignore[return-value, unused-ignore]
 
 
 def factor_of(layout: Layout, moments: Floats, lift: float = 0.0) -> Floats:
-    """The same from second moments [width, width], which noise may have made indefinite.
-
-    Eigenvalues of the instruments' moments are first raised to `lift` at least; of what the instruments do not explain,
-    which is noise alone, a negative part counts as none.
-    """
+    """Return a factor of second moments [width, width] that noise may have made indefinite. Eigenvalues of the
+    instruments' moments are raised to at least `lift`; negative parts of what they do not explain become 0."""
     z = layout.instruments
     values, vectors = np.linalg.eigh(moments[:z, :z])
     values = np.maximum(values, max(lift, 1e-14 * float(values[-1])))
@@ -115,11 +108,8 @@ def factor_of(layout: Layout, moments: Floats, lift: float = 0.0) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """x[k+1] = F (x[k], u[k], ..., u[k-lags]) with F = `coefficients` [n, n + held].
-
-    `covariance` [n (n + held), same] is that of the coefficients, row by row. `whitening` measures how far other
-    coefficients are from what the data say: |whitening vec(F - F')|.
-    """
+    """x[k+1] = F (x[k], u[k], ..., u[k-lags]) with F = `coefficients` [n, n + held]. `covariance` [n (n + held), same]
+    is theirs, row by row; |whitening vec(F - F')| is the distance of other coefficients from the data."""
 
     layout: Layout
     coefficients: Floats
@@ -135,16 +125,15 @@ class Regression:
         instruments: bool = True,
         noise: Callable[[Floats, Floats], Floats] | None = None,
     ) -> "Regression":
-        """Two-stage least squares with the state before as instrument, or plain least squares, from a factor of the
-        moments of `rows` rows.
+        """Fit by two-stage least squares with the previous state as instrument, or by plain least squares, from a
+        factor of the moments of `rows` rows.
 
-        Measured states carry noise of their own, so that plain least squares is biased: noise in x[k] pulls A_d towards
-        zero. The noise of x[k-1] has nothing to do with that of x[k] and x[k+1], whether the noise is in the
-        measurement or drives the plant, so that with x[k-1] and the inputs as instruments the estimate is consistent
-        for either; without noise both are exact.
+        Noise in measured x[k] biases plain least squares: it pulls A_d towards zero. The noise of x[k-1] is independent
+        of that of x[k] and x[k+1], so the instruments x[k-1] and inputs give a consistent estimate for noise in
+        measurements or plant. Without noise both are exact.
 
-        `noise` is the covariance that noise in the moments themselves adds, given the coefficients and the matrix [n +
-        held, instruments] that carries a change of the instruments' moments with the residuals to the coefficients.
+        `noise` returns the covariance that noise in the moments adds, given the coefficients and the matrix [n + held,
+        instruments] that maps a change of the instruments' moments with the residuals to the coefficients.
         """
         require_enough(layout, rows)
         # the first rows of the factor: what the instruments explain
@@ -174,7 +163,7 @@ class Regression:
 
 
 def _shape(spread: Floats) -> Floats:
-    """The residuals' covariance up to a factor, kept away from singular; without noise all states weigh alike."""
+    """Return the residuals' covariance up to a factor, kept nonsingular; without noise all states weigh alike."""
     size = float(np.trace(spread)) / len(spread)
     return np.eye(len(spread)) if not size > 0 else spread / size + 1e-6 * np.eye(len(spread))
 
@@ -185,18 +174,15 @@ def _inverse_root(covariance: Floats) -> Floats:
 
 
 def _residuals(layout: Layout, factor: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
-    """Residuals of x[k+1] and of x[k], in the coordinates of the factor's rows."""
+    """Return residuals of x[k+1] and of x[k], in the coordinates of the factor's rows."""
     now = factor[:, -layout.states :] - factor[:, layout.regressors] @ coefficients.T
     before = factor[:, -2 * layout.states : -layout.states] - factor[:, layout.regressors_before] @ coefficients.T
     return now, before
 
 
 def _sandwich(spread: Floats, neighbours: Floats, weight: Floats, shifted: Floats) -> Floats:
-    """Covariance of the coefficients, row by row.
-
-    Noise of measurement makes neighbouring residuals e[k+1] - A e[k] and e[k] - A e[k-1] dependent, so the products at
-    distance one count, too: sum over distances of (covariance of residuals) x (products of the regressors).
-    """
+    """Return the covariance of the coefficients, row by row. Measurement noise makes residuals e[k+1] - A e[k] and e[k]
+    - A e[k-1] dependent, so it sums (residual covariance) x (regressor products) over distances 0 and 1."""
     middle = np.kron(spread, weight.T @ weight) + np.kron(neighbours, shifted) + np.kron(neighbours.T, shifted.T)
     inverse = np.linalg.inv(weight)
     bread = np.kron(np.eye(len(spread)), inverse @ inverse.T)
@@ -217,7 +203,7 @@ def require_enough(layout: Layout, rows: float) -> None:
 
 
 def require_rich(design: Floats) -> None:
-    """Refuse inputs that left coefficients undetermined (Z section 9.4.1: the data matrix must have full rank)."""
+    """Refuse inputs that leave coefficients undetermined: the data matrix must have full rank (Z section 9.4.1)."""
     lengths = np.linalg.norm(design, axis=0)
     scaled = design / np.where(lengths > 0, lengths, 1.0)
     values = np.linalg.svd(scaled, compute_uv=False)
@@ -239,10 +225,10 @@ EDGE = 1e-9
 
 
 def continuous(A_d: Floats, period: float) -> Floats:
-    """A with e^(A period) = A_d and the imaginary parts of its eigenvalues within +- pi / period.
+    """Return A with e^(A period) = A_d and imaginary parts of its eigenvalues within +- pi / period.
 
-    It is real and the only one where no eigenvalue of A_d is zero or negative (Culver 1966); faster oscillations than
-    half the sampling rate cannot be seen in samples at all.
+    It is real and unique if no eigenvalue of A_d is zero or negative (Culver 1966). Samples cannot show oscillations
+    faster than half the sampling rate.
     """
     eigenvalues = np.linalg.eigvals(A_d)
     if (np.abs(eigenvalues) < 1e-12).any():
@@ -276,17 +262,16 @@ class Identified:
 
     @property
     def delay_std(self) -> Floats:
-        """One standard error of each distinct delay."""
+        """The standard error of each distinct delay."""
         n, m = self.plant.B.shape
         return np.sqrt(np.diag(self.covariance)[n * n + n * m :])
 
 
 def identify(regression: Regression, period: float, common: bool = True) -> Identified:
-    """The plant whose sampled form lies nearest to the regression's, in the regression's own norm.
+    """Return the plant whose sampled form is nearest to the regression, in the regression's own norm.
 
-    For each input (or all together, where the delay is `common`) every period is searched for the delay that suits the
-    blocks best; then A, B and the delays are refined together, in that period and, where a delay lies near its edge, in
-    the neighbouring one.
+    For each input (or all, if the delay is `common`) every period is searched for the best delay. Then A, B and the
+    delays are refined together, in that period and, near its edge, in the neighbouring one.
     """
     layout = regression.layout
     A = continuous(regression.A_d, period)
@@ -304,13 +289,13 @@ def identify(regression: Regression, period: float, common: bool = True) -> Iden
 
 
 def _periods(delay: float, lags: int) -> Sequence[int]:
-    """The periods in which the delay may really lie."""
+    """Return the periods in which the delay may lie."""
     near = {int(np.clip(np.floor(delay + shift), 0, lags - 1)) for shift in (-0.15, 0.0, 0.15)}
     return sorted(near)
 
 
 def _search(A: Floats, columns: Floats, period: float) -> tuple[float, Floats]:
-    """The delay that these blocks [lags + 1, n, m] suit best with A as it is, and B [n, m] for it."""
+    """Return the best delay for these blocks [lags + 1, n, m] at fixed A, and B [n, m] for it."""
     identity = np.eye(len(A))
     _, whole_period = transition(A, identity, period)
 
@@ -345,8 +330,7 @@ class _Fit:
 
 
 def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole: Floats, period: float) -> _Fit:
-    """Gauss-Newton over A, B and the distinct delays, each kept within its period, from a start that the search
-    found."""
+    """Gauss-Newton over A, B and the distinct delays, each kept within its period."""
     n, m = B.shape
     cut = n * n + n * m
     low, high = (whole + EDGE) * period, (whole + 1 - EDGE) * period
@@ -407,13 +391,13 @@ def _square(vector: Floats) -> float:
 
 
 def _solve(jacobian: Floats, residual: Floats) -> Floats:
-    """Least squares with columns of length one: A, B and delays come in different units."""
+    """Least squares with columns scaled to length one: A, B and delays have different units."""
     lengths = np.linalg.norm(jacobian, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
     return np.asarray(np.linalg.lstsq(jacobian / lengths, residual, rcond=None)[0] / lengths)
 
 
 def _covariance(regression: Regression, fit: _Fit) -> Floats:
-    """Of (A, B, delays): the coefficients' covariance carried through the weighted least squares."""
+    """Return the covariance of (A, B, delays), propagated through the weighted least squares."""
     pull = np.linalg.pinv(regression.whitening @ fit.jacobian) @ regression.whitening
     return np.asarray(pull @ regression.covariance @ pull.T)

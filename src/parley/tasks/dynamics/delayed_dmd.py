@@ -1,5 +1,5 @@
-"""Dynamic mode decomposition without and with control (Z eq. 9.4-9.11): least squares on snapshots, truncated to what
-is seen; and with delayed inputs (DMDidc, Z chapter 9), with uncertainty, as an estimator."""
+"""Dynamic mode decomposition, with control (Z eq. 9.4-9.11) and with delayed inputs (DMDidc, Z chapter 9), as
+estimators."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -28,14 +28,14 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     max_delay
-        The longest delay looked for, in whole sampling periods.
+        The longest delay considered, in whole sampling periods.
     rank
-        Keeps so many leading modes of the state only; `A_` and `B_` then act on the coordinates `modes_`.T @ x.
+        Keeps only this many leading modes; `A_` and `B_` then act on the coordinates `modes_`.T @ x.
     delays
-        "each" gives every input a delay of its own.
+        "each" gives every input its own delay.
     method
-        "instruments" is consistent with white noise on the measured states and in the plant; "least-squares" is Z's
-        regression, which noise in the measurements biases.
+        "instruments" is consistent with white noise in measurements and plant; "least-squares" is Z's regression, which
+        measurement noise biases.
 
     Examples
     --------
@@ -56,8 +56,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         self.method = method
 
     def fit(self, states: ArrayLike, inputs: ArrayLike, period: float) -> Self:
-        """Learn from states [samples, n] and the inputs [samples, m] held over the period after each sample, or from
-        lists of such."""
+        """Fit states [samples, n] and the inputs [samples, m] held over the period after each sample, or lists of such."""
         if self.delays not in ("common", "each"):
             raise SettingError(f"delays = {self.delays!r}: expected 'common' or 'each'")
         if self.method not in ("instruments", "least-squares"):
@@ -90,7 +89,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         return self
 
     def delay_interval(self, level: float = 0.9) -> tuple[float | Floats, float | Floats]:
-        """Where the delay lies with this confidence, by the normal law, cut at 0 and `max_delay`."""
+        """Return the delay's confidence interval by the normal law, cut at 0 and `max_delay`."""
         if not 0 < level < 1:
             raise SettingError(f"level = {level!r}: expected a number between 0 and 1")
         reach = ndtri((1 + level) / 2) * np.asarray(self.delay_std_)
@@ -99,7 +98,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         return (float(low), float(high)) if self.delays == "common" else (low, high)
 
     def predict(self, states: ArrayLike, inputs: ArrayLike) -> Floats:
-        """One step ahead: row k is the forecast of sample max_delay + k + 1 from the samples before it."""
+        """Predict one step ahead: row k is sample max_delay + k + 1, from the samples before it."""
         ((x, u),) = trajectories(states, inputs)
         lags = self.max_delay
         held = np.stack([u[lags - j : len(u) - j] for j in range(lags + 1)])  # [lags + 1, rows, m]
@@ -107,14 +106,12 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         return np.asarray(moved @ self.modes_.T)
 
     def simulate(self, start: ArrayLike, inputs: ArrayLike, substeps: int = 1) -> Floats:
-        """The identified plant's states [samples * substeps + 1, n] under inputs [samples, m], exact between samples,
-        too."""
+        """Return the plant's states [samples * substeps + 1, n] under inputs [samples, m], exact between samples."""
         return self.plant_.simulate(np.asarray(start, dtype=float) @ self.modes_, inputs, substeps) @ self.modes_.T
 
 
 def leading_modes(states: Floats, rank: int | None) -> Floats:
-    """An orthonormal basis [n, rank] of the directions in which the states [samples, n] move most; all of them where
-    rank is None."""
+    """Return an orthonormal basis [n, rank] of the directions in which states move most; None keeps all."""
     n = states.shape[1]
     if rank is None:
         return np.eye(n)
@@ -124,10 +121,8 @@ def leading_modes(states: Floats, rank: int | None) -> Floats:
 
 
 class DMDc(BaseEstimator):  # type: ignore[misc]
-    """x[k+1] = A_d x[k] + B_d u[k] by least squares (Z eq. 9.10); without inputs this is plain dynamic mode
-    decomposition.
-
-    `rank` keeps that many modes of the state: A_d and B_d then act on the coordinates `modes_`.T @ x.
+    """x[k+1] = A_d x[k] + B_d u[k] by least squares (Z eq. 9.10). With `rank`, A_d and B_d act on the coordinates
+    `modes_`.T @ x of the leading modes.
 
     >>> rng = np.random.default_rng(1)
     >>> u = rng.normal(size=(50, 1)); x = np.zeros((50, 2))
@@ -141,7 +136,7 @@ class DMDc(BaseEstimator):  # type: ignore[misc]
         self.rank = rank
 
     def fit(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Self:
-        """Learn from snapshots [samples, n] and the inputs [samples, m] held after each, or from lists of such."""
+        """Fit snapshots [samples, n] and the inputs [samples, m] held after each, or lists of such."""
         pairs = trajectories(states, _no_inputs(states) if inputs is None else inputs)
         now, then = np.concatenate([x[:-1] for x, _ in pairs]), np.concatenate([x[1:] for x, _ in pairs])
         held = np.concatenate([u[:-1] for _, u in pairs])
@@ -155,15 +150,14 @@ class DMDc(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Floats:
-        """The predicted next state of each row."""
+        """Return the predicted next state of each row."""
         x = np.asarray(states, dtype=float)
         u = np.zeros((len(x), self.Bd_.shape[1])) if inputs is None else np.asarray(inputs, dtype=float)
         return np.asarray((x @ self.modes_ @ self.Ad_.T + u @ self.Bd_.T) @ self.modes_.T)
 
 
 class DMD(DMDc):
-    """x[k+1] = A_d x[k] by least squares on snapshots; `eigenvalues_` and `dynamic_modes_` say which oscillations make
-    up the data."""
+    """x[k+1] = A_d x[k] by least squares; `eigenvalues_` and `dynamic_modes_` describe the oscillations."""
 
     def fit(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Self:
         if inputs is not None:

@@ -1,4 +1,4 @@
-"""A figure of plants with delayed inputs: what was measured beside what the plant does."""
+"""A figure of an identified plant beside the measurements."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ SHOWN = 60  # samples: more are a smear
 
 
 def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequence[str]) -> Picture:
-    """Left: measured states and the identified plant run from the first of them; of many states those that move most.
-    Right: how strongly each earlier input acts."""
+    """Draw measured states and the plant run from the first of them (left, the states that move most), and the effect
+    of each earlier input (right)."""
     figure = Picture(9.4, 4.4, _words(found, names))
     left, right = (decorate(axes) for axes in figure.subplots(1, 2, width_ratios=[2, 1]))
     lags, period = found.max_delay, found.period_
@@ -48,7 +48,7 @@ def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequenc
 
 
 def _words(found: DelayedDMD, names: Sequence[str]) -> str:
-    """What is seen of an identified plant."""
+    """Describe the figure in words."""
     delays = ", ".join(number(float(delay)) for delay in np.atleast_1d(found.delay_))
     return (
         f"What is measured, and what the plant does. {len(names):,} states over time ({first_names(names, 6)}), beside "

@@ -1,6 +1,5 @@
-"""A linear plant whose inputs arrive late, x' = A x + B u(t - r), driven by a
-zero-order hold (Z eq. 9.15), and feedback for it (Z sections 9.3 and 9.4.3).
-"""
+"""A linear plant with delayed inputs, x' = A x + B u(t - r), driven by a zero-order hold (Z eq. 9.15), and feedback for
+it (Z sections 9.3 and 9.4.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +17,8 @@ Numbers = NDArray[Any]  # floats, or complex numbers where a derivative is taken
 
 
 def transition(A: Numbers, B: Numbers, time: Numbers | float) -> tuple[Numbers, Numbers]:
-    """(e^(A t), integral of e^(A s) B ds over 0..t): what the state and a constant input become after time t (Z eq.
-    9.5, 9.6).
-
-    One exponential of [[A, B], [0, 0]] t gives both; A needs no inverse.
-    """
+    """Return (e^(A t), integral of e^(A s) B ds over 0..t), the effect of state and constant input after time t (Z eq.
+    9.5, 9.6), from one exponential of [[A, B], [0, 0]] t."""
     n, m = B.shape
     joined = np.zeros((n + m, n + m), dtype=np.result_type(A, B, float))
     joined[:n, :n], joined[:n, n:] = A, B
@@ -31,10 +27,11 @@ def transition(A: Numbers, B: Numbers, time: Numbers | float) -> tuple[Numbers, 
 
 
 def input_blocks(A: Numbers, B: Numbers, delays: Numbers, period: float, lags: int) -> tuple[Numbers, Numbers]:
-    """A_d [n, n] and the blocks B^(0) ... B^(lags) side by side [n, (lags + 1) m] of the plant sampled every `period`.
+    """Return A_d [n, n] and the blocks B^(0) ... B^(lags) side by side [n, (lags + 1) m] of the plant sampled every
+    `period`.
 
-    x[k+1] = A_d x[k] + sum over j of B^(j) u[k-j] (Z eq. 9.62-9.65). Input i has the delay `delays[i]`; with w whole
-    periods and a fraction p only its columns of B^(w) and B^(w+1) differ from zero.
+    x[k+1] = A_d x[k] + sum over j of B^(j) u[k-j] (Z eq. 9.62-9.65). An input whose delay has w whole periods has
+    nonzero columns in B^(w) and B^(w+1) alone.
     """
     n, m = B.shape
     A_d, all_of_it = transition(A, B, period)
@@ -68,7 +65,7 @@ class Plant:
 
     @classmethod
     def of(cls, A: ArrayLike, B: ArrayLike, delay: float | Sequence[float], period: float) -> "Plant":
-        """The plant, its parts checked; one delay for all inputs or one for each."""
+        """Return the checked plant, with one delay for all inputs or one for each."""
         a, b = np.atleast_2d(np.asarray(A, dtype=float)), np.atleast_2d(np.asarray(B, dtype=float))
         if a.ndim != 2 or a.shape[0] != a.shape[1] or b.shape[0] != a.shape[0]:
             raise SettingError(f"A is {a.shape} and B is {b.shape}: expected [n, n] and [n, m]")
@@ -84,28 +81,25 @@ class Plant:
 
     @property
     def lags(self) -> int:
-        """How many earlier inputs a sample depends on, beside the present one."""
+        """The number of earlier inputs that a sample depends on."""
         return int(np.ceil(np.max(self.delays) / self.period))
 
     def sampled(self, lags: int | None = None) -> tuple[Floats, Floats]:
-        """A_d [n, n] and the input blocks [n, (lags + 1) m]."""
+        """Return A_d [n, n] and the input blocks [n, (lags + 1) m]."""
         lags = self.lags if lags is None else whole(lags, "lags", self.lags)
         return input_blocks(self.A, self.B, self.delays, self.period, lags)
 
     def at_once(self) -> tuple[Floats, Floats]:
-        """A_d and B_d of the plant without its delay: what feedback gains are designed for."""
+        """Return A_d and B_d of the plant without its delay, for which feedback gains are designed."""
         return transition(self.A, self.B, self.period)
 
     def delayed(self, delay: float | Sequence[float]) -> "Plant":
-        """The same plant with other delays."""
+        """Return the same plant with other delays."""
         return Plant.of(self.A, self.B, delay, self.period)
 
     def within(self, substeps: int) -> tuple[Floats, Floats]:
-        """Where a period's states lie, exactly, at `substeps` equal moments: A [substeps, n, n], blocks [substeps, n,
-        (lags + 1) m].
-
-        At the moment s of period k the inputs that arrived so far act as in a period of length s that began at k.
-        """
+        """Return the exact maps to `substeps` equal moments within a period: A [substeps, n, n], blocks [substeps, n,
+        (lags + 1) m]."""
         moments = self.period * np.arange(1, substeps + 1) / substeps
         m, lags = self.B.shape[1], self.lags
         powers = np.empty((substeps, *self.A.shape))
@@ -122,11 +116,8 @@ class Plant:
         return powers, blocks.reshape(substeps, self.A.shape[0], -1)
 
     def simulate(self, start: ArrayLike, inputs: ArrayLike, substeps: int = 1) -> Floats:
-        """The states [samples * substeps + 1, n] under `inputs` [samples, m] from `start`; inputs before the first are
-        zero.
-
-        Exact between samples, too: no step size enters.
-        """
+        """Return the states [samples * substeps + 1, n] under `inputs` [samples, m] from `start`, exact between
+        samples; earlier inputs are zero."""
         u = np.asarray(inputs, dtype=float)
         if u.ndim != 2 or u.shape[1] != self.B.shape[1]:
             raise SettingError(f"inputs are {u.shape}: expected [samples, {self.B.shape[1]}]")
@@ -141,7 +132,7 @@ class Plant:
 
 
 def pole_placement(A_d: Floats, B_d: Floats, poles: Sequence[complex]) -> Floats:
-    """The gain K [m, n] that gives A_d - B_d K these eigenvalues."""
+    """Return the gain K [m, n] that gives A_d - B_d K these eigenvalues."""
     try:
         return np.asarray(place_poles(A_d, B_d, poles).gain_matrix, dtype=float)
     except ValueError as error:
@@ -151,14 +142,14 @@ def pole_placement(A_d: Floats, B_d: Floats, poles: Sequence[complex]) -> Floats
 def linear_quadratic(
     A_d: Floats, B_d: Floats, state_cost: ArrayLike | None = None, input_cost: ArrayLike | None = None
 ) -> Floats:
-    """The gain K that minimises the sum of x'Qx + u'Ru.
+    """Return the gain K that minimises the sum of x'Qx + u'Ru.
 
     Parameters
     ----------
     A_d, B_d
-        Of the sampled plant [n, n], [n, m].
+        The sampled plant [n, n], [n, m].
     state_cost, input_cost
-        Q [n, n] and R [m, m]; identities where left out.
+        Q [n, n] and R [m, m]; default: identities.
 
     Returns
     -------
@@ -182,7 +173,7 @@ def linear_quadratic(
 
 
 class Controller(Protocol):
-    """Chooses the next input from the present state and the inputs still on their way, newest first."""
+    """A rule for the next input from the present state and the inputs still on their way, newest first."""
 
     @property
     def lags(self) -> int: ...
@@ -192,11 +183,10 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PredictiveFeedback:
-    """u[k] = -K x(kT + r): feedback on the state that the input will meet when it arrives (Z eq. 9.13, 9.70-9.74).
+    """Feedback u[k] = -K x(kT + r) on the state that the input will meet when it arrives (Z eq. 9.13, 9.70-9.74).
 
-    The state is predicted from `plant`, whose inputs share one delay. With the true delay the closed loop is that of
-    the plant without delay, x -> (A_d - B_d K) x, whole delay or not; with the delay cut to whole periods it is Z's
-    truncated controller.
+    `plant` predicts that state; its inputs share one delay. With the true delay the closed loop is that of the plant
+    without delay, x -> (A_d - B_d K) x. With the delay cut to whole periods it is Z's truncated controller.
     """
 
     plant: Plant
@@ -211,11 +201,11 @@ class PredictiveFeedback:
         return self.plant.lags
 
     def __call__(self, state: Floats, sent: Floats) -> Floats:
-        """`sent` [lags, m]: u[k-1], u[k-2], ..."""
+        """Return the next input; `sent` [lags, m] is u[k-1], u[k-2], ..."""
         return -self.gain @ self.arrival(state, sent)
 
     def arrival(self, state: Floats, sent: Floats) -> Floats:
-        """x(kT + r), from x(kT) and the inputs on their way."""
+        """Return x(kT + r) from x(kT) and the inputs on their way."""
         period, delay = self.plant.period, float(self.plant.delays[0])
         fraction = delay - self.plant.whole * period
         A, B = self.plant.A, self.plant.B
@@ -232,8 +222,7 @@ class PredictiveFeedback:
 
 @dataclass(frozen=True, eq=False)
 class DelayedQuadratic:
-    """The linear-quadratic regulator of the state and the inputs on their way together; every input may have a delay of
-    its own."""
+    """The linear-quadratic regulator of the state and the inputs on their way; delays may differ."""
 
     plant: Plant
     gain: Floats  # [m, n + lags m]
@@ -263,8 +252,7 @@ class DelayedQuadratic:
 def closed_loop(
     plant: Plant, controller: Controller, start: ArrayLike, samples: int, substeps: int = 1
 ) -> tuple[Floats, Floats]:
-    """States [samples * substeps + 1, n] and inputs [samples, m] of the plant under this controller, exact between
-    samples."""
+    """Return states [samples * substeps + 1, n] and inputs [samples, m] under this controller, exact between samples."""
     samples, lags = whole(samples, "samples"), max(plant.lags, controller.lags)
     powers, blocks = plant.within(whole(substeps, "substeps"))
     inputs = np.zeros((lags + samples, plant.B.shape[1]))

@@ -1,7 +1,7 @@
-"""The second moments of trajectories, in a single release: all that identifying a linear plant needs of a table.
+"""The second moments of trajectories, released once: all that identifying a linear plant needs.
 
-Formal guarantee: a prepared record is a function of that trajectory's rows and the terms; no other trajectory touches
-it. So replacing one trajectory, with all its samples, replaces one record.
+Formal guarantee: a prepared record is a function of that trajectory's rows and the terms alone. Replacing one
+trajectory, with all its samples, replaces one record.
 """
 
 from dataclasses import dataclass
@@ -25,32 +25,31 @@ from parley.validate import SMALLEST, Floats
 
 
 def layout_of(model: Model) -> Layout:
-    """The columns of a row of moments, as the terms fix them."""
+    """Return the columns of a row of moments that the terms fix."""
     plant = PlantModel.expect(model)
     return Layout(len(plant.states), len(plant.inputs), plant.max_delay)
 
 
 def rows_of(model: Model) -> int:
-    """How many rows of moments a trajectory of `samples` samples has."""
+    """Return the number of rows of moments in a trajectory of `samples` samples."""
     plant = PlantModel.expect(model)
     return plant.samples - plant.max_delay - 2
 
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryPreparation(Preparation):
-    """States and inputs are cut to their bounds and divided by the larger end, so that all lie in [-1, 1]; nothing is
-    centred."""
+    """Cut states and inputs to their bounds and divide by the larger end, into [-1, 1], without centring."""
 
     model: PlantModel
 
     @property
     def width(self) -> int:
-        """Numbers of one record: the upper triangle of its second moments."""
+        """The size of a record: the upper triangle of its second moments."""
         size = layout_of(self.model).width
         return size * (size + 1) // 2
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        """One record a trajectory, in the order in which they begin; of each the first `samples` samples count."""
+        """Return one record per trajectory, in the order in which they begin; the first `samples` samples count."""
         source = open_table(table)
         if source.streams:
             raise DataError(f"{name}: a streamed table cannot be split into trajectories; give one file")
@@ -62,7 +61,7 @@ class TrajectoryPreparation(Preparation):
         return design, design.empty()
 
     def records(self, table: Rows, name: str) -> Floats:
-        """The mean of z z' over each trajectory's rows, as upper triangles [trajectories, width]."""
+        """Return the mean of z z' over each trajectory's rows, as upper triangles [trajectories, width]."""
         model, layout, most = self.model, layout_of(self.model), rows_of(self.model)
         i, j = np.triu_indices(layout.width)
         found = []
@@ -72,7 +71,7 @@ class TrajectoryPreparation(Preparation):
         return np.array(found).reshape(len(found), len(i))
 
     def recordings(self, table: Rows, name: str) -> list[tuple[Floats, Floats]]:
-        """(states, inputs) of every trajectory, scaled."""
+        """Return the scaled (states, inputs) of every trajectory."""
         model, column = self.model, self.model.trajectory
         require_columns(table, [*self.features, column], name)
         parts = zip(self.features, self.low, self.high, self.scale, strict=True)
@@ -85,7 +84,7 @@ class TrajectoryPreparation(Preparation):
 
 
 def trajectory_preparation(model: Model) -> TrajectoryPreparation:
-    """The preparation that the terms alone fix: every state and input needs bounds."""
+    """Return the preparation that the terms alone fix; every state and input needs bounds."""
     plant = PlantModel.expect(model)
     columns = (*plant.states, *plant.inputs)
     missing = [column for column in columns if column not in model.bounds]
@@ -102,7 +101,7 @@ def trajectory_preparation(model: Model) -> TrajectoryPreparation:
 
 @dataclass(frozen=True, eq=False)
 class TrajectoriesQuery(Query):
-    """The mean over trajectories of the mean of z z' over each one's rows z (`delay.Layout`), as an upper triangle."""
+    """The mean over trajectories of each one's mean of z z' (rows z: `delay.Layout`), as an upper triangle."""
 
     kind: ClassVar[str] = "trajectories"
 
@@ -111,7 +110,8 @@ class TrajectoriesQuery(Query):
 class TrajectoriesQuestion(RecordedMomentsQuestion):
     """Every trajectory's matrix is bounded as a whole.
 
-    Formal guarantee: as of all recordings; a row holds states and inputs, scaled so that each number is at most 1.
+    Formal guarantee: as in `RecordedMomentsQuestion`; a row holds states and inputs, scaled so that each number is at
+    most 1.
     """
 
     asks = TrajectoriesQuery

@@ -1,4 +1,4 @@
-"""Identified plants in tables and sentences."""
+"""Identified plants and their forecasts in tables and sentences."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,11 +25,8 @@ WELL_BELOW = 0.8  # of what the terms allow: from there on a clip is worth propo
 
 @dataclass(frozen=True, eq=False)
 class PlantForecast:
-    """Standard errors of the delay, in units of time: together, together if there were no noise, and of each owner
-    alone, without noise.
-
-    None: not told at all.
-    """
+    """Standard errors of the delay in units of time: together, together without noise, and of each owner alone without
+    noise. None means that the delay cannot be estimated."""
 
     terms: Terms
     pilot: Identified
@@ -41,11 +38,11 @@ class PlantForecast:
 
     @property
     def gainers(self) -> list[str]:
-        """The owners that know the delay better together than alone."""
+        """The owners whose estimate of the delay is better together than alone."""
         return [name for name, error in self.alone.items() if self.together is not None and self.together < error]
 
     def sentence(self) -> str:
-        """One sentence that says what to do."""
+        """Say in one sentence what to do."""
         if self.together is None:
             said = (
                 "The noise would hide the plant: use more trajectories, larger budgets, tighter bounds, or one noise "
@@ -66,7 +63,7 @@ class PlantForecast:
         return f"{said} privacy.clip = {self.clip:g} would clip none of the pilot's trajectories and take {less}."
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley forecast --json` prints for a plant."""
+        """Return the object that `parley forecast --json` prints for a plant."""
         return {
             "delay": float(self.pilot.plant.delays[0]),
             "delay_std": self.together,
@@ -79,9 +76,9 @@ class PlantForecast:
 
 
 def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
-    """Forecast by the pilot's moments in the place of the owners': the same formulas that later judge the release.
+    """Forecast from the pilot's moments, by the formulas that later judge the release.
 
-    Formal guarantee: no private record is looked at.
+    Formal guarantee: no private record is read.
     """
     if pilot is None:
         raise SettingError(
@@ -121,7 +118,7 @@ Z90 = 1.6448536269514722
 
 
 def plant_rows(found: PlantForecast) -> list[list[str]]:
-    """Standard errors of the delay, forecast."""
+    """Return the forecast standard errors of the delay as a table."""
     plan = found.terms
     together = "not told" if found.together is None else number(found.together, 3)
     rows = [["who", "trajectories", "standard error"]]
@@ -135,12 +132,12 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
 
 
 def matrix_rows(name: str, head: list[str], side: list[str], matrix: Floats) -> list[list[str]]:
-    """A matrix as a table, with names for rows and columns."""
+    """Return a matrix as a table with names for rows and columns."""
     return [[name, *head], *([row, *map(number, cells)] for row, cells in zip(side, matrix, strict=True))]
 
 
 def delay_sentence(delay: float, error: float, period: float, largest: float, name: str = "") -> str:
-    """A sentence that gives a delay with its interval."""
+    """State a delay with its interval."""
     low, high = max(delay - Z90 * error, 0.0), min(delay + Z90 * error, largest)
     whose = f"delay of {name}" if name else "delay"
     return (
@@ -150,7 +147,7 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
 
 
 def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
-    """The identified plant as numbers."""
+    """Return the identified plant as JSON."""
     plant, error = found.plant, float(found.delay_std[0])
     most = PlantModel.expect(terms.model).max_delay
     A_d, blocks = plant.sampled(most)
@@ -172,7 +169,7 @@ def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
 
 
 def owner_rows(result: PlantResult) -> list[list[str]]:
-    """What each owner gave and spent."""
+    """Return a table of each owner's trajectories and spending."""
     rows = [["owner", "trajectories", f"ε ({Adjacency.REPLACE_ONE})", "ε spent"]]
     for owner in result.terms.owners:
         promised, spent = float(result.terms.promised_epsilon(owner.name)), result.spent.get(owner.name)

@@ -1,4 +1,4 @@
-"""Several owners identify one plant, on this machine or elsewhere: what came out, and what it cost."""
+"""Joint identification of one plant, on this machine or elsewhere: result and cost."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,7 @@ FORMAT = "parley-plant-1"
 
 @dataclass(frozen=True, eq=False)
 class PlantRelease:
-    """Released moments [width, width] of rows scaled to [-1, 1], of so many trajectories; `deviation` of one packed
-    number."""
+    """Released moments [width, width] of rows scaled to [-1, 1]; `deviation` is the noise in one packed number."""
 
     model: PlantModel
     moments: Floats
@@ -43,7 +42,7 @@ class PlantRelease:
     def of(
         cls, model: Model, packed: Floats, trajectories: int, deviation: float, norm: Norm, scale: Floats
     ) -> "PlantRelease":
-        """From the packed numbers as owners answer them."""
+        """Return the release of packed numbers as owners answer them."""
         width = layout_of(model).width
         moments = np.empty((width, width))
         i, j = np.triu_indices(width)
@@ -52,11 +51,11 @@ class PlantRelease:
 
     @property
     def rows(self) -> int:
-        """The rows that the moments are made of, where every trajectory is as long as the terms say."""
+        """The number of rows behind the moments, if every trajectory has its full length."""
         return self.trajectories * rows_of(self.model)
 
     def identify(self) -> Identified:
-        """The plant, its covariance made of the draw of trajectories and of the noise."""
+        """Return the plant, with a covariance from both sampling and noise."""
         layout, period = layout_of(self.model), self.model.period
         if not self.deviation > 0:
             regression = Regression.of(layout, factor_of(layout, self.moments * self.rows), self.rows)
@@ -67,22 +66,20 @@ class PlantRelease:
 
     @property
     def _clear(self) -> float:
-        """What stands clear of the noise: about the largest eigenvalue of a symmetric matrix of noise alone."""
+        """The level above the noise: about the largest eigenvalue of a symmetric noise matrix."""
         size = layout_of(self.model).instruments
         return float(2 * self.deviation * np.sqrt(size) / (1.0 if self.norm == "l1" else np.sqrt(2)))
 
     @property
     def repaired(self) -> bool:
-        """Whether noise drowned a direction of the instruments, which was then lifted: stated errors are too small."""
+        """Whether a direction of the instruments drowned in noise and was lifted: stated errors are too small."""
         z = layout_of(self.model).instruments
         return bool(np.linalg.eigvalsh(self.moments[:z, :z])[0] < self._clear)
 
     def _noise(self, coefficients: Floats, carried: Floats) -> Floats:
-        """What the noise of the moments adds to the covariance of the coefficients, row by row: exact to first order.
-
-        F' changes by `carried` times (change of the moments of instruments with x[k+1], less that with the regressors
-        times F').
-        """
+        """Return the covariance of the coefficients, row by row, due to noise in the moments; exact to first order. F'
+        changes by `carried` times (change of the instruments' moments with x[k+1], less that with the regressors times
+        F')."""
         layout = layout_of(self.model)
         width, z, n = layout.width, layout.instruments, layout.states
         effect = np.zeros((width, n))  # residuals x[k+1] - F (...) as a combination of columns
@@ -130,7 +127,7 @@ class PlantRelease:
 
 
 def in_own_units(found: Identified, states: Floats, inputs: Floats) -> Identified:
-    """x = S x', u = U u' for scaled x', u': A = S A' S^-1, B = S B' U^-1; delays have units of time anyway."""
+    """Undo the scaling x = S x', u = U u': A = S A' S^-1, B = S B' U^-1; delays keep units of time."""
     plant = found.plant
     n, m = plant.B.shape
     A, B = states[:, None] * plant.A / states, states[:, None] * plant.B / inputs
@@ -141,7 +138,7 @@ def in_own_units(found: Identified, states: Floats, inputs: Floats) -> Identifie
 
 @dataclass(frozen=True)
 class Identification(Algorithm):
-    """The state remembers the released moments; theta stays as it is."""
+    """One round; the state keeps the released moments, and theta does not change."""
 
     norm: Norm
     deviation: float
@@ -173,7 +170,7 @@ class Identification(Algorithm):
         return State(state.round + 1, state.theta, {"moments": combined})
 
     def releases(self, state: State, setup: Setup) -> list[PlantRelease]:
-        """What came out, for every replicate."""
+        """Return the release of every replicate."""
         moments = state.memory["moments"].reshape(-1, self.size)
         model, scale = setup.terms.model, setup.preparation.scale
         return [PlantRelease.of(model, packed, self.records, self.deviation, self.norm, scale) for packed in moments]
@@ -181,7 +178,7 @@ class Identification(Algorithm):
 
 @dataclass(frozen=True, eq=False)
 class PlantResult:
-    """What owners released about their plant, and what it cost them."""
+    """The owners' released moments, and their cost."""
 
     terms: Terms
     releases: tuple[PlantRelease, ...]  # one for each replicate of a study
@@ -190,11 +187,11 @@ class PlantResult:
     seconds: float
 
     def identified(self) -> Identified:
-        """The plant of the first replicate, or a `DataError` where the noise drowned it."""
+        """Return the plant of the first replicate; a `DataError` if noise hides it."""
         return self.releases[0].identify()
 
     def errors(self, delay: float) -> Floats:
-        """In a study: how far each replicate's delay is from the true one; NaN where none could be told."""
+        """Return each replicate's error of the delay; NaN where it has no estimate."""
         found = []
         for release in self.releases:
             try:
@@ -204,7 +201,7 @@ class PlantResult:
         return np.array(found)
 
     def to_json(self) -> dict[str, Any]:
-        """What `parley identify TERMS --json` prints beside the plant."""
+        """Return what `parley identify TERMS --json` prints beside the plant."""
         return {
             "title": self.terms.title,
             "owners": [
@@ -237,7 +234,7 @@ def identify_together(
 
 
 def plant_result(asked: Asked) -> PlantResult:
-    """What one round by terms of a plant came to."""
+    """Return the result of one round under terms of a plant."""
     releases = tuple(_algorithm(asked.setup).releases(asked.final, asked.setup))
     return PlantResult(asked.setup.terms, releases, asked.spent, asked.released, asked.seconds)
 

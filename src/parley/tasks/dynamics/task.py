@@ -1,4 +1,4 @@
-"""A plant identified from recordings: what the trunk needs to know of it."""
+"""The task "dynamics" as the rest of the package sees it: a plant identified from recordings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,11 @@ from parley.terms import Model, Terms
 
 @dataclass(frozen=True)
 class DelayedDynamics(Objective):
-    """One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say
-    everything.
+    """One-step prediction of a plant with delayed inputs: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, theta = F
+    row by row.
 
-    A record is a trajectory, as the upper triangle of its mean of z z' (`question`), so its loss is linear
-    in the record. The model is not searched for by gradients: moments are released once, and the plant is
-    identified from them (`plant`).
-
-    A plant with delayed inputs: theta holds its matrix F, row by row.
+    A record is a trajectory's mean of z z' as an upper triangle (`question`). Its moments are released once and the
+    plant is identified from them (`plant`), without gradients.
     """
 
     def parameters(self, preparation: Preparation) -> int:
@@ -35,7 +32,7 @@ class DelayedDynamics(Objective):
 
 
 class Dynamics(BoundedRecords):
-    """A record is a whole recording, and so is the unit of privacy; what comes out is a plant."""
+    """A task whose record and unit of privacy is a whole recording, and whose result is a plant."""
 
     name = "dynamics"
     unit = "recording"

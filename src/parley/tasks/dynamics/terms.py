@@ -1,4 +1,4 @@
-"""What terms must say about a plant that is learned from trajectories."""
+"""The keys and checks of terms for a plant learned from trajectories."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -32,8 +32,7 @@ USELESS = (
 
 
 class PlantModel(Model):
-    """A plant has no target; what tells its records apart stands in its place, and its columns are states and
-    inputs."""
+    """A plant of states and inputs. It has no target; the column of trajectories stands in its place."""
 
     states: Annotated[tuple[Name, ...], Field(min_length=1)]
     inputs: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -57,7 +56,7 @@ class PlantModel(Model):
         return {**content, "target": content["trajectory"]}
 
     def check(self) -> None:
-        """Refuse columns that are two things, recordings too short for the delay, and what a plant has no use for."""
+        """Refuse columns with two roles, recordings too short for the delay, and keys without a use."""
         columns = [*self.states, *self.inputs, self.trajectory]
         if len(set(columns)) < len(columns):
             raise ValueError("states|expected different columns as states, inputs and trajectory")
