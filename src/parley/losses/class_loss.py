@@ -1,5 +1,4 @@
-"""The loss of one record of several classes: formulas of its raw predictions, one for each class, and its class 0, 1,
-2, ..."""
+"""Losses of one record of several classes, by its raw predictions, one for each class, and its class 0, 1, 2, ..."""
 
 import math
 from abc import ABC, abstractmethod
@@ -27,36 +26,34 @@ class ClassLoss(ABC):
 
     @abstractmethod
     def loss(self, raw: Floats, y: Floats) -> Floats:
-        """The loss of every record [..., n]."""
+        """Return the loss of every record [..., n]."""
 
     @abstractmethod
     def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
-        """d loss/d raw [..., classes, n]. May overwrite `raw`. Formal guarantee: as `Loss.gradient`."""
+        """Return d loss/d raw [..., classes, n]. May overwrite `raw`. Formal guarantee: as `Loss.gradient`."""
 
     @abstractmethod
     def hessian(self, raw: Floats, y: Floats) -> Iterator[tuple[int, int, Floats]]:
-        """d^2 loss/d raw_c d raw_d of raw predictions [classes, n] as (c, d, [n]), c <= d; pairs that are left out are
-        zero."""
+        """Yield d^2 loss/d raw_c d raw_d of raw predictions [classes, n] as (c, d, [n]), c <= d; others are 0."""
 
     def raw_at(self, chances: Floats) -> Floats:
-        """The raw predictions [classes, n] for records whose classes have these probabilities [classes, n], above 0 and
-        below 1: those of least expected loss where the loss knows them; left so, the logarithms."""
+        """Return raw predictions [classes, n] for these class probabilities, strictly between 0 and 1: those of least
+        expected loss if the loss knows them, else the logarithms."""
         return np.asarray(np.log(chances))
 
     def comparable(self, raw: Floats) -> Floats:
-        """Raw predictions [..., classes, n] as they are judged beside those of a model of another kind."""
+        """Return raw predictions [..., classes, n] as they are compared with those of another kind of model."""
         return raw
 
     @abstractmethod
     def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
-        """sup of the gradient's norm over the classes, for raw predictions up to this size; infinite if they are and it
-        is."""
+        """Return sup of the gradient's norm over classes, for raw predictions up to `reach`; it may be infinite."""
 
 
 @dataclass(frozen=True)
 class EachClass(ClassLoss):
-    """The sum over classes of a loss of each one's own raw prediction, its target `own` for records of the class and
-    `other` else.
+    """The sum over classes of a loss of each raw prediction; its target is `own` for records of the class, else
+    `other`.
 
     >>> from parley.losses.loss import Squared
     >>> EachClass(Squared(), own=1.0, other=0.0).gradient(np.array([[0.5], [0.5]]), np.array([1.0]))
@@ -77,7 +74,7 @@ class EachClass(ClassLoss):
         return self.of.smooth
 
     def targets(self, y: Floats, classes: int) -> Floats:
-        """Every class's targets [classes, n]."""
+        """Return every class's targets [classes, n]."""
         return np.where(np.arange(classes)[:, None] == y, self.own, self.other)
 
     def loss(self, raw: Floats, y: Floats) -> Floats:
@@ -103,9 +100,7 @@ class EachClass(ClassLoss):
 
 @dataclass(frozen=True)
 class Multinomial(ClassLoss):
-    """The multinomial logistic loss -ln p_y, p = softmax(raw), of any number of classes.
-
-    Its gradient is p - e_y, its second derivative diag(p) - p p'.
+    """The multinomial logistic loss -ln p_y, p = softmax(raw); its gradient is p - e_y, its Hessian diag(p) - p p'.
 
     >>> Multinomial().gradient(np.zeros((2, 1)), np.array([1.0]))
     array([[ 0.5],
@@ -135,20 +130,16 @@ class Multinomial(ClassLoss):
 
 
 def over_classes(terms: Floats) -> Floats:
-    """The sum over classes [..., classes, n] -> [..., n], in an order that no number of rows changes. Overwrites the
-    terms."""
+    """Sum terms [..., classes, n] -> [..., n] in an order independent of the number of rows. Overwrites the terms."""
     return rowwise.folded(np.moveaxis(terms, -2, 0))
 
 
 @dataclass(frozen=True)
 class Hazards(ClassLoss):
-    """The loss of one subject that is watched over periods: the sum of logistic losses over those that it lived to
-    see, one raw prediction a period, the log-odds that what is waited for happens in it.
+    """The sum of logistic losses over the periods that count for one subject; raw predictions are log-odds by period.
 
-    Its label is 2 s + e (`data.targets`): s periods were survived, and if e = 1 it happened in the next one.
-    So s + e periods count, the first ones.
-
-    Its derivative in a period that counts is the hazard, less 1 where it happened; in any other it is 0.
+    The label is 2 s + e (`data.targets`): s periods were survived, and if e = 1 the event happened in the next one. So
+    the first s + e periods count. The derivative there is the hazard, less 1 where it happened; in other periods 0.
 
     >>> Hazards().gradient(np.zeros((3, 1)), np.array([3.0]))
     array([[ 0.5],
@@ -180,7 +171,7 @@ class Hazards(ClassLoss):
 
 
 def periods(y: Floats, count: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which of so many periods count for each label, and in which it happened [count, n]."""
+    """Return which periods count for each label, and in which one the event happened [count, n]."""
     place, survived = np.arange(count)[:, None], np.floor(y / 2)
     happened = (place == survived) & (y % 2 == 1)
     return (place < survived) | happened, happened
@@ -191,7 +182,7 @@ def _classes(y: Floats) -> NDArray[np.intp]:
 
 
 def _probabilities(raw: Floats, elementary: Elementary) -> Floats:
-    """Softmax over the classes [..., classes, n]. Overwrites `raw`."""
+    """Return softmax over the classes [..., classes, n]. Overwrites `raw`."""
     raw -= raw.max(axis=-2, keepdims=True)
     raw = elementary.exp(raw)
     raw /= over_classes(raw.copy())[..., None, :]

@@ -1,2 +1,1 @@
-"""What terms can minimise: losses composed with prepared tables, each with its optimum and what it can do beside
-gradients."""
+"""The objectives that terms can name: losses composed with prepared tables."""

@@ -1,18 +1,7 @@
-"""Costs of several classes: mean over records of w loss(Theta x, y), Theta [classes, p] kept as one row of numbers.
+"""Costs of several classes: the mean over records of w loss(Theta x, y), with Theta [classes, p] kept flat.
 
-A record's gradient is that of its loss over the classes, times x'. So its norm is the product of their norms, in L1, L2
-and Linf: no per-record gradient is ever materialised.
-
-Softmax (multinomial logistic) regression is the smooth classifier of any number of classes.
-
-One-vs-all is a logistic regression of each class against all others; the highest margin is predicted, and the cost is
-the sum of the classes' costs. In a batch every record enters one class's gradient only (A): the batch is split into as
-many parts as there are classes, and part c is for class c. Then one record moves one binary gradient, whose norm is
-|derivative| |x|.
-
-Classes by least squares: loss = sum over classes of (theta_c.x - [y = c])^2, and the largest score wins (Z's
-squared-loss SVM). Each class has a loss of its own margin, so second moments of [x, classes as 0 and 1] say everything
-about it.
+A record's gradient is its loss's gradient over the classes times x', so its norm is the product of theirs in L1, L2 and
+Linf. No per-record gradient is ever materialised.
 """
 
 import math
@@ -48,7 +37,7 @@ from parley.validate import SMALLEST, Floats
 
 @dataclass(frozen=True)
 class ClassesObjective(EmpiricalRisk):
-    """A convex loss of one raw prediction for each class; targets are the places of their classes, 0, 1, 2, ...
+    """A convex loss of one raw prediction for each class; targets are the numbers 0, 1, 2, ... of classes.
 
     >>> from parley.losses.class_loss import Multinomial
     >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
@@ -59,9 +48,9 @@ class ClassesObjective(EmpiricalRisk):
     loss: ClassLoss = field(kw_only=True)
 
     def residuals(self, block: Design, flat: Floats) -> Floats:
-        """w d loss/d scores [R, classes, n] at parameters [R, P].
+        """Return w d loss/d scores [R, classes, n] at parameters [R, P].
 
-        Formal guarantee: of rows that were drawn in secret, a function of each row alone (`Design.margins`,
+        Formal guarantee: for rows drawn in secret, a function of each row alone (`Design.margins`,
         `ClassLoss.gradient`).
         """
         residual = self.loss.gradient(class_margins(block, flat), block.y, block)
@@ -70,7 +59,7 @@ class ClassesObjective(EmpiricalRisk):
         return residual
 
     def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
-        """Whether a longer theta is better, for ever: the cost has no minimum."""
+        """Return whether the cost keeps falling as theta grows, so that it has no minimum."""
         return False
 
     def parameters(self, preparation: Preparation) -> int:
@@ -144,9 +133,8 @@ class ClassesObjective(EmpiricalRisk):
         precision: float = 1e-10,
         start: Floats | None = None,
     ) -> Floats:
-        """By L-BFGS-B within the box. Adding one vector to every class may change nothing, so without a penalty there
-        may be many; the search from zero finds the one whose classes add up to zero. Without `start` there are as many
-        classes as the rows name."""
+        """Search by L-BFGS-B within the box. Without a penalty, adding one vector to every class may change nothing; a
+        search from zero finds the optimum whose classes add up to zero. Without `start` the rows name the classes."""
         total = sum(d.divisor for d in designs)
         begin = np.zeros(_named(designs) * designs[0].width) if start is None else start
         limit = None if radius is None else [(-radius, radius)] * len(begin)
@@ -169,17 +157,17 @@ class ClassesObjective(EmpiricalRisk):
 
 
 def class_margins(block: Design, flat: Floats) -> Floats:
-    """Every class's margins [R, classes, n] at parameters [R, P]."""
+    """Return every class's margins [R, classes, n] at parameters [R, P]."""
     return block.margins(flat.reshape(-1, block.width)).reshape(len(flat), -1, len(block))
 
 
 def _named(designs: Sequence[Summable]) -> int:
-    """How many classes the rows name."""
+    """Return the number of classes in the rows."""
     return 1 + max(int(design.in_memory().y.max()) for design in designs)
 
 
 def _norms(residual: Floats, norm: ClipNorm) -> Floats:
-    """Of every record's residual over the classes [R, n]."""
+    """Return the norm over the classes of every record's residual [R, n]."""
     if norm == "linf":
         return np.asarray(np.abs(residual).max(axis=1))
     if norm == "l1":
@@ -189,7 +177,7 @@ def _norms(residual: Floats, norm: ClipNorm) -> Floats:
 
 @dataclass(frozen=True)
 class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
-    """What is added to all scores alike changes nothing.
+    """Multinomial logistic regression; adding one number to all scores changes nothing.
 
     >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
     >>> SoftmaxRegression().mean_gradient(design, np.zeros(3)).round(3)
@@ -199,7 +187,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
     loss: Multinomial = field(default=Multinomial(), kw_only=True)
 
     def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
-        """Whether every record's class has the highest score alone: then a longer theta is better, for ever."""
+        """Return whether every record's class alone has the highest score: then the cost falls forever along theta."""
 
         def wrong(block: Design) -> Floats:
             scores, rows, own = class_margins(block, theta[None])[0], np.arange(len(block)), block.y.astype(np.intp)
@@ -210,11 +198,10 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
         return not any(design.sum(wrong).any() for design in designs)
 
     def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
-        """Rows are shortened until sqrt 2 w |x| <= Xi, and no gradient is clipped: the gradient of the plain convex
-        cost of shorter rows.
+        """Return the gradient of the plain convex cost of rows shortened until sqrt 2 w |x| <= Xi; nothing is clipped.
 
-        A softmax gradient that is scaled down as a whole belongs to no convex cost: steps along it can drive points
-        apart (by 9 % in an example), and then one record may move a local update further than it moves a gradient.
+        A softmax gradient scaled down as a whole belongs to no convex cost: steps along it can drive points apart (by 9
+        % in an example), so one record may move a local update further than a gradient.
         """
 
         def part(block: Design, flat: Floats) -> Floats:
@@ -227,9 +214,9 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
         return batched(part, design, theta) / design.divisor
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
-        """p given the scores: exponentials within a few units of rounding, their sum over the C classes and a division,
-        (C + 32) u in each, together at most that times Xi. The scores: p products each, at most 2 (p + 8) u times sum
-        |theta_j| |x_j|, over C classes sqrt C times as much in L2, and p moves by half of it."""
+        """Given the scores, exponentials, a sum over C classes and a division put each probability off by (C + 32) u,
+        together at most that times Xi. Scores of p products are off by 2 (p + 8) u sum |theta_j| |x_j|, over C classes
+        sqrt C times that in L2, and probabilities move by half of it."""
         classes = len(preparation.classes)
         margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(classes)
         return (classes + 32) * UNIT_ROUNDOFF * bound.value + margins
@@ -241,7 +228,9 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
 
 @dataclass(frozen=True)
 class OneVsAll(ClassesObjective, SplitBatches):
-    """Each class's targets are 1 and -1.
+    """The sum of logistic regressions of each class (target 1) against all others (-1); the highest margin is
+    predicted. A batch is split into one part per class (A), so one record moves one binary gradient, of norm
+    |derivative| |x|.
 
     >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
     >>> OneVsAll().mean_gradient(design, np.zeros(3))
@@ -251,7 +240,7 @@ class OneVsAll(ClassesObjective, SplitBatches):
     loss: EachClass = field(default=EachClass(Logistic(), own=1.0, other=-1.0), kw_only=True)
 
     def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
-        """Whether some class is told from all others without a mistake."""
+        """Return whether some class is separated from all others without a mistake."""
 
         def wrong(block: Design) -> Floats:
             margins = class_margins(block, theta[None])[0]
@@ -269,11 +258,11 @@ class OneVsAll(ClassesObjective, SplitBatches):
         return tightest(limits.clip, implied, norm)
 
     def batch_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
-        """In the part where it is largest."""
+        """Return the norms in the part where they are largest."""
         return np.asarray(np.abs(self.residuals(design, theta[None])[0]).max(axis=0) * design.row_norms(norm))
 
     def split_gradient(self, parts: Iterable[Summable], theta: Floats, bound: RecordBound) -> Floats:
-        """Formal guarantee: a record of part c adds at most Xi in `bound.norm`, to block c and to no other."""
+        """Sum the parts. Formal guarantee: a record of part c adds at most Xi in `bound.norm`, only to block c."""
         total = np.zeros_like(theta)
         for place, rows in enumerate(parts):
             own = slice(place * rows.width, (place + 1) * rows.width)
@@ -289,7 +278,8 @@ class OneVsAll(ClassesObjective, SplitBatches):
 
 @dataclass(frozen=True)
 class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
-    """Each class's targets are 1 and 0; it always has a minimum.
+    """The sum over classes of (theta_c.x - [y = c])^2; the largest score wins (Z's squared-loss SVM). Second moments of
+    [x, classes as 0 and 1] determine it; it always has a minimum.
 
     >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
     >>> LeastSquaresClasses().mean_gradient(design, np.zeros(3))
@@ -302,9 +292,8 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
         return partial(_members, classes=len(preparation.classes))
 
     def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
-        """Each class's derivative is clipped to its share Xi/(sqrt C |x|). A clipped derivative still never falls as
-        its margin grows, and nowhere rises faster: the sum over classes belongs to a convex, no less smooth cost, and
-        measures at most Xi in L2."""
+        """Clip each class's derivative to its share Xi/(sqrt C |x|). It still never falls as its margin grows and rises
+        no faster, so the sum belongs to a convex, no less smooth cost and has L2 norm at most Xi."""
 
         def part(block: Design, flat: Floats) -> Floats:
             derivative = self.residuals(block, flat)
@@ -319,9 +308,9 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
         return batched(part, design, theta) / design.divisor
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
-        """As for a loss of one margin: a derivative given its margin, at most 32 u Xi over all classes; the margins, at
-        most 2 (p + 8) u times sum |theta_j| |x_j| each, over C classes sqrt C times as much in L2, and derivatives move
-        by the largest curvature times that."""
+        """Return the bound on rounding: 32 u Xi for derivatives given their margins, over all classes. Margins are off
+        by 2 (p + 8) u sum |theta_j| |x_j| each, sqrt C times that in L2; derivatives move by the largest curvature
+        times that."""
         margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(
             len(preparation.classes)
         )
@@ -335,5 +324,5 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
 
 
 def _members(block: Design, classes: int) -> Floats:
-    """1 where a record is of the class, else 0 [n, classes]."""
+    """Return 1 where a record is of the class, else 0 [n, classes]."""
     return np.asarray(block.y[:, None] == np.arange(classes), dtype=np.float64)

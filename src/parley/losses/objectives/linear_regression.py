@@ -25,24 +25,17 @@ WIDEST = (
 
 
 class ClippedLeastSquares:
-    """Clipped least squares for many parameters at once: records that cannot reach the clip are taken by their
-    statistics, exactly.
+    """Clipped least squares at many parameters; records that cannot reach the clip are summed exactly by their
+    statistics.
 
-    At theta the derivative of a record's loss is 2 w (x.theta - y), at most 2 w (|e| + |x| |theta - theta0|)
-    with e its residual at theta0. So each record has a radius around theta0 within which it is surely not
-    clipped. Sorted by that radius, the sure ones are a prefix; sums of some prefixes are kept, and the records
-    after the longest that is sure are looked at one by one. For studies alone: how long it takes tells how many
-    records may clip, and an owner that serves must not tell; and sums of unclipped records round more coarsely
-    than clipped ones, which no sensitivity allows for.
+    At theta a derivative 2 w (x.theta - y) is at most 2 w (|e| + |x| |theta - theta0|) in size, e the residual at the
+    best fit theta0, `centre`. So each record has a radius around theta0 in which it is surely not clipped. Sorted by
+    radius, the sure records are a prefix. Sums of some prefixes are kept, computed when first needed, and later records
+    are handled row by row. `limit` [n] is that of each derivative; prefixes end `apart` rows apart, by default
+    max(`FINE`, 2 p), so that all sums take half the table's memory.
 
-    A kept sum takes p x p numbers, and prefixes end at least 2 p rows apart: all sums together take half the
-    memory of the table, and what lies between two of them takes about the time of one multiplication by a sum.
-    A sum is computed when a prefix so long is sure for the first time, from the one before.
-
-    The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of
-    each derivative.
-
-    `apart` is how many rows the ends of prefixes are apart whose sums are kept; left out: max(`FINE`, 2 p).
+    Only for studies: its duration tells how many records may clip, and sums of unclipped records round more coarsely
+    than any sensitivity allows for.
     """
 
     def __init__(self, design: Design, limit: Floats, centre: Floats, apart: int | None = None) -> None:
@@ -60,7 +53,7 @@ class ClippedLeastSquares:
         self._sums: list[tuple[Floats, Floats]] = [(np.zeros((design.width, design.width)), np.zeros(design.width))]
 
     def prefix(self, blocks: int) -> tuple[Floats, Floats]:
-        """(sum of 2 w x x', sum of 2 w x y) over the first blocks."""
+        """Return (sum of 2 w x x', sum of 2 w x y) over the first blocks."""
         if blocks < len(self._sums):
             return self._sums[blocks]
         sums = [*self._sums]  # replaced as a whole: two threads may both compute it
@@ -73,8 +66,7 @@ class ClippedLeastSquares:
         return sums[blocks]
 
     def mean_gradient(self, theta: Floats) -> Floats:
-        """The mean clipped gradient at every parameter [R, p]: blocks that are sure there by their sums, the others row
-        by row."""
+        """Return the mean clipped gradient at every parameter [R, p]: sure blocks by their sums, others row by row."""
         away = np.sqrt(np.sum((theta - self.centre) ** 2, axis=1))
         sure = np.searchsorted(-self._least, -away, side="right")  # how many whole blocks are sure for each parameter
         order = np.argsort(sure, kind="stable")
@@ -107,7 +99,7 @@ class ClippedLeastSquares:
         return result
 
     def _unsure(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:
-        """(rows, how many of the sorted parameters they are unsure for), in pieces of at most `BLOCK_ROWS` rows."""
+        """Return (rows, number of sorted parameters they are unsure for), in pieces of at most `BLOCK_ROWS` rows."""
         pieces = []
         for level, end in zip(levels, [*levels[1:], len(self._blocks)], strict=True):
             count = int(np.searchsorted(sorted_sure, level, side="right"))
@@ -118,7 +110,7 @@ class ClippedLeastSquares:
 
 @dataclass(frozen=True)
 class LinearRegression(MarginObjective, SufficientMoments):
-    """A quadratic cost: three statistics of the table say everything, so a round costs O(p^2) whatever n is.
+    """A quadratic cost that three statistics of the table determine, so a round costs O(p^2) for any n.
 
     >>> design = Design(np.eye(2), np.array([1.0, 2.0]), np.ones(2))
     >>> LinearRegression().mean_gradient(design, np.zeros(2))
@@ -161,7 +153,7 @@ class LinearRegression(MarginObjective, SufficientMoments):
 
 
 def principal_moments(design: Summable) -> tuple[Floats, Floats]:
-    """(eigenvalues [p] of X'WX / n, rising, and their eigenvectors as columns [p, p]), found once for a table."""
+    """Return (rising eigenvalues [p] of X'WX / n, their eigenvectors as columns [p, p]), computed once for a table."""
 
     def found() -> tuple[Floats, Floats]:
         values, directions = np.linalg.eigh(design.statistics[0])
@@ -171,8 +163,7 @@ def principal_moments(design: Summable) -> tuple[Floats, Floats]:
 
 
 def best_fit(design: Summable) -> tuple[Floats, float, Floats]:
-    """(theta, mean weighted squared residual, its gradient there) of least squares: where a squared loss is measured
-    from.
+    """Return (theta, mean weighted squared residual, its gradient there) of least squares.
 
     >>> best_fit(Design(np.eye(2), np.array([1.0, 2.0]), np.ones(2)))[0]
     array([1., 2.])

@@ -1,9 +1,7 @@
-"""Costs of the margin, mean over records of w loss(theta.x, y): logistic and Poisson regression, and the linear support
-vector machine (g1 = r/2 |theta|^2, W section IV-B).
+"""Costs of the margin, the mean over records of w loss(theta.x, y), with g1 = r/2 |theta|^2 (W section IV-B).
 
-A record's gradient is a number, the derivative of its loss, times x. So its norm is |derivative| times the norm of x,
-and clipping it means clipping the derivative: no per-record gradient is ever materialised, and a batch of parameters
-[..., p] costs two matrix products.
+A record's gradient is the derivative of its loss times x, so its norm is |derivative| times that of x, and clipping it
+means clipping the derivative. A batch of parameters [..., p] costs two matrix products.
 """
 
 import warnings
@@ -70,14 +68,13 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         return batched(part, design, theta) / design.divisor
 
     def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
-        """A clipped derivative still never falls as the margin grows, and nowhere rises faster: it belongs to a convex,
-        no less smooth cost."""
+        """A clipped derivative still never falls and rises no faster: it belongs to a convex, no less smooth cost."""
         return self.mean_gradient(design, theta, bound)
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
-        """A derivative given its margin: a few roundings and scipy's expit, together within 16 u of it; where that
-        lifts it over the clip both are clipped, so at most 32 u Xi. A margin: p products, at most 2 (p + 8) u times sum
-        |theta_j| |x_j|, and a derivative moves by the largest curvature times that."""
+        """Return the bound on rounding. A derivative given its margin is off by at most 32 u Xi: a few roundings and
+        scipy's expit come within 16 u of it, and where that lifts it over the clip both are clipped. A margin of p
+        products is off by 2 (p + 8) u sum |theta_j| |x_j|; a derivative moves by the largest curvature times that."""
         return 32 * UNIT_ROUNDOFF * bound.value + margin_rounding(self.loss.largest_curvature, preparation, limits)
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
@@ -99,7 +96,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         return tightest(limits.clip, implied, norm)
 
     def largest_derivative(self, preparation: Preparation, limits: Limits, reach: float) -> float:
-        """What a record's weighted derivative measures at most, at margins up to this size."""
+        """Return the largest size of a record's weighted derivative at margins up to `reach`."""
         return self.loss.largest_derivative(reach, preparation.target_bound) * limits.largest_weight
 
     def record_curvatures(self, design: Design, theta: Floats) -> Floats:
@@ -127,11 +124,11 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
 
 
 def clipped_derivatives(loss: Loss, block: Design, y: Floats, flat: Floats, bound: RecordBound | None) -> Floats:
-    """Every row's weighted derivative at parameters [R, p] and targets y [n] -> [R, n], clipped where the bound says
+    """Return every row's weighted derivative at parameters [R, p] and targets y [n] -> [R, n], clipped if `bound` says
     so.
 
-    Formal guarantee: of rows that were drawn in secret, a function of each row alone (`Design.margins`,
-    `Loss.gradient`); clipped, times x it measures at most Xi in the bound's norm.
+    Formal guarantee: for rows drawn in secret, a function of each row alone (`Design.margins`, `Loss.gradient`);
+    clipped and times x, its norm is at most Xi in the bound's norm.
     """
     derivative = loss.gradient(block.margins(flat), y, block)
     if block.weighted:
@@ -143,7 +140,7 @@ def clipped_derivatives(loss: Loss, block: Design, y: Floats, flat: Floats, boun
 
 @dataclass(frozen=True)
 class LogisticRegression(MarginObjective, Perturbable):
-    """Its margin is the log-odds of class 1."""
+    """Logistic regression: the margin is the log-odds of class 1."""
 
     loss: Logistic = field(default=Logistic(), kw_only=True)
 
@@ -153,7 +150,7 @@ class LogisticRegression(MarginObjective, Perturbable):
 
 @dataclass(frozen=True)
 class LinearSVM(MarginObjective):
-    """Where a second derivative is needed, its hinge is smoothed."""
+    """The linear support vector machine; its hinge is smoothed where a second derivative is needed."""
 
     loss: Hinge = field(default=Hinge(), kw_only=True)
 
@@ -162,7 +159,7 @@ class LinearSVM(MarginObjective):
         return self if self.loss.smoothing > 0 else replace(self, loss=self.loss.smoothed())
 
     def hessian(self, design: Summable, theta: Floats) -> Floats:
-        """The second derivative of the hinge with its corner smoothed."""
+        """Return the second derivative of the hinge with its corner smoothed."""
         return super(LinearSVM, self.smoothed).hessian(design, theta)
 
     def optimum(
@@ -172,8 +169,8 @@ class LinearSVM(MarginObjective):
         precision: float = 1e-10,
         start: Floats | None = None,
     ) -> Floats:
-        """liblinear's dual solver; where a box binds or there is no regularisation, ever sharper smoothings of the
-        hinge, whose minimum at width m lies within m/2 of the hinge's own, down to this precision of the cost."""
+        """Search by liblinear's dual solver, or if a box binds or nothing is regularised by ever sharper smoothings of
+        the hinge: the minimum at width m lies within m/2 of the hinge's, down to this precision of the cost."""
         dual = self._liblinear(pooled([design.in_memory() for design in designs]), np.inf if radius is None else radius)
         if dual is not None:
             return dual
@@ -184,7 +181,7 @@ class LinearSVM(MarginObjective):
         return theta
 
     def _liblinear(self, design: Design, radius: float) -> Floats | None:
-        """The optimum by dual coordinate descent, or None if that does not apply or does not converge."""
+        """Return the optimum by dual coordinate descent, or None if that does not apply or converge."""
         both = np.unique(design.y).size == 2
         if not self.regularisation > 0 or not both:
             return None
@@ -210,8 +207,8 @@ class LinearSVM(MarginObjective):
 
 @dataclass(frozen=True)
 class PoissonRegression(MarginObjective):
-    """A record's target is its rate y = count/w and its weight w its exposure, in units of the typical rate
-    (`data.targets`): w loss(theta.x, y) is then half the deviance of the count from w e^(theta.x)."""
+    """Poisson regression: w loss(theta.x, y) is half the deviance of the count from w e^(theta.x). The target is the
+    rate y = count/w; the weight w is the exposure, in units of the typical rate (`data.targets`)."""
 
     loss: Poisson = field(default=Poisson(), kw_only=True)
 
@@ -219,13 +216,13 @@ class PoissonRegression(MarginObjective):
         return replace(self, loss=Poisson.within(preparation))
 
     def largest_derivative(self, preparation: Preparation, limits: Limits, reach: float) -> float:
-        """Formal guarantee: a weighted derivative is w rate - w y; the first is at most the largest weight times the
-        largest rate, the second at most the largest count. Neither is below 0, so neither exceeds the larger."""
+        """Formal guarantee: a weighted derivative is w rate - w y. The first term is at most the largest weight times
+        the largest rate, the second the largest count. Neither is negative, so the difference is at most the larger."""
         above = self.loss.rate_within(reach) * limits.largest_weight
         return max(above, _largest_count(preparation, limits))
 
     def curvature(self, design: Summable) -> float:
-        """The largest eigenvalue of f's Hessian where every record has the larger of the typical rate, at which a
+        """Return the largest eigenvalue of f's Hessian if every record has the larger of the typical rate, at which a
         search begins, and its own; at rates up to the ceiling it may be larger."""
 
         def part(block: Design) -> Floats:
@@ -234,9 +231,9 @@ class PoissonRegression(MarginObjective):
         return float(np.linalg.eigvalsh(design.sum(part) / design.divisor)[-1]) + self.regularisation
 
     def walked_curvature(self, preparation: Preparation, limits: Limits) -> float | None:
-        """Formal guarantee: a record's clipped derivative is d = w rate - w y with |d| <= Xi/|x|, and where it is not
-        clipped it rises by w rate = d + w y <= Xi/|x| + C a unit of the margin, C the largest count. So along theta
-        the cost of a record bends by at most (Xi/|x| + C) |x|^2 <= Xi |f| + C |f|^2, f the bounds of x."""
+        """Formal guarantee: a record's clipped derivative is d = w rate - w y with |d| <= Xi/|x|. Where it is not
+        clipped, it rises by w rate = d + w y <= Xi/|x| + C per unit of the margin, C the largest count. So along theta
+        a record's cost bends by at most (Xi/|x| + C) |x|^2 <= Xi |f| + C |f|^2, f the bounds of x."""
         most, bound = self.largest_curvature(preparation), self.record_bound(preparation, limits, "l2")
         features = preparation.feature_bound
         if most is None or bound is None or features is None:
@@ -246,10 +243,10 @@ class PoissonRegression(MarginObjective):
         return min(most, walked + self.regularisation)
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
-        """A derivative given its margin: the exponential and three operations on w rate and w y, together within 16 u
-        of their sum; that is at most Xi/|x| + 2 C where the derivative is not clipped (`walked_curvature`), and where
-        rounding lifts it over the clip both are clipped. A margin: off by at most 2 (p + 8) u sum |theta_j| |x_j|, by
-        which a derivative moves Xi/|x| + C times as much."""
+        """Return the bound on rounding. Given the margin, exponential and three operations come within 16 u of w rate +
+        w y, at most Xi/|x| + 2 C where nothing is clipped (`walked_curvature`); where rounding lifts a derivative over
+        the clip both are clipped. A margin is off by 2 (p + 8) u sum |theta_j| |x_j|; a derivative moves Xi/|x| + C
+        times that."""
         features, radius = preparation.feature_bound, limits.radius
         if features is None or radius is None:
             return np.inf
@@ -259,5 +256,5 @@ class PoissonRegression(MarginObjective):
 
 
 def _largest_count(preparation: Preparation, limits: Limits) -> float:
-    """What w y is at most: y was rounded to a grid after the count was divided by w."""
+    """Return the largest w y: y was rounded to a grid after the count was divided by w."""
     return preparation.target_bounds[1] * (1 + 1e-12) + limits.largest_weight * SETTLE_GRID

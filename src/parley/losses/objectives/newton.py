@@ -1,5 +1,4 @@
-"""theta*: the best model without privacy, to which relative fitness compares (W eq. 13). Newton's method projected on
-the box."""
+"""theta*, the best model without privacy (W eq. 13), by Newton's method projected on the box."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +18,7 @@ TOLERANCE = 1e-11  # of the decrease that another step would still bring, relati
 def optimum_by_newton(
     objective: EmpiricalRisk, designs: Sequence[Summable], radius: float | None, start: Floats
 ) -> Floats:
-    """The minimiser [P] of an objective that has a second derivative, over all rows of all designs within the box."""
+    """Return the minimiser [P] in the box, over all rows of all designs, of an objective with a second derivative."""
     total = sum(design.divisor for design in designs)
     shares = [(design.divisor / total, design) for design in designs]
 
@@ -38,8 +37,8 @@ def optimum_by_newton(
 
 
 def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: Floats, radius: float) -> Floats:
-    """The minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982); a `NoOptimumError` if there
-    is none.
+    """Return the minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982), or raise
+    `NoOptimumError`.
 
     >>> cost, gradient = (lambda t: float((t - 3) @ (t - 3))), (lambda t: 2 * (t - 3))
     >>> projected_newton(cost, gradient, lambda t: 2 * np.eye(1), np.zeros(1), 2.0)

@@ -1,8 +1,8 @@
-"""Discrete-time survival: a logistic hazard for every period, a baseline of its own and coefficients that all share.
+"""Discrete-time survival: a logistic hazard for every period, with its own baseline and shared coefficients.
 
 Theta is the baselines [K], then the coefficients [p]; the log-odds of period k are baseline_k + coefficients.x. A
-record is a subject with all its periods. Its gradient is (r_1, ..., r_K, S x), r_k the derivative of its loss in period
-k and S the sum of them: no gradient of a period is ever clipped, or counted, on its own.
+subject's gradient is (r_1, ..., r_K, S x), r_k its loss's derivative in period k and S their sum. Periods are never
+clipped or counted on their own.
 """
 
 import math
@@ -24,7 +24,7 @@ from parley.validate import SMALLEST, Floats
 
 @dataclass(frozen=True)
 class Survival(EmpiricalRisk):
-    """The mean over subjects, never over periods: how many periods a table has is private, how many subjects is not.
+    """The mean over subjects, never over periods: the number of periods in a table is private, that of subjects is not.
 
     >>> design = Design(np.array([[1.0], [1.0]]), np.array([1.0, 4.0]), np.ones(2))
     >>> Survival().mean_gradient(design, np.zeros(3))
@@ -41,12 +41,12 @@ class Survival(EmpiricalRisk):
         return np.append(np.ones(_count(preparation)), np.zeros(preparation.width))
 
     def start(self, preparation: Preparation) -> Floats:
-        """As many survive all periods as not, whatever their columns say; in the box."""
+        """Return baselines at which half of the subjects survive all periods, in the box; coefficients are 0."""
         baseline, radius = math.log(math.expm1(math.log(2) / _count(preparation))), preparation.model.radius
         return (baseline if radius is None else max(baseline, -radius)) * self.constants(preparation)
 
     def scores(self, X: Floats, theta: Floats) -> Floats:
-        """The log-odds of every period for every row [..., n, K]."""
+        """Return the log-odds of every period for every row [..., n, K]."""
         split = theta.shape[-1] - X.shape[1]
         return np.asarray((theta[..., split:] @ X.T)[..., None] + theta[..., None, :split])
 
@@ -62,10 +62,10 @@ class Survival(EmpiricalRisk):
         return np.asarray(losses.reshape(*theta.shape[:-1], -1) * design.weight)
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
-        """Formal guarantee: a subject's share measures at most Xi in the bound's norm. It is scaled down as one, all of
-        its periods together, a hair below Xi over its norm: that is computed with a relative error of at most
-        (K + p + 8) u, and the product with the share adds three roundings. Divided by the number of subjects, which is
-        public. Of rows that were drawn in secret a share is a function of each alone."""
+        """Formal guarantee: a subject's share has norm at most Xi in the bound's norm. All its periods are scaled down
+        together, slightly below Xi over their norm, which is computed with relative error at most (K + p + 8) u; the
+        product with the share adds three roundings. The divisor, the number of subjects, is public. For rows drawn in
+        secret a share is a function of each row alone."""
 
         def part(block: Design, flat: Floats) -> Floats:
             residual, total = self._residuals(block, flat)
@@ -86,8 +86,8 @@ class Survival(EmpiricalRisk):
         return np.asarray(_norms(*self._residuals(design, theta[None]), design, norm)[0])
 
     def record_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
-        """Formal guarantee: no derivative in a period exceeds 1, so their sum is at most K: (1, ..., 1, K f) measures
-        more than any subject within the bounds f does."""
+        """Formal guarantee: no derivative in a period exceeds 1, so their sum is at most K, and no subject within the
+        bounds f has a larger norm than (1, ..., 1, K f)."""
         implied, features, many = np.inf, preparation.feature_bound, _count(preparation)
         if features is not None:
             alone, size = self.loss.largest_derivative(norm, many, np.inf), many * bound_norm(features, norm)
@@ -126,8 +126,8 @@ class Survival(EmpiricalRisk):
         return self.loss.largest_curvature * largest + self.regularisation
 
     def largest_curvature(self, preparation: Preparation) -> float | None:
-        """Formal guarantee: a subject's second derivative is at most a quarter of Z'Z, the rows of Z its z_k = (e_k,
-        x). Z Z' is the identity and |x|^2 times a matrix of ones, so its largest eigenvalue is at most 1 + K |x|^2."""
+        """Formal guarantee: a subject's second derivative is at most a quarter of Z'Z, the rows of Z being z_k = (e_k,
+        x). Z Z' is the identity plus |x|^2 times a matrix of ones, so its largest eigenvalue is at most 1 + K |x|^2."""
         features = preparation.feature_bound
         if features is None:
             return None
@@ -135,7 +135,7 @@ class Survival(EmpiricalRisk):
         return self.loss.largest_curvature * preparation.largest_weight * largest + self.regularisation
 
     def _residuals(self, block: Design, flat: Floats) -> tuple[Floats, Floats]:
-        """Every subject's weighted derivatives [R, K, n], and their sums over its periods [R, n]."""
+        """Return every subject's weighted derivatives [R, K, n], and their sums over its periods [R, n]."""
         residual = self.loss.gradient(_raw(block, flat), block.y, block)
         if block.weighted:
             residual *= block.weight
@@ -143,13 +143,13 @@ class Survival(EmpiricalRisk):
 
 
 def _raw(block: Design, flat: Floats) -> Floats:
-    """The log-odds of every period [R, K, n] at parameters [R, P]."""
+    """Return the log-odds of every period [R, K, n] at parameters [R, P]."""
     split = flat.shape[-1] - block.width
     return np.asarray(block.margins(np.ascontiguousarray(flat[:, split:]))[:, None] + flat[:, :split, None])
 
 
 def _norms(residual: Floats, total: Floats, block: Design, norm: ClipNorm) -> Floats:
-    """What every subject's gradient measures [R, n], all periods together."""
+    """Return the norm of every subject's whole gradient [R, n]."""
     shared = np.abs(total) * block.row_norms(norm)
     if norm == "linf":
         return np.asarray(np.maximum(np.abs(residual).max(axis=1), shared))
@@ -159,7 +159,7 @@ def _norms(residual: Floats, total: Floats, block: Design, norm: ClipNorm) -> Fl
 
 
 def _bent(curves: Floats, block: Design) -> Floats:
-    """The sum over rows and periods of curves [K, n] times z z', z = (e_k, x) [P, P]."""
+    """Sum curves [K, n] times z z', z = (e_k, x) [P, P], over rows and periods."""
     many, across = len(curves), curves @ block.X
     found = np.empty((many + block.width,) * 2)
     found[:many, :many], found[:many, many:], found[many:, :many] = np.diag(curves.sum(axis=1)), across, across.T
@@ -168,10 +168,10 @@ def _bent(curves: Floats, block: Design) -> Floats:
 
 
 def _count(preparation: Preparation) -> int:
-    """K: how many periods the terms have."""
+    """Return K, the number of periods in the terms."""
     return len(SurvivalModel.expect(preparation.model).periods)
 
 
 def _seen(designs: Sequence[Summable]) -> int:
-    """How many periods some subject lived to see."""
+    """Return how many periods some subject lived to see."""
     return max(int(design.in_memory().y.max(initial=0.0) + 1) // 2 for design in designs)
