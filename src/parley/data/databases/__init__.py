@@ -1,7 +1,7 @@
-"""Tables that lie in a database: one query becomes a folder of Parquet files, and that folder is the table.
+"""Tables in a database: one query becomes a folder of Parquet files, and that folder is the table.
 
-Nobody answers questions from a database itself: it changes, and a ledger speaks of rows that stay as they are. Which
-database a URI means is one line of `DATABASES`; a program adds its own kind by adding a line.
+A database changes, and a ledger needs rows that stay as they are. To support another database, add a line to
+`DATABASES`.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,8 +30,8 @@ DATABASES: dict[str, Callable[[Address, str | None], Database]] = {
 
 @contextmanager
 def open_database(uri: str, password: str | None = None, beside: Path | None = None) -> Iterator[Database]:
-    """The database of a URI, within a transaction that ends with this block; `beside`: the folder that will hold rows,
-    beside which some may lie while they are sorted."""
+    """Open a URI's database within a transaction that ends with this block; rows may be sorted on disk next to
+    `beside`."""
     address = parse_uri(uri, beside)
     if address.scheme not in DATABASES:
         raise SettingError(f"--uri: its scheme is not supported; use one of {', '.join(DATABASES)}")

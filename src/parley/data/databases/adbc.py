@@ -1,4 +1,4 @@
-"""Databases that Arrow's own drivers speak to (ADBC): rows come as Arrow columns."""
+"""Databases with an Arrow driver (ADBC): rows come as Arrow columns."""
 
 import warnings
 from collections.abc import Generator, Sequence
@@ -27,7 +27,7 @@ DRIVERS = {"snowflake": "snowflake", "bigquery": "bigquery", "grpc": "flightsql"
 
 
 class AdbcDatabase(Database):
-    """A database behind a connection of an ADBC driver. What is special to a database, a kind of it says."""
+    """A database behind an ADBC connection; subclasses add what is special."""
 
     def __init__(self, server: str, connection: Any) -> None:
         """`connection`: of the driver's `dbapi`, without autocommit."""
@@ -35,7 +35,7 @@ class AdbcDatabase(Database):
         self._connection = connection
 
     def close(self) -> None:
-        """Without a rollback, which would wait for rows that nobody wants any more."""
+        """Close without a rollback, which would wait for rows that nobody needs."""
         with suppress(Exception), warnings.catch_warnings():  # nothing is lost, and what is said may quote cells
             warnings.simplefilter("ignore")
             self._connection.close()
@@ -45,7 +45,7 @@ class AdbcDatabase(Database):
         return tuple(self.column(field) for field in fields)
 
     def column(self, field: pa.Field) -> Column:
-        """What a column is, by what the driver declares of it."""
+        """Describe a column by what the driver declares."""
         return Column(field.name, str(field.type), plain_type(field.type))
 
     def plan(self, request: Request) -> Plan:
@@ -58,37 +58,33 @@ class AdbcDatabase(Database):
             yield from cursor._results.reader  # the driver's own: pyarrow's loses the codes of errors
 
     def selected(self, column: Column) -> str:
-        """A column in the list behind SELECT."""
+        """Return a column for the list after SELECT."""
         return f"source.{quoted(column.name)}"
 
     def sorted(self, key: Column) -> str:
-        """A key in the list behind ORDER BY."""
+        """Return a key for the list after ORDER BY."""
         return f"source.{quoted(key.name)}"
 
     def declared(self, statement: str) -> pa.Schema:
-        """The columns of a statement as the driver declares them; no row is read."""
+        """Return the columns of a statement as the driver declares them; no row is read."""
         with discreet(self.server), self._connection.cursor() as cursor:
             return cursor.adbc_execute_schema(statement)
 
     def rows(self, statement: str, **options: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement about the database itself, not about what it holds."""
+        """Return the rows of a statement about the database itself, not its contents."""
         with discreet(self.server), self._connection.cursor(adbc_stmt_kwargs=options) as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
     def run(self, statement: str) -> None:
-        """A statement that gives nothing."""
+        """Run a statement without a result."""
         with discreet(self.server), self._connection.cursor() as cursor:
             cursor.execute(statement)
 
 
 class Untried(AdbcDatabase):
-    """Databases whose ADBC drivers fit here, and which nobody has tried here: Snowflake, BigQuery, Flight SQL.
-
-    All rows come from one statement, which these servers answer as of one moment.
-
-    A database behind one of these drivers, if that is installed.
-    """
+    """Databases with an ADBC driver that nobody has tried here: Snowflake, BigQuery, Flight SQL. All rows come from one
+    statement, which these servers answer as of one moment."""
 
     tried: ClassVar[bool] = False
 

@@ -1,12 +1,10 @@
-"""What a database is to a snapshot: columns that are declared before a row is read, a plan, and rows in an order.
+"""A database as a snapshot sees it: columns declared before a row is read, a plan, and ordered rows.
 
 Formal guarantee: the type of a column is what the database declares, or what a cast in the query says, never what rows
-hold. No message quotes a cell: what a driver says is not passed on, only its code (`discreet`).
+hold. No message quotes a cell: a driver's message is not passed on, only its code (`discreet`).
 
-From what drivers hand out to what Parquet declares: plain Arrow types, each cell by itself.
-
-Formal guarantee: a cell of a snapshot is a function of that cell in the database and of its column's declared type; one
-that is not of that type ends the snapshot.
+Formal guarantee: a cell of a snapshot is a function of that cell in the database and of its column's declared type; a
+cell that is not of that type ends the snapshot.
 """
 
 import os
@@ -46,8 +44,7 @@ _HOSTS = re.compile(f"{_HOST}(,{_HOST})*")
 
 @dataclass(frozen=True)
 class Address:
-    """A URI without a password: the kind of database, and where it is; `beside`: what rows may lie beside while they
-    are sorted, left out, the database's own file."""
+    """A URI without a password. `beside`: the path next to which rows may be sorted; None: the database's own file."""
 
     uri: str
     scheme: str
@@ -55,7 +52,7 @@ class Address:
 
     @property
     def host(self) -> str:
-        """The machine, by name and port, or the folder of a socket there."""
+        """The machine, by name and port, or a socket's folder there."""
         parts = urlsplit(self.uri)
         given = dict(parse_qsl(parts.query))
         host = given.get("host") or parts.netloc.rpartition("@")[2] or given.get("service")
@@ -65,7 +62,7 @@ class Address:
 
     @property
     def file(self) -> Path:
-        """The file of a database that is one: sqlite:loans.db, sqlite:/data/loans.db, sqlite:///data/loans.db."""
+        """The file of a database in a file: sqlite:loans.db, sqlite:/data/loans.db, sqlite:///data/loans.db."""
         path = Path(self.uri.partition(":")[2].removeprefix("//"))
         if not path.is_file():
             raise SettingError(f"{path}: no such database file; check the name")
@@ -73,7 +70,7 @@ class Address:
 
 
 def parse_uri(uri: str, beside: Path | None = None) -> Address:
-    """A URI, if it holds no password."""
+    """Parse a URI; refuse one that holds a password."""
     require_no_password(uri)
     scheme, _, rest = uri.partition(":")
     try:
@@ -89,8 +86,7 @@ def parse_uri(uri: str, beside: Path | None = None) -> Address:
 
 
 def require_no_password(uri: str) -> None:
-    """Refuse a URI that holds a password, wherever, or what may be one: command lines are seen by all accounts, and
-    kept by shells."""
+    """Refuse a URI that may hold a password anywhere: other accounts see command lines, and shells keep them."""
     place, _, behind = uri.partition("?")
     before, at, _ = place.partition("://")[2].rpartition("@")
     names = [name.casefold() for name, _ in parse_qsl(behind, keep_blank_values=True)]  # decoded, as drivers do it
@@ -109,7 +105,7 @@ def require_no_password(uri: str) -> None:
 
 
 def with_password(uri: str, password: str | None) -> str:
-    """The URI as a driver is handed it, in memory.
+    """Return the URI that a driver gets, in memory.
 
     >>> with_password("postgresql://anna@db/loans?sslmode=require", "x y")
     'postgresql://anna@db/loans?sslmode=require&password=x%20y'
@@ -147,25 +143,25 @@ UNREADABLE_ROWS = "not all rows of the query can be read; run the query in the d
 
 @dataclass(frozen=True)
 class Request:
-    """What is taken from a database: the rows of a query, in the order of some of its columns."""
+    """The rows to take from a database: a query, ordered by some of its columns."""
 
     query: str
     keys: tuple[str, ...]
 
     @property
     def source(self) -> str:
-        """The query as a part of another one."""
+        """The query as a subquery."""
         return f"(\n{statement(self.query)}\n)"
 
     @property
     def unstable(self) -> tuple[str, ...]:
-        """Functions that the query calls and that may say something else next time; it does not look into views."""
+        """Functions in the query whose values may change next time; views are not examined."""
         return tuple(sorted({name.lower() for name in _UNSTABLE_CALL.findall(without_literals(self.query))}))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a query: its name, its type as the database calls it, and the type of its cells in a snapshot."""
+    """A column of a query: its name, its type in the database, and the type of its cells in a snapshot."""
 
     name: str
     declared: str
@@ -175,18 +171,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a database would go about a query: the rows that it expects, and what in it brings people's rows together."""
+    """A database's plan for a query: the expected rows, and the steps that combine people's rows."""
 
     rows: int | None
     spreads: tuple[str, ...]
 
 
 class OutOfMemoryError(DatabaseError):
-    """A database has too little memory for the query."""
+    """The database has too little memory for the query."""
 
 
 class Database(ABC):
-    """A database within one transaction that changes nothing, and in which all rows are of one moment."""
+    """A database within one transaction that changes nothing and sees all rows as of one moment."""
 
     server: str  # where it is, without account and password
     version: str
@@ -195,28 +191,28 @@ class Database(ABC):
 
     @abstractmethod
     def columns(self, request: Request) -> tuple[Column, ...]:
-        """The columns of the query as they are declared; no row is read."""
+        """Return the query's columns as declared; no row is read."""
 
     @abstractmethod
     def plan(self, request: Request) -> Plan:
-        """What the database says about the query; no row is read."""
+        """Return what the database says about the query; no row is read."""
 
     @abstractmethod
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
-        """All rows in the order of the keys, some at a time, as the driver hands them out."""
+        """Yield all rows in the order of the keys, in batches as the driver returns them."""
 
     @abstractmethod
     def close(self) -> None:
         """End the transaction and the connection."""
 
     def collation(self, request: Request, column: Column) -> str | None:
-        """The order of words by which a key of text would be sorted, if it is not the order of its bytes."""
+        """Return the collation that would sort a text key, unless it is the order of its bytes."""
         return None
 
 
 @contextmanager
 def discreet(server: str, trouble: str = "the query failed") -> Iterator[None]:
-    """What a driver raises becomes one sentence of ours: its own would quote cells, or how somebody logs in."""
+    """Replace a driver's error by one sentence of ours: its own could quote cells or credentials."""
     try:
         yield
     except (ParleyError, ModuleNotFoundError):
@@ -227,7 +223,7 @@ def discreet(server: str, trouble: str = "the query failed") -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """A driver's code for an error, in words where it is known."""
+    """Return a driver's error code, in words if known."""
     state = getattr(error, "sqlstate", None) or ""
     code = state or getattr(error, "sqlite_errorname", None) or type(error).__name__
     known = max((start for start in _ERROR_WORDS if state.startswith(start)), key=len, default=None)
@@ -235,7 +231,7 @@ def _reason(error: Exception) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it, whatever it holds.
+    """Return a name as SQL writes it, whatever it holds.
 
     >>> print(quoted('a"b'))
     "a""b"
@@ -246,7 +242,7 @@ def quoted(name: str) -> str:
 def ordered(
     request: Request, columns: Sequence[Column], selected: Callable[[Column], str], key: Callable[[Column], str]
 ) -> str:
-    """The rows of a request in SQL, its columns written by `selected` and those that it is sorted by, by `key`."""
+    """Return the SQL of a request; `selected` writes its columns, `key` those that order it."""
     named = {column.name: column for column in columns}
     order = ", ".join(key(named[name]) for name in request.keys)
     return f"SELECT {', '.join(map(selected, columns))} FROM {request.source} AS source ORDER BY {order}"
@@ -258,14 +254,14 @@ _TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the cells themselves: without a driver's extension, without a dictionary."""
+    """Return the type of the cells themselves, without a driver's extension or a dictionary."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def decimal_type(digits: int, scale: int) -> pa.DataType:
-    """The type of numbers with so many digits in all and behind the point; text where none holds as many.
+    """Return the type of numbers with this many digits in all and after the point; text if none is large enough.
 
     >>> decimal_type(12, 2), decimal_type(50, 0), decimal_type(80, 2)
     (Decimal128Type(decimal128(12, 2)), Decimal256Type(decimal256(50, 0)), DataType(string))
@@ -276,7 +272,7 @@ def decimal_type(digits: int, scale: int) -> pa.DataType:
 
 
 def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) -> pa.RecordBatch:
-    """The same rows, each column of its declared type."""
+    """Return the same rows, each column in its declared type."""
     cells = []
     for place, column in enumerate(columns):
         try:
@@ -292,13 +288,13 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
 
 
 def not_as_declared(column: Column, where: str) -> DataError:
-    """What is said of a cell that is not what its column is declared as."""
+    """Return the error for a cell that does not match its column's declared type."""
     declared = f"column {column.name!r}, declared as {column.declared}, holds a cell of another type"
     return DataError(f"{where}: {declared}; cast it in the query to the type you mean")
 
 
 def plain_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The columns as Parquet files declare them."""
+    """Return the columns as Parquet files declare them."""
     return pa.schema([pa.field(column.name, column.kind) for column in columns])
 
 
@@ -313,7 +309,7 @@ def _plain_cells(cells: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _in_calendar(cells: pa.Array) -> bool:
-    """Whether all days and times lie in the years 1 to 9999, and all times of a day before its end."""
+    """Whether all days and times lie in the years 1 to 9999, and times of day within a day."""
     if pa.types.is_date32(cells.type):
         first, last = FIRST_DAY, LAST_DAY
     elif pa.types.is_timestamp(cells.type):

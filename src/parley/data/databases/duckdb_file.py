@@ -1,5 +1,4 @@
-"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies beside the
-snapshot, in a folder for this account alone."""
+"""DuckDB: a file opened for reading, which reads no other file and sorts in a private folder beside the snapshot."""
 
 import json
 from collections.abc import Generator, Iterator, Sequence
@@ -103,8 +102,8 @@ class DuckDb(AdbcDatabase):
         return f"encode({cell})" if key.declared == "VARCHAR" else cell  # by its bytes, whatever its collation
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
-        """With more memory where rows are too long to be sorted in less. They are of one moment all the same: nobody
-        writes to a file that is open to read."""
+        """Yield rows, with more memory if sorting needs it. They are still of one moment: nobody can write to a file
+        that is open for reading."""
         for limit in MEMORY_LIMITS_MB:
             self.run(f"SET memory_limit = '{limit}MB'")
             rows = super().batches(request, columns)
@@ -127,7 +126,7 @@ class DuckDb(AdbcDatabase):
         return Plan(None, tuple(sorted({_STEP_WORDS.get(name, name) for name in steps - _ROW_BY_ROW_STEPS})))
 
     def _require_one_statement(self, request: Request) -> None:
-        """Refuse a query that would end ours and begin others; one with a mistake of syntax DuckDB refuses itself."""
+        """Refuse a query that would end ours and begin others; DuckDB itself refuses syntax errors."""
         import duckdb
 
         with discreet(self.server):
@@ -143,7 +142,7 @@ def _column(field: pa.Field, declared: str) -> Column:
 
 
 def _names(step: dict[str, Any]) -> Iterator[str]:
-    """The names of a plan's step and of all below it."""
+    """Yield the names of a plan's step and of all steps below it."""
     yield step["name"].strip()
     for below in step.get("children", ()):
         yield from _names(below)

@@ -52,7 +52,7 @@ _STEP_WORDS = {
 
 
 class Postgres(AdbcDatabase):
-    """A PostgreSQL server, or one that speaks like it."""
+    """A PostgreSQL server, or a compatible one."""
 
     def __init__(self, address: Address, password: str | None = None) -> None:
         from adbc_driver_postgresql import dbapi
@@ -79,10 +79,8 @@ class Postgres(AdbcDatabase):
         self.identity = number and f"postgresql:{number}/{name}"
 
     def _number(self) -> str:
-        """A server's own number, which its replicas share; empty where it tells none.
-
-        In a transaction of its own, which is over if the server does not know the question.
-        """
+        """Return the server's own number, which its replicas share, or "". It asks in a separate transaction, which an
+        unknown question ends."""
         try:
             ((number,),) = self.rows("SELECT system_identifier::text FROM pg_control_system()")
         except DatabaseError:
@@ -136,20 +134,18 @@ class Postgres(AdbcDatabase):
 
 
 def _steps(step: dict[str, Any]) -> "list[dict[str, Any]]":
-    """A step of a plan and all below it."""
+    """Return a step of a plan and all steps below it."""
     return [step, *(each for below in step.get("Plans", ()) for each in _steps(below))]
 
 
 def _default_collation(database: dict[str, Any]) -> str:
-    """The collation of a database, by its row in the server's catalogue; older servers know that of the C library
-    alone."""
+    """Return a database's collation from its row in the server's catalogue; older servers know only the C library's."""
     provider = database.get("datlocprovider", "c")
     return f'"{database["datcollate"]}"' if provider == "c" else f"of a database with the provider {provider!r}"
 
 
 def _numeric(modifier: int) -> pa.DataType:
-    """The type of NUMERIC(digits, scale), which the server packs into one number; without either: text, which holds
-    any."""
+    """Return the type of NUMERIC(digits, scale), which the server packs into one number; text without either."""
     if modifier < 4:
         return pa.string()
     packed = modifier - 4

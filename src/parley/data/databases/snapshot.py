@@ -1,11 +1,9 @@
-"""A snapshot: the rows of a query as a folder of Parquet files, all of one moment, each at the place that its key gives
-it.
+"""A snapshot: the rows of a query as a folder of Parquet files, all of one moment, ordered by their key.
 
-Formal guarantee: what `take_snapshot` returned is whole and on the disk; whatever ends it before leaves no folder of
-the name that was asked for, and nothing anywhere that opens as a table: until the last moment no file is called as
-Parquet files are, and a folder whose manifest lists other files than it has is refused. Nothing is ever resumed: rows
-of two transactions are no table. Where the files and their row groups end depends on the declared columns and the
-number of rows, not on what they hold.
+Formal guarantee: what `take_snapshot` returned is whole and on the disk. If anything ends it earlier, no folder has the
+requested name, and nothing anywhere opens as a table: until the last moment no file has a Parquet name, and a folder
+whose manifest lists other files than it has is refused. Nothing is ever resumed: rows of two transactions are no table.
+Where the files and their row groups end depends on the declared columns and the number of rows, not on what they hold.
 """
 
 import hashlib
@@ -46,10 +44,8 @@ def take_snapshot(
     progress: Progress = lambda done, total: None,
     expected: int | None = None,
 ) -> Manifest:
-    """The manifest of a folder that holds the rows of the request from now on; it must not exist before.
-
-    `progress` is told how many rows are written, of how many `expected`.
-    """
+    """Write the rows of the request to a new folder and return its manifest. `progress` gets the rows written, and
+    those `expected`."""
     if folder.exists():
         raise SettingError(f"{folder}: already exists, and a snapshot is never replaced; choose another name")
     taken, columns = datetime.now(UTC), declared_columns(database, request)
@@ -77,12 +73,12 @@ def take_snapshot(
 
 
 def _digest(files: Sequence[Path]) -> str:
-    """What the digest of the folder will be."""
+    """Return the future digest of the folder."""
     return hashlib.sha256(ParquetFolder.kind + b"".join(map(file_digest, files))).hexdigest()
 
 
 def declared_columns(database: Database, request: Request) -> tuple[Column, ...]:
-    """The columns of a request, if each has a name and a declared type, and the keys give an order; no row is read."""
+    """Return a request's columns; each needs a name and a type, and the keys must give an order. No row is read."""
     columns, server = database.columns(request), database.server
     names = [column.name for column in columns]
     for column in columns:
@@ -112,17 +108,15 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
 
 
 def group_rows(columns: Sequence[Column]) -> int:
-    """Rows of a row group, by the declared types alone: where it ends must not depend on what rows hold."""
+    """Return the rows of a row group, by the declared types alone: it must not depend on what rows hold."""
     width = sum(_NUMBER_BYTES if pa.types.is_primitive(column.kind) else _TEXT_BYTES for column in columns)
     most = MAX_GROUP_ROWS if all(_bounded(column.kind) for column in columns) else MAX_GROUP_ROWS_WITH_TEXT
     return max(min(GROUP_BYTES // width, most), 1024)
 
 
 def in_order(batches: Iterator[pa.RecordBatch], keys: Sequence[str], where: str) -> Iterator[pa.RecordBatch]:
-    """The same batches, if keys have no gaps and every row's is larger than the one before.
-
-    Text is compared by its bytes, so a database that sorts by a language's rules does not pass for one that does not.
-    """
+    """Yield the same batches if keys have no gaps and increase from row to row. Text is compared by bytes, so a
+    database that sorts by a language's rules is refused."""
     named, last = ", ".join(keys), None
     for batch in batches:
         if not len(batch):
@@ -140,14 +134,14 @@ def in_order(batches: Iterator[pa.RecordBatch], keys: Sequence[str], where: str)
 
 
 def _bounded(kind: pa.DataType) -> bool:
-    """Whether all cells of a type are of one length."""
+    """Whether all cells of a type have one length."""
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _row_groups(
     batches: Iterator[pa.RecordBatch], columns: Sequence[Column], progress: Progress, expected: int | None
 ) -> Iterator[pa.Table]:
-    """The same rows in tables of `group_rows` each; the last may be shorter."""
+    """Yield the same rows in tables of `group_rows` each; the last may be shorter."""
     size, done = group_rows(columns), 0
     held: list[pa.RecordBatch] = []
     waiting = 0
@@ -166,8 +160,7 @@ def _row_groups(
 
 
 def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple[int, list[Path]]:
-    """(rows, files) of these tables in the folder: one row group each, under names that are not yet those of Parquet
-    files."""
+    """Write each table as one row group, in files without Parquet names yet; return (rows, files)."""
     rows, files = 0, list[Path]()
     while (first := next(tables, None)) is not None:
         files.append(folder / f"part-{len(files):06}.parquet.unfinished")
@@ -199,7 +192,7 @@ def _finish(fresh: Path, names: dict[Path, Path], manifest: Manifest, folder: Pa
 
 
 def _ascends(keys: pa.RecordBatch) -> bool:
-    """Whether every row is larger than the one before: by the first column, where that is equal by the second, ..."""
+    """Whether every row is larger than the one before, comparing columns in order."""
     pairs = [(column.slice(0, len(column) - 1), column.slice(1)) for column in keys.columns]
 
     def lexically(later: pa.Array, pair: tuple[pa.Array, pa.Array]) -> pa.Array:

@@ -1,8 +1,7 @@
-"""SQLite: a file, opened to read, through Python's own module; what it sorts on disk lies beside the snapshot, in a
-folder for this account alone.
+"""SQLite: a file opened for reading through Python's own module, which sorts in a private folder beside the snapshot.
 
-Its ADBC driver takes a column's type from the first rows. Here it is the declared one, or that of a cast in the query,
-and a cell that is not of it ends the snapshot: SQLite itself lets any cell into any column.
+A column's type is the declared one, or that of a cast in the query, not that of the first rows. A cell of another type
+ends the snapshot: SQLite itself allows any cell in any column.
 """
 
 import re
@@ -93,15 +92,14 @@ class Sqlite(Database):
             self._connection.close()
 
     def _sort_in(self, folder: str) -> None:
-        """Rows that SQLite sorts lie in this folder, not where all accounts put what they need for a while; in memory
-        where it has no say in that."""
+        """Sort rows in this folder, not in a shared one; in memory if SQLite ignores the setting."""
         if folder:
             self._connection.execute(SORTS_IN.format(folder.replace("'", "''")))
         if not folder or self._connection.execute("PRAGMA temp_store_directory").fetchall() != [(folder,)]:
             self._connection.execute("PRAGMA temp_store = MEMORY")
 
     def columns(self, request: Request) -> tuple[Column, ...]:
-        """A view of the query tells what its columns are declared as, a table of no rows what its casts are."""
+        """Read declared types from a view of the query, and types of casts from an empty table."""
         self._explained(request)
         declared = self._declared(TYPES_VIEW, "VIEW", f"SELECT * FROM {request.source}")
         cast = self._declared(TYPES_TABLE, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
@@ -143,7 +141,7 @@ class Sqlite(Database):
                 yield pa.record_batch(cells, [column.name for column in columns])
 
     def _cells(self, column: Column, cells: Sequence[Any]) -> pa.Array:
-        """Cells of one column as they are held, if each is of what its declared type is held as."""
+        """Return one column's cells, if their Python types match its declared type."""
         try:
             if not {*map(type, cells)} <= {
                 *_PYTHON_TYPES[column.kind],
@@ -157,14 +155,14 @@ class Sqlite(Database):
             raise not_as_declared(column, self.server) from None
 
     def _declared(self, name: str, what: str, statement: str) -> list[tuple[str, str]]:
-        """(name, type) of every column of a view or table of this statement, which is gone afterwards."""
+        """Return (name, type) of every column of a temporary view or table of this statement."""
         self._rows(f"CREATE TEMP {what} {name.partition('.')[2]} AS {statement}")
         found = self._rows(f"PRAGMA temp.table_info({name.partition('.')[2]})")
         self._rows(f"DROP {what} {name}")
         return [(row[1], row[2]) for row in found]
 
     def _explained(self, request: Request) -> list[tuple[Any, ...]]:
-        """The steps of a query, which must need no values but those that it holds."""
+        """Return the steps of a query; refuse placeholders."""
         with discreet(self.server):
             try:
                 return self._connection.execute(f"EXPLAIN SELECT * FROM {request.source}").fetchall()
@@ -182,7 +180,7 @@ class Sqlite(Database):
 
 
 def _kind(declared: str) -> pa.DataType:
-    """The type of cells in a column that is declared so; none where nothing was declared."""
+    """Return the type of cells in a column declared so; null if nothing was declared."""
     return next((kind for words, kind in _ARROW_TYPES if re.search(words, declared.upper())), pa.null())
 
 

@@ -1,4 +1,4 @@
-"""Where tables lie. Everybody else knows a `TableSource`, and asks none of which kind it is."""
+"""The places where tables lie, all behind `TableSource`."""
 
 from parley.data.sources.catalogue import SOURCES, Table, find_source, held_table, open_table, read_table
 from parley.data.sources.source import Chunk, Origin, Rows, TableSource, same_table

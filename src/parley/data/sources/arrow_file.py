@@ -1,4 +1,4 @@
-"""One Arrow (IPC) file as a table, which is what a Feather file is, too."""
+"""One Arrow (IPC) file as a table; Feather files are the same format."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -10,7 +10,7 @@ from parley.data.sources.files import DataFile
 
 
 class Arrow:
-    """Arrow's own files, as a format of columns. Their groups are record batches."""
+    """Arrow's own format. Its groups are record batches."""
 
     form = "Arrow"
 

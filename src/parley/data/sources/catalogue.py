@@ -1,4 +1,4 @@
-"""Which source reads what is given as a table: one line each. A program adds its own kind by adding a line."""
+"""The source for each kind of table. To support another kind, add a line to `SOURCES`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,8 +45,7 @@ EQUIVALENT_ENDINGS = {
 
 
 def find_source(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:
-    """The source of what is given as a table; no row is read yet. Separator and encoding are asked for by name, of CSV
-    files alone."""
+    """Return a table's source without reading rows. Only CSV files take a separator and an encoding."""
     if separator is None and encoding is None:
         return _source(table, {})
     return _source(table, {"separator": separator, "encoding": encoding})
@@ -84,7 +83,7 @@ def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, st
 
 
 def _ending(name: str, where: str) -> str:
-    """The longest ending of a file's name that a source is known for."""
+    """Return the longest ending of a file's name that has a source."""
     parts = name.lower().split(".")
     endings = ["." + ".".join(parts[start:]) for start in range(1, len(parts))]
     known = next((ending for ending in endings if ending in SOURCES or ending in EQUIVALENT_ENDINGS), None)
@@ -94,8 +93,8 @@ def _ending(name: str, where: str) -> str:
 
 
 def open_table(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:
-    """Return the source of a table after reading all of it once, so that what cannot be read is refused now; a streamed
-    table is not read."""
+    """Return a table's source after reading all rows once, so that unreadable cells are refused now; streamed tables
+    are not read."""
     source = find_source(table, separator, encoding)
     if not source.streams:
         len(source)
@@ -103,18 +102,17 @@ def open_table(table: Table, separator: str | None = None, encoding: str | None 
 
 
 def held_table(table: Table) -> TableSource:
-    """The source of what is given as a table, its prepared rows held also where they would be streamed: for studies,
-    and for an owner's own look at its rows."""
+    """Return a source whose prepared rows are always held in memory: for studies, and for an owner's own use."""
     return find_source(table).gathered()
 
 
 def read_table(table: Table) -> pd.DataFrame:
-    """All rows at once.
+    """Return all rows at once.
 
     Parameters
     ----------
     table
-        A data frame, a file, or whatever else has a source that does not stream.
+        A data frame, a file, or anything else whose source does not stream.
 
     Returns
     -------

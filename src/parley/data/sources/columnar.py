@@ -1,8 +1,6 @@
-"""A table in files that declare their columns' types: one file, or a folder of files as one table. Nothing of it is
-held: rows are read when they are asked for, in order.
+"""Tables in one file or a folder of files that declare column types, read in order when asked for and never held.
 
-What a file declares is what its cells are read by (`cells`): types are never guessed from cells, and all files of
-a folder declare the same.
+Cells are read by the declared types (`cells`), which are never guessed; all files of a folder declare the same.
 """
 
 import hashlib
@@ -25,8 +23,8 @@ from parley.errors import DataError
 
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
-    """The same columns in a data frame, each of its declared type. Dictionaries of text are categories, of anything
-    else its cells."""
+    """Return the same columns in a data frame, by declared type. Dictionaries of text become categories, others plain
+    cells."""
     table = table.cast(usual_schema(table.schema))
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
@@ -39,17 +37,17 @@ def as_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def example_of(schema: pa.Schema) -> pd.DataFrame:
-    """No rows of these columns."""
+    """Return a data frame of these columns without rows."""
     return _to_pandas(usual_schema(schema).empty_table())
 
 
 def usual_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns in types of which Arrow can select rows."""
+    """Return the same columns in types of which Arrow can select rows."""
     return pa.schema([pa.field(field.name, selectable_type(field.type)) for field in schema])
 
 
 def without_index(schema: pa.Schema) -> pa.Schema:
-    """Without the columns in which pandas keeps a frame's index, as its own reader has it."""
+    """Drop the columns in which pandas keeps a frame's index, as its own reader does."""
     try:
         listed = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
     except (ValueError, AttributeError):
@@ -74,28 +72,28 @@ Cells = tuple[tuple[str, str | None], ...]  # (name of a column, the cell that a
 
 
 class Format(Protocol):
-    """How files hold columns: rows lie in groups that are read apart."""
+    """A file format with columns, whose rows lie in groups that can be read apart."""
 
     form: str  # what messages call it
 
     def schema(self, file: DataFile) -> pa.Schema:
-        """The columns that a file declares."""
+        """Return the columns that a file declares."""
 
     def groups(self, file: DataFile) -> Sequence[int]:
-        """How many rows each of its groups has."""
+        """Return the number of rows in each group."""
 
     def batches(
         self, file: DataFile, groups: Sequence[int], columns: Sequence[str], most: int, each: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """(a group, some of its rows) of these groups in their order, at most so many rows at a time; `each`: bytes of
-        a column that are read at a time."""
+        """Yield (group, some of its rows) in order, at most `most` rows at a time; `each`: bytes of a column read at a
+        time."""
 
     def table(self, file: DataFile, columns: Sequence[str]) -> pa.Table:
-        """All rows at once."""
+        """Return all rows at once."""
 
 
 class ColumnarTable(TableSource):
-    """Files of one format as one table. A kind of it says which files those are."""
+    """Files of one format as one table; subclasses say which files."""
 
     kind: ClassVar[bytes]  # what its digest begins with
     form: ClassVar[Format]
@@ -105,15 +103,15 @@ class ColumnarTable(TableSource):
         super().__init__(self.place.path if isinstance(self.place, LocalFile) else None)
 
     def __reduce__(self) -> tuple[type["ColumnarTable"], tuple[DataFile]]:
-        """What travels to another machine is where it lies: whoever sends it watches its files."""
+        """Pickle only the place: whoever sends it watches its files."""
         return type(self), (self.place,)
 
     @abstractmethod
     def found(self) -> tuple[DataFile, ...]:
-        """The files that are there now, in their order."""
+        """Return the files that exist now, in order."""
 
     def cells_of(self, file: DataFile) -> Cells:
-        """What all rows of a file have in columns that it does not hold itself."""
+        """Return the cells that all rows of a file share in columns outside the file."""
         return ()
 
     @property
@@ -130,8 +128,7 @@ class ColumnarTable(TableSource):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The columns as the first file declares them, except those in which pandas keeps an index; then those of
-        folder names, as text."""
+        """The first file's columns, without a pandas index; then those of folder names, as text."""
         declared = self._declared(self.parts[0])
         folder_cells = [name for name, _ in self.cells_of(self.parts[0])]
         twice = next((name for name in folder_cells if name in declared.names or folder_cells.count(name) > 1), None)
@@ -151,7 +148,7 @@ class ColumnarTable(TableSource):
 
     @cached_property
     def chunks(self) -> tuple[Chunk, ...]:
-        """All groups of rows. Files that declare other columns, or other types of them, are refused by that alone."""
+        """All groups of rows. Files with other columns or types are refused without reading rows."""
         found: list[Chunk] = []
         self.require_unchanged()
         for file in self.parts:
@@ -177,8 +174,7 @@ class ColumnarTable(TableSource):
             return tuple(pool.map(lambda file: file.stamp(), self.parts))
 
     def require_unchanged(self) -> None:
-        """Refuse if a file was changed, added or taken away since the table was first looked at: places and sizes are
-        promises."""
+        """Refuse if a file was changed, added or removed since the table was first read: places and sizes are promises."""
         if self.found() != self.parts or self._look() != self._stamps:
             raise DataError(
                 f"{self.where}: its files changed since the table was opened; restore them, or open the table again"
@@ -198,7 +194,7 @@ class ColumnarTable(TableSource):
         return self._batches(chunks, columns, at_once, buffer_size(len(columns)))
 
     def _batches(self, some: Sequence[Chunk], columns: Sequence[str], most: int, each: int) -> Iterator[pa.RecordBatch]:
-        """The rows of these groups in order, at most so many at a time; each group whole, or an error."""
+        """Yield the rows of these groups in order, at most `most` at a time; each group whole, or an error."""
         for file, chunks in groupby(some, key=lambda chunk: chunk.place[0]):
             left = {chunk.place[1]: chunk.rows for chunk in chunks}
             folder_cells = dict(self.cells_of(file))
@@ -224,13 +220,12 @@ class ColumnarTable(TableSource):
         return as_frame(pa.concat_tables(parts))
 
     def _own(self, columns: Sequence[str], folder_cells: Mapping[str, str | None]) -> list[str]:
-        """Those of these columns that files hold themselves; where others are beside them one at least, which tells how
-        many rows there are."""
+        """Return the columns that files hold themselves; at least one, to count rows, beside folder columns."""
         own = [column for column in dict.fromkeys(columns) if column not in folder_cells]
         return own or self.arrow_schema.names[: bool(folder_cells)]
 
     def digest(self) -> bytes:
-        """Of the bytes of its files, in their order, and of what their folders say; they are watched from then on
+        """Return a digest of its files' bytes, in order, and of folder names; from then on changes are refused
         (`require_unchanged`)."""
         self.require_unchanged()
         with ThreadPoolExecutor(MAX_READERS) as pool:
@@ -242,7 +237,7 @@ class ColumnarTable(TableSource):
 
 
 def _with_cells(rows: Any, folder_cells: Mapping[str, str | None], columns: Sequence[str]) -> Any:
-    """A batch or a table with those of these columns that are the same in all of its rows."""
+    """Add those of these columns that are constant in a batch or table."""
     if not folder_cells:
         return rows
     for name, cell in folder_cells.items():
@@ -251,6 +246,5 @@ def _with_cells(rows: Any, folder_cells: Mapping[str, str | None], columns: Sequ
 
 
 def buffer_size(columns: int, buffers: int = BUFFER_BYTES) -> int:
-    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many
-    columns."""
+    """Return the bytes of one column to read at a time: long reads, without more memory for many columns."""
     return max(buffers // max(columns, 1), 1 << 16)

@@ -21,7 +21,7 @@ UNPACKED_RATIO = 8  # times as many bytes as a packed file has, about
 
 
 class CsvFile(TextFile):
-    """Cells between commas, or semicolons, tabs or bars where the line of names has more of them; held in memory."""
+    """A CSV file held in memory, with commas, or with semicolons, tabs or bars if the line of names has more of them."""
 
     form: ClassVar[str] = FORMAT_NAME
     drops_words: ClassVar[bool] = True
@@ -41,7 +41,7 @@ class CsvFile(TextFile):
 
 
 class LongCsvFile(TableSource):
-    """The same of a file that is not held: rows are read whenever they are asked for, and changes are refused."""
+    """A CSV file that is not held: rows are read whenever they are asked for, and changes are refused."""
 
     long: ClassVar[bool] = True
     drops_words: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class LongCsvFile(TableSource):
         return self._rows.batches(columns)
 
     def digest(self) -> bytes:
-        """Of the bytes of its file, which is watched from then on."""
+        """Return a digest of its file's bytes; from then on changes are refused."""
         self.require_unchanged()
         found = self._file.digest()
         self.require_unchanged()
@@ -95,8 +95,8 @@ class LongCsvFile(TableSource):
 
 
 def csv_file(place: Path | DataFile, separator: str | None = None, encoding: str | None = None) -> TableSource:
-    """A CSV file as a table, held if it is small and lies here; separator and encoding as they are asked for by name,
-    else as the line of names shows them."""
+    """Open a CSV file, held in memory if it is small and local. The line of names shows separator and encoding by
+    default."""
     if isinstance(place, DataFile):
         return LongCsvFile(place, separator, encoding)
     packed = place.suffix.lower() in PACKINGS
@@ -106,12 +106,12 @@ def csv_file(place: Path | DataFile, separator: str | None = None, encoding: str
 
 
 def _digest(cells: bytes, ways: CsvWays) -> bytes:
-    """The digest of bytes that are read as their file says, or as was asked for: then they are other cells."""
+    """Return the digest of bytes together with a requested reading: it gives other cells."""
     return cells if ways == AS_WRITTEN else hashlib.sha256(cells + repr(ways).encode()).digest()
 
 
 def _require_names(rows: CsvRows) -> None:
-    """Refuse a line of names that has one twice: the second would get another name, and nobody would notice."""
+    """Refuse a repeated name: the second would silently get another name."""
     where, head = rows.file.where, rows.head
     if not head.text.partition("\n")[0].strip():
         raise DataError(f"{where}: the file or its first line is empty; put the column names in the first line")

@@ -1,13 +1,11 @@
 """The rows of a CSV file as text, batch by batch: a file may be larger than memory.
 
-Cells reach whoever reads them as they are written, quotes apart; words for a missing cell come as gaps, as they always
-did. Rows come so many at a time whatever they hold, so no cell changes which rows are prepared together.
-
-The text of a CSV file: its line of names, and the rows below it as UTF-8, packed or not.
+Cells come as they are written, without quotes; words for a missing cell come as gaps. The size of a batch does not
+depend on what rows hold, so no cell changes which rows are prepared together.
 
 Formal guarantee: how rows are read follows from the file's name, its first bytes and its line of names, which are
-public, or from what was asked for by name: no record has a say in separator or encoding. Whether a separator also ends
-every row is seen in the first one, and where others are not like it the file is refused.
+public, or from what was requested explicitly: no record influences separator or encoding. Whether a separator also ends
+every row is read from the first row, and a file whose other rows differ is refused.
 """
 
 import codecs
@@ -38,7 +36,7 @@ END_MARK = "\x1e\x04"
 
 @dataclass(frozen=True)
 class CsvWays:
-    """How a CSV file is read where its line of names should not decide: None, it does."""
+    """How to read a CSV file; None: as its line of names shows."""
 
     separator: str | None = None
     encoding: str | None = None
@@ -57,8 +55,8 @@ AS_WRITTEN = CsvWays()
 
 @dataclass(frozen=True)
 class CsvHead:
-    """What stands above the rows: `written` are the names as they are; `example` has no rows, and one name for each
-    column; `size` in bytes; `closed`: a separator also ends every row."""
+    """What stands above the rows: `written` names, an `example` without rows and with unique names, `size` in bytes;
+    `closed`: a separator also ends every row."""
 
     text: str
     written: tuple[str, ...]
@@ -74,7 +72,7 @@ class CsvHead:
 
 
 def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
-    """The line of names of a CSV file; what cannot be one is refused in a sentence."""
+    """Read a CSV file's line of names; refuse what cannot be one."""
     with unpacked(file) as stream:
         start = stream.read(HEADER_BYTES)
     encoding, mark = _encoding(start, ways.encoding)
@@ -97,7 +95,7 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
 
 
 def _encoding(start: bytes, asked: str | None) -> tuple[str, bytes]:
-    """(the encoding that was asked for, that the first bytes are a mark of, or UTF-8; the mark)."""
+    """Return (the requested encoding, that of the byte order mark, or UTF-8; the mark)."""
     mark = next((mark for mark in BYTE_ORDER_MARKS if start.startswith(mark)), b"")
     name = "utf-8" if asked is None else codecs.lookup(asked).name
     if mark and name.startswith("utf"):
@@ -106,8 +104,7 @@ def _encoding(start: bytes, asked: str | None) -> tuple[str, bytes]:
 
 
 def found_separator(text: str) -> str:
-    """Whichever the line of names has most of, the comma first: names are public, so no record decides how others are
-    read.
+    """Return the separator that the line of names has most of, the comma first: names are public.
 
     >>> found_separator("a;b;c,d\\n"), found_separator('"a;b;c",d\\n'), found_separator("a\\tb\\n")
     (';', ',', '\\t')
@@ -118,15 +115,15 @@ def found_separator(text: str) -> str:
 
 
 class _Lines:
-    """Records one after the other, each with the text that it was read from."""
+    """Records one after the other, each with its text."""
 
     def __init__(self, text: str) -> None:
         self._lines = io.StringIO(text, newline="")
         self._read: list[str] = []
 
     def record(self, separator: str) -> tuple[str, list[str]]:
-        """The next record that is not blank, and all text up to its end; no cells where there is none, or none that
-        Python can read."""
+        """Return all text up to the end of the next record that is not blank, and its cells; no cells if none is
+        readable."""
         try:
             for cells in csv.reader(self._kept(), delimiter=separator):
                 if any(cell.strip(" \t") for cell in cells) or len(cells) > 1:
@@ -142,7 +139,7 @@ class _Lines:
 
 
 def unpacked(file: DataFile) -> pa.NativeFile:
-    """The bytes of a file, without the packing that its name speaks of."""
+    """Open a file without the packing that its name indicates."""
     packing = next((kind for ending, kind in PACKINGS.items() if file.name.lower().endswith(ending)), None)
     stream = file.opened()
     return stream if packing is None else pa.CompressedInputStream(stream, packing)
@@ -193,7 +190,7 @@ REST_COLUMN = ""  # the column of what stands behind a separator that ends every
 
 @dataclass(frozen=True)
 class CsvRows:
-    """A CSV file, and how it is read."""
+    """A CSV file and how to read it."""
 
     file: DataFile
     ways: CsvWays = AS_WRITTEN
@@ -205,12 +202,12 @@ class CsvRows:
             return read_head(self.file, self.ways)
 
     def batches(self, columns: Sequence[str], at_once: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """All rows of these columns in their order, exactly `at_once` at a time; the last batch may be shorter."""
+        """Yield all rows of these columns in order, exactly `at_once` at a time; the last batch may be shorter."""
         wanted = list(dict.fromkeys(columns)) or self.head.names[:1]
         return (batch.select(list(dict.fromkeys(columns))) for batch in _even(self._parsed(wanted), at_once))
 
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """All rows of these columns, of all if none are named, in the types in which `example` has them."""
+        """Return all rows of these columns, by default of all, in the types of `example`."""
         names = list(dict.fromkeys(columns or self.head.names))
         example = self.head.example[names]
         schema = pa.schema([(name, pa.large_string()) for name in names])
@@ -219,11 +216,11 @@ class CsvRows:
         return pd.DataFrame(table.to_pandas(types_mapper=kinds.get))
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return sum(len(batch) for batch in self._parsed(self.head.names[:1]))
 
     def _parsed(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows as they come, all of them or an error: the last line is the end that was written below them."""
+        """Yield all rows or raise an error: the last line must be the end mark."""
         last = None
         for batch in self._whole(columns):
             if last is not None:
@@ -267,7 +264,7 @@ _RAGGED = "{where}: a row has {how} cells than the header{row}; give every row o
 
 
 class _Ragged:
-    """Where the first row is that has another number of cells than there are names; blank lines are no rows."""
+    """The first row whose number of cells differs from the names; blank lines are no rows."""
 
     def __init__(self) -> None:
         self.row: arrow_csv.InvalidRow | None = None
@@ -279,7 +276,7 @@ class _Ragged:
         return "error"
 
     def message(self, where: str) -> str | None:
-        """What is wrong with it; None if there is none."""
+        """Say what is wrong with it; None if there is none."""
         if self.row is None:
             return None
         how = "more" if self.row.actual_columns > self.row.expected_columns else "fewer"
@@ -287,12 +284,12 @@ class _Ragged:
 
 
 def _not_blank(cells: pa.Array) -> pa.Array:
-    """Which lines of a file with one column are rows."""
+    """Mark the lines of a file with one column that are rows."""
     return pc.fill_null(pc.not_equal(pc.utf8_trim(cells, " \t"), ""), True)
 
 
 def _even(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The same rows, exactly `size` at a time; the last batch may be shorter."""
+    """Yield the same rows, exactly `size` at a time; the last batch may be shorter."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

@@ -1,9 +1,7 @@
-"""Facts of files: their digests, and what tells one version of them from another.
+"""Files and their versions, on this machine or in object stores such as s3://bucket/loans (also gs:// and abfs://).
 
-Object stores: tables at addresses such as s3://bucket/loans (also gs:// and abfs://).
-
-Who may read them is known to the environment or to the machine alone (AWS_ACCESS_KEY_ID, an instance's role, ...): an
-address that holds a key is refused, and no key is kept, pickled or quoted here.
+Credentials stay in the environment or the machine (AWS_ACCESS_KEY_ID, an instance's role, ...). An address that holds a
+key is refused, and no key is kept, pickled or quoted here.
 """
 
 import hashlib
@@ -29,34 +27,34 @@ READ_BYTES = 1 << 20  # bytes that are read at a time
 
 
 class DataFile(ABC):
-    """A file that a table lies in, wherever that is."""
+    """A file of a table, here or in a store."""
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     def name(self) -> str:
-        """The last part of that."""
+        """The last part of `where`."""
         return self.where.rpartition("/")[2]
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences that whoever accepts terms for its table should read, of where it lies."""
+        """Sentences about its place that whoever accepts terms should read."""
         return ()
 
     @abstractmethod
     def stamp(self) -> Stamp:
-        """What tells this version of the file from another one."""
+        """Return what identifies this version of the file."""
 
     @abstractmethod
     def size(self) -> int:
-        """How many bytes it has."""
+        """Return its size in bytes."""
 
     @abstractmethod
     def opened(self) -> pa.NativeFile:
-        """Its bytes, at any place."""
+        """Open it for reading at any position."""
 
     @abstractmethod
     def is_folder(self) -> bool:
@@ -64,10 +62,10 @@ class DataFile(ABC):
 
     @abstractmethod
     def below(self) -> "list[DataFile]":
-        """All files in this folder and in those below it."""
+        """Return all files in this folder and its subfolders."""
 
     def digest(self) -> bytes:
-        """The SHA-256 of its bytes."""
+        """Return the SHA-256 of its bytes."""
         found = hashlib.sha256()
         with discreet(self.where), self.opened() as file:
             while piece := file.read(READ_BYTES):
@@ -86,7 +84,7 @@ class LocalFile(DataFile):
         return str(self.path)
 
     def stamp(self) -> Stamp:
-        """Name, size, time of change and place on the disk."""
+        """Return name, size, time of change and inode."""
         try:
             about = self.path.stat()
         except OSError as error:
@@ -110,7 +108,7 @@ class LocalFile(DataFile):
 
 
 def file_digest(path: Path) -> bytes:
-    """The SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
@@ -120,7 +118,7 @@ def file_digest(path: Path) -> bytes:
 
 @contextmanager
 def discreet(where: Path | str, form: str = "") -> Iterator[None]:
-    """What pyarrow says about a file may quote its cells."""
+    """Hide what pyarrow says about a file: it may quote cells."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -159,7 +157,7 @@ class StoredFile(DataFile):
 
     @contextmanager
     def _discreet(self) -> Iterator[None]:
-        """What a store says becomes one sentence of ours, with a note where nobody has tried its kind."""
+        """Replace a store's error by one sentence, with a note for untried stores."""
         try:
             with discreet(self.where):
                 yield
@@ -167,7 +165,7 @@ class StoredFile(DataFile):
             raise (DataError(f"{error}; {UNTRIED_NOTE}") if self.remarks else error) from None
 
     def stamp(self) -> Stamp:
-        """Address, size and ETag: whoever writes an object gives it a new one."""
+        """Return address, size and ETag, which every write changes."""
         with self._discreet(), self.opened() as file:
             about: dict[str, Any] = file.metadata() or {}
             tag = about.get("ETag")
@@ -202,12 +200,12 @@ class StoredFile(DataFile):
 
 
 def _plain(address: str) -> str:
-    """An address without what may be a key."""
+    """Return an address without anything that may be a key."""
     return re.sub(r"://.*@", "://", address).partition("?")[0]
 
 
 def _store(address: str) -> tuple[arrow_fs.FileSystem, str]:
-    """(the store, the path in it)."""
+    """Return (the store, the path in it)."""
     scheme, _, path = address.partition("://")
     path = path.rstrip("/")
     if scheme == "s3":
@@ -224,7 +222,7 @@ def _endpoint() -> str | None:
 
 @lru_cache(maxsize=8)
 def _s3(bucket: str, endpoint: str | None) -> arrow_fs.FileSystem:
-    """Where a bucket lies: by the environment, else by asking for its region."""
+    """Return the store of a bucket, by the environment's region, else by asking for it."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None and endpoint is None:
         region = arrow_fs.resolve_s3_region(bucket)

@@ -1,7 +1,6 @@
-"""Tables that are held in memory: data frames, and small files of text.
+"""Tables held in memory: data frames, which declare dtypes, and small text files.
 
-A data frame declares its columns' dtypes. A file of text declares the names of its columns alone: cells stay text until
-converted, one by one.
+A text file declares column names alone: cells stay text until each is converted by itself.
 """
 
 import hashlib
@@ -21,12 +20,12 @@ from parley.errors import DataError
 
 
 class HeldTable(TableSource):
-    """A table that is held in memory: what becomes of its file afterwards changes no row."""
+    """A table in memory: later changes of its file change no row."""
 
     @property
     @abstractmethod
     def held(self) -> pd.DataFrame:
-        """All rows of the table as a data frame."""
+        """All rows as a data frame."""
 
     @cached_property
     def example(self) -> pd.DataFrame:
@@ -39,11 +38,11 @@ class HeldTable(TableSource):
         return self.held
 
     def require_unchanged(self) -> None:
-        """Nothing to check: all rows were read when the table was opened."""
+        """Do nothing: all rows were read when the table was opened."""
 
 
 class FrameTable(HeldTable):
-    """The rows of a data frame, counted from its first one, under names that are text."""
+    """The rows of a data frame, numbered from its first, under names that are text."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class FrameTable(HeldTable):
         return self._held
 
     def digest(self) -> bytes:
-        """Of the cells, and of the columns' names and types."""
+        """Return a digest of the cells and of the columns' names and types."""
         frame = self._held
         names = "\n".join(f"{column!r} {kind}" for column, kind in zip(frame.columns, frame.dtypes, strict=True))
         rows = pd.util.hash_pandas_object(frame, index=False).to_numpy(dtype=np.uint64)
@@ -64,7 +63,7 @@ class FrameTable(HeldTable):
 
 
 class TextFile(HeldTable):
-    """A file of text, held in memory once it was read. A kind of it says how its lines become cells."""
+    """A text file, held in memory once read; subclasses say how lines become cells."""
 
     form: ClassVar[str]  # what messages call it
     path: Path
@@ -75,7 +74,7 @@ class TextFile(HeldTable):
 
     @abstractmethod
     def parsed(self) -> pd.DataFrame:
-        """The cells, all of them text: guessing a column's type would let one cell change how all others are read."""
+        """Return all cells as text: guessing a type would let one cell change how all others are read."""
 
     @cached_property
     def held(self) -> pd.DataFrame:
@@ -90,7 +89,7 @@ class TextFile(HeldTable):
             raise DataError(f"{self.path}: cannot be read as {self.form} ({type(error).__name__})") from None
 
     def digest(self) -> bytes:
-        """Of the bytes of its file, which is read between two looks at them: the rows held are those it speaks of."""
+        """Return a digest of its file's bytes, read before and after the rows: it covers the rows held."""
         before, known = file_digest(self.path), vars(self).get("held")
         rows = self._read()
         if file_digest(self.path) != before or not (known is None or known.equals(rows)):
@@ -106,7 +105,7 @@ RATING_COLUMNS = ("user", "item", "rating")
 
 
 class DatFile(TextFile):
-    """The first three cells of every line."""
+    """A file with user::item::rating in every line; further cells are ignored."""
 
     form: ClassVar[str] = "dat"
     named: ClassVar[bool] = False

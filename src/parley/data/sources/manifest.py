@@ -1,7 +1,6 @@
-"""What a folder says about itself that was taken from a database: what was asked, where, when, and which files that
-gave.
+"""The manifest of a folder taken from a database: what was asked, where, when, and the resulting files.
 
-It is written last. A folder that has one and not all of its files, or other ones, is no table.
+It is written last. A folder whose files differ from its manifest is no table.
 """
 
 import hashlib
@@ -24,8 +23,8 @@ _TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_COMMENT}", re.DOT
 
 @dataclass(frozen=True)
 class Manifest:
-    """A snapshot: the query and the columns that order it, the server (without account and password), the time, the
-    columns with their types there and here, and the rows, files and digest that came of it."""
+    """A snapshot: query, ordering columns, server without account and password, time, column types, rows, files and
+    digest."""
 
     query: str
     keys: tuple[str, ...]
@@ -42,20 +41,19 @@ class Manifest:
 
     @property
     def origin(self) -> Origin:
-        """Server and query, however the latter is spaced, ended and capitalised: a later snapshot of the same has the
-        same."""
+        """Server and query, ignoring spaces, case and endings: later snapshots of the same query share it."""
         query = " ".join(statement(self.query).split()).casefold()
         queries = frozenset(_digest(name, query) for name in (self.server, self.identity) if name)
         named = sorted((name, declared) for name, declared, _ in self.columns)
         return Origin(queries, _digest(self.server.partition(":")[0], self.keys, named))
 
     def to_json(self) -> dict[str, Any]:
-        """What lies in the file."""
+        """Return the content of the file."""
         named = [dict(zip(("name", "declared", "type"), column, strict=True)) for column in self.columns]
         return {"format": FORMAT, **asdict(self), "columns": named}
 
     def sentence(self) -> str:
-        """What whoever accepts terms for this table should know."""
+        """Say what whoever accepts terms for this table should know."""
         keys = ", ".join(self.keys)
         return (
             f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. This order decides which "
@@ -66,7 +64,7 @@ class Manifest:
 
 
 def statement(query: str) -> str:
-    """A query without what ends it: a semicolon, and notes behind that.
+    """Return a query without its final semicolon and the comments after it.
 
     >>> statement("SELECT ';' AS a FROM t; -- of March")
     "SELECT ';' AS a FROM t"
@@ -78,7 +76,7 @@ def statement(query: str) -> str:
 
 
 def without_literals(query: str) -> str:
-    """A query without its texts, quoted names and notes.
+    """Return a query without its texts, quoted names and comments.
 
     >>> without_literals("SELECT 'random()', id -- random()")
     'SELECT , id '
@@ -91,7 +89,7 @@ def _digest(*facts: Any) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest in a folder; None where there is none."""
+    """Return the manifest in a folder; None if there is none."""
     file = folder / MANIFEST
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

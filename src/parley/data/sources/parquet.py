@@ -1,11 +1,8 @@
 """Parquet as a table: one file, or a folder of files, larger than memory, over which a cluster may sum
 (`cluster.joined`).
 
-A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`cluster.joined`).
-
-Files that lie in the folder itself are the table; where there are none, those of its subfolders are, in the order of
-their paths, byte by byte. Subfolders that are named year=2024 say that all rows below have the text 2024 in a column
-`year`; terms say whether that is a number.
+The table is the folder's own files, else those of its subfolders, in the order of their paths, byte by byte. Below a
+subfolder named year=2024 all rows have the text 2024 in a column `year`; terms say whether that is a number.
 """
 
 import re
@@ -25,7 +22,7 @@ from parley.errors import DataError
 
 
 class Parquet:
-    """Parquet, as a format of columns."""
+    """The Parquet format."""
 
     form = "parquet"
 
@@ -69,11 +66,8 @@ TABLE_LOG = re.compile(
 
 
 class ParquetFolder(ColumnarTable):
-    """The .parquet files of a folder as one table. Its rows are never held all at once.
-
-    A folder that was taken from a database says so (`manifest`), and is refused if it holds other files, rows
-    or columns than it did; other bytes are found by its digest, when terms are accepted.
-    """
+    """The .parquet files of a folder as one table, never held all at once. A folder with a `manifest` is refused if its
+    files, rows or columns differ from it; other bytes are found by its digest, when terms are accepted."""
 
     kind: ClassVar[bytes] = b"folder"
     form: ClassVar[Format] = Parquet()
@@ -93,13 +87,13 @@ class ParquetFolder(ColumnarTable):
         return tuple(paths[path] for path in sorted(here or deep, key=str.encode))
 
     def cells_of(self, file: DataFile) -> Cells:
-        """By the names of the folders above it, in their order."""
+        """Return the cells that the names of its folders give, in their order."""
         named = [folder.partition("=") for folder in self._path(file).split("/")[:-1] if "=" in folder]
         return tuple((unquote(name), None if cell == HIVE_GAP else unquote(cell)) for name, _, cell in named)
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """Where its rows were taken from, if that was a database."""
+        """The manifest, if its rows were taken from a database."""
         return read_manifest(self.place.path) if isinstance(self.place, LocalFile) else None
 
     @cached_property
@@ -133,23 +127,23 @@ class ParquetFolder(ColumnarTable):
             raise DataError(f"{self.where}: its files differ from those listed in its {MANIFEST}; take a new snapshot")
 
     def _path(self, file: DataFile) -> str:
-        """As seen from the folder."""
+        """Return a file's path within the folder."""
         return file.where[len(self.where.rstrip("/")) :].lstrip("/")
 
 
 class GatheredFolder(ParquetFolder):
-    """The same folder where nothing is released and prepared rows are held, as those of a file are."""
+    """The same folder with prepared rows held in memory, where nothing is released."""
 
     streams: ClassVar[bool] = False
 
 
 def _declared(file: DataFile) -> tuple[int, tuple[str, ...]]:
-    """(rows, names of the columns) of a file, as it says itself."""
+    """Return (rows, names of the columns) by a file's own metadata."""
     with discreet(file.where, Parquet.form), file.opened() as source:
         about = pq.read_metadata(source)
         return about.num_rows, tuple(about.schema.to_arrow_schema().names)
 
 
 def _hidden(name: str) -> bool:
-    """Whether writers keep something of their own there."""
+    """Whether a name marks a writer's own files."""
     return name.startswith((".", "_"))

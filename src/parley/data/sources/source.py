@@ -1,8 +1,8 @@
-"""What a table is to all others: columns of declared types, and rows in one fixed order.
+"""A table for all other code: columns of declared types, and rows in one fixed order.
 
-Formal guarantee: a cell is read by its own value and by what its source declares of its column (`cells`), never by
-what other cells hold; and a pass over the rows has every row once, at its place, or ends in an error: sensitivities
-count on it. No error of a source quotes a cell (`files.discreet`).
+Formal guarantee: a cell is read by its own value and by what its source declares of its column (`cells`), never by what
+other cells hold. A pass over the rows has every row once, at its place, or ends in an error: sensitivities depend on
+it. No error of a source quotes a cell (`files.discreet`).
 """
 
 import filecmp
@@ -26,12 +26,12 @@ Rows: TypeAlias = "pd.DataFrame | pa.RecordBatch"
 
 
 def column_names(rows: Rows) -> list[str]:
-    """The names of the columns, in their order."""
+    """Return the names of the columns, in order."""
     return [str(name) for name in (rows.columns if isinstance(rows, pd.DataFrame) else rows.schema.names)]
 
 
 def declared_types(rows: Rows, columns: Sequence[str]) -> list[Any]:
-    """The types that columns are declared to have: pandas' or Arrow's."""
+    """Return the declared types of columns, in pandas or Arrow."""
     if not isinstance(rows, pd.DataFrame):
         return [rows.schema.field(column).type for column in columns]
     types = rows.dtypes.to_numpy()  # of all at once: it takes longer to take a column out of its frame
@@ -39,7 +39,7 @@ def declared_types(rows: Rows, columns: Sequence[str]) -> list[Any]:
 
 
 def declared_column(rows: Rows, column: str) -> "tuple[Any, pa.Array | pd.Series[Any]]":
-    """(the type that a column is declared to have, the column as it is held)."""
+    """Return (a column's declared type, the column as it is held)."""
     if not isinstance(rows, pd.DataFrame):
         return rows.schema.field(column).type, rows.column(column)
     series = rows[column]
@@ -47,7 +47,7 @@ def declared_column(rows: Rows, column: str) -> "tuple[Any, pa.Array | pd.Series
 
 
 def declared_cells(series: "pa.Array | pd.Series[Any]") -> "pa.Array | pd.Series[Any]":
-    """A column as its table declares it: of an Arrow type, or as pandas holds it otherwise."""
+    """Return a column in its declared form: an Arrow array, or as pandas holds it otherwise."""
     if not isinstance(series, pd.Series):
         return series
     if not isinstance(series.dtype, pd.StringDtype | pd.ArrowDtype) and not isinstance(series.array, BaseMaskedArray):
@@ -57,7 +57,7 @@ def declared_cells(series: "pa.Array | pd.Series[Any]") -> "pa.Array | pd.Series
 
 
 def chosen_rows(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    """The rows that are marked, in their order."""
+    """Return the marked rows, in order."""
     return rows[chosen] if isinstance(rows, pd.DataFrame) else rows.filter(pa.array(chosen))
 
 
@@ -66,7 +66,7 @@ BATCH_ROWS = 16384  # rows in memory where a table is gone through once
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows that can be read by themselves: how many, and where their source finds them."""
+    """Consecutive rows that can be read by themselves: their number, and their place in the source."""
 
     rows: int
     place: Any = None
@@ -74,19 +74,19 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where rows were taken from, in digests that tell nothing of it: `queries` of the query and of each name of its
-    server, `columns` of the keys and columns that it gave."""
+    """Where rows were taken from, as digests that reveal nothing: `queries`, of the query with each name of its server;
+    `columns`, of the keys and columns that it gave."""
 
     queries: frozenset[str]
     columns: str
 
     def same_query(self, other: "Origin") -> bool:
-        """Whether both are of one query to one server, by any of its names."""
+        """Whether both come from one query to one server, by any of its names."""
         return not self.queries.isdisjoint(other.queries)
 
 
 class TableSource(ABC):
-    """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
+    """A table. Subclasses define `example`, length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists them."""
 
     streams: ClassVar[bool] = False  # whether its rows are never held all at once
     long: ClassVar[bool] = False  # whether its cells may be too many to be held all at once, though its rows are not
@@ -94,26 +94,26 @@ class TableSource(ABC):
     named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual there
 
     def __init__(self, path: Path | None = None) -> None:
-        """`path`: the file or folder that it lies in; None if there is none."""
+        """`path`: the table's file or folder; None if there is none."""
         self.path = path
         self._place = None if path is None else path.resolve()
 
     @property
     @abstractmethod
     def example(self) -> pd.DataFrame:
-        """No rows: the names and declared types of the columns."""
+        """A frame without rows: the names and declared types of the columns."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows that the table has."""
+        """The number of rows."""
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """All rows at once, of these columns at least, as they are declared."""
+        """Return all rows at once, with at least these columns, as declared."""
 
     @abstractmethod
     def digest(self) -> bytes:
-        """A digest of all cells in their order, which ledgers keep: from then on the rows are those, or refused."""
+        """Return a digest of all cells in order, which ledgers keep: from then on other rows are refused."""
 
     @property
     def schema(self) -> Schema:
@@ -121,7 +121,7 @@ class TableSource(ABC):
         return declared_by_frame(self.example)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
-        """All rows of these columns in their order, some at a time."""
+        """Yield all rows of these columns in order, in batches."""
         frame = self.frame(columns)
         if len(frame) <= BATCH_ROWS:
             yield frame
@@ -130,19 +130,19 @@ class TableSource(ABC):
 
     @property
     def chunks(self) -> Sequence[Chunk]:
-        """All rows in stretches that can be read apart, by several machines at once; one where they cannot."""
+        """All rows in chunks that several machines can read apart; one chunk if that is impossible."""
         return (Chunk(len(self)),)
 
     def chunk_batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int) -> Iterator[Rows]:
-        """The rows of these chunks in their order, at most so many at a time where the source can choose."""
+        """Yield the rows of these chunks in order, at most `at_once` at a time if the source can choose."""
         return self.batches(columns)
 
     @abstractmethod
     def require_unchanged(self) -> None:
-        """Refuse to read from what changed since the table was first looked at: places and sizes are promises."""
+        """Refuse to read what changed since the table was first read: places and sizes are promises."""
 
     def unchanged(self) -> bool:
-        """Whether what it lies in is as it was when it was opened."""
+        """Whether its files are as they were when it was opened."""
         try:
             self.require_unchanged()
         except (DataError, OSError):
@@ -150,48 +150,47 @@ class TableSource(ABC):
         return True
 
     def gathered(self) -> "TableSource":
-        """The same table as one whose prepared rows are held in memory; itself where they are anyway."""
+        """Return the same table with prepared rows held in memory; itself if they are anyway."""
         return self
 
     def require_header(self) -> None:
-        """Refuse names of columns that would not be found as they are written."""
+        """Refuse column names that would not be found as written."""
         return
 
     @property
     def parts(self) -> Sequence[DataFile]:
-        """The files that the table lies in, here or in an object store."""
+        """The table's files, here or in an object store."""
         return () if self.path is None else (LocalFile(self.path),)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Those of them that lie here."""
+        """Its files on this machine."""
         return tuple(part.path for part in self.parts if isinstance(part, LocalFile))
 
     @property
     def placed_by(self) -> tuple[str, ...]:
-        """Columns whose cells decide where a row stands in the table; they count as public, as places do."""
+        """Columns whose cells decide a row's place; they count as public, as places do."""
         return ()
 
     @property
     def where(self) -> str:
-        """The name that messages have for the table."""
+        """The table's name in messages."""
         return "table" if self.path is None else str(self.path)
 
     @property
     def origin(self) -> Origin | None:
-        """Where its rows were taken from, of one query with every later table of the same people; None if nothing
-        tells."""
+        """Where its rows were taken from, the same for later tables of the same query; None if unknown."""
         return None
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences that whoever accepts terms for this table should read, of where it comes from and lies."""
+        """Sentences about its origin and place that whoever accepts terms should read."""
         return tuple(remark for part in self.parts[:1] for remark in part.remarks)
 
     @property
     def likeness(self) -> Hashable | None:
-        """What every copy of this table shares, and is quick to say: a file's size, a folder, objects' sizes and ETags;
-        None if nothing tells."""
+        """What copies of this table share and is quick to compute: a file's size, a folder, or sizes and ETags; None if
+        unknown."""
         if self._place is None:
             return tuple(part.stamp()[1:] for part in self.parts) or None
         if not self._place.exists():
@@ -199,14 +198,14 @@ class TableSource(ABC):
         return self._place.stat().st_size if self._place.is_file() else self._place
 
     def same_as(self, other: "TableSource") -> bool:
-        """Whether another of the same `likeness` is this one: a file under two names, a copy of it, one folder."""
+        """Whether another table of the same `likeness` is this one: a file under two names, a copy, or one folder."""
         here, there = self._place, other._place
         if here is None or there is None:
             return here is there and bool(self.parts) and bool(other.parts)
         return here == there or (here.is_file() and there.is_file() and _same_bytes(here, there))
 
     def holds(self, file: Path) -> bool:
-        """Whether `file` is one of its files (by whatever name), lies in its folder, or is a copy of one."""
+        """Whether `file` is one of its files (under any name), lies in its folder, or is a copy of one."""
         table = self._place
         if not file.is_file():
             return False
@@ -227,7 +226,7 @@ def _same_bytes(one: Path, other: Path) -> bool:
 
 
 def same_table(tables: Mapping[str, TableSource]) -> tuple[str, str] | None:
-    """Two names of which one has the other's table; None if there are none."""
+    """Return two names of one table; None if all tables differ."""
     alike: dict[Hashable, list[tuple[str, TableSource]]] = {}
     for name, table in tables.items():
         likeness = table.likeness
