@@ -1,14 +1,11 @@
 """Checkpoints of runs between machines: a killed learner continues as if nothing had happened.
 
-The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"` the
-owners' ledgers alone do not say who was in time, so the state that follows is stored, durably, before round k + 1 is
-asked. From then on the next question is fixed; a crash before that moment has asked nothing that depends on who was in
-time. A checkpoint is as long after the last round as after the first.
+The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"`
+ledgers do not record who was in time, so the state is stored durably before round k + 1 is asked. From then on the next
+question is fixed; a crash before that has asked nothing that depends on who was in time.
 
-It also keeps the end of every owner's ledger as last seen, by which an older copy of that ledger is told, and what was
-heard of every owner's answers, by which liars are named at the end (`outcome.notices`). Its own checksum tells
-accidents: a byte that changed on the disk, a number that somebody edited. Who means to forge a checkpoint can compute
-it anew.
+A checkpoint also keeps the last seen end of every owner's ledger, to detect older copies, and a record of every owner's
+answers, to name liars (`outcome.notices`). Its checksum detects accidents, not forgery: a forger can compute it anew.
 """
 
 import hashlib
@@ -38,9 +35,8 @@ HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 class Checkpoint:
     """The state before round `state.round` of the agreement with this hash.
 
-    `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word,
-    `heads` where its ledger ended then; `watched` is what a watch heard until then, and empty in files of versions that
-    did not keep it.
+    For each owner, `answers` counts those in the state, `spent` is its own last statement, and `heads` is its ledger's
+    end. `watched` is the watch's record, empty in older files.
     """
 
     terms_hash: str
@@ -51,7 +47,7 @@ class Checkpoint:
     watched: Mapping[str, Floats] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
-        """Write the checkpoint durably over the one before. Numbers read back to the bit."""
+        """Replace the checkpoint durably. Numbers read back to the bit."""
         content = {
             "format": FORMAT,
             "terms": self.terms_hash,
@@ -69,8 +65,8 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str, Floats] | None = None) -> Checkpoint:
-    """Read what `save` wrote for these terms; `start` says what shape their states have, `watched` what a watch heard
-    (left out: that is not read). Anything else is refused."""
+    """Read what `save` wrote for these terms, and refuse anything else. `start` and `watched` give the expected shapes;
+    without `watched`, the watch's record is not read."""
     terms.require_release()
     expected = terms.hash
     try:
@@ -122,7 +118,7 @@ def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str
 
 
 def _canonical(content: dict[str, Any]) -> str:
-    """One text for each content, of which the checksum is taken."""
+    """Return the text that the checksum is taken of."""
     return json.dumps(content, sort_keys=True, allow_nan=False)
 
 

@@ -1,7 +1,6 @@
-"""Where training starts: at zero, or at the best fit of the public sample. No private record is looked at.
+"""Where training starts: at zero, or at the best fit of the public sample. No private record is used.
 
-A public sample is finite: its plain optimum lies as far out in weak directions as chance takes it. So the fit has a
-ridge, chosen by cross-validation on rows held back by their place.
+A finite sample's plain optimum strays far in weak directions, so the fit has a ridge, chosen by cross-validation.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ MANY_PARAMETERS = 400  # parameters from which every fit is dear: then fewer fol
 
 @dataclass(frozen=True, eq=False)
 class PublicFit:
-    """The best model of some public rows; `held_back` is what rows of each fold cost that its fit has not seen."""
+    """The best model of some public rows; `held_back` has each fold's cost under a fit without it."""
 
     theta: Floats
     ridge: float
@@ -43,7 +42,7 @@ class PublicFit:
 
 
 def starting_point(setup: Setup) -> Floats:
-    """theta[1] [P] under these terms. Only the learner needs it, and its checkpoint keeps it."""
+    """Return theta[1] [P] under these terms. Only the learner needs it, and its checkpoint keeps it."""
     origin = setup.objective.start(setup.preparation)
     if setup.terms.learning.start != "public":
         return origin
@@ -56,11 +55,9 @@ def starting_point(setup: Setup) -> Floats:
 
 
 def public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
-    """The best fit of public rows, its ridge chosen and its cost measured by cross-validation; None where no ridge
-    gives an optimum.
+    """Return the best fit of public rows, with ridge and cost by cross-validation; None if no ridge gives an optimum.
 
-    The folds' fits have a tenth fewer rows than the fit itself, so the cost errs on the high side by about a tenth of
-    its excess.
+    The folds' fits have a tenth fewer rows, so the cost is too high by about a tenth of its excess.
     """
     return design.derived(("public fit", objective, radius), partial(_public_fit, objective, design, radius, origin))
 
@@ -85,7 +82,7 @@ def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, 
 def ridge_fit(
     objective: EmpiricalRisk, design: Design, ridge: float, radius: float | None, near: Floats
 ) -> Floats | None:
-    """Minimise with this much more regularisation, searching from `near`; None where there is no minimum."""
+    """Minimise with this much more regularisation, searching from `near`; None if there is no minimum."""
     try:
         return replace(objective, regularisation=objective.regularisation + ridge).optimum([design], radius, 1e-5, near)
     except SettingError:
@@ -100,7 +97,7 @@ def _held_back_costs(
     radius: float | None,
     origin: Floats,
 ) -> HeldBack | None:
-    """For each fold, the terms' own cost of its rows at a model fitted without them; folds count alike."""
+    """Return each fold's cost, by the terms, under a model fitted without it."""
     costs, near = [], origin
     for held in parts:
         theta = ridge_fit(objective, design.where(~held), ridge, radius, near)

@@ -1,8 +1,7 @@
-"""What the federated family shares: owners that take local steps, each its own number of them, and questions that carry
-what owners must not keep.
+"""What the federated family shares: owners that take local steps, and questions that carry what owners must not keep.
 
-An owner remembers nothing but what it released. Control variates and duals are kept here, by the learner, made of
-released vectors alone: whatever is computed from those costs no privacy, and a checkpoint of them is enough to go on.
+Owners remember only what they released. The learner keeps control variates and duals, made of released vectors alone,
+so they cost no privacy and fit in a checkpoint.
 """
 
 from abc import abstractmethod
@@ -24,7 +23,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class OwnerSteps:
-    """One owner as the learner knows it: n_l, its s_l steps of length rho_l, and the largest correction it takes."""
+    """The learner's view of one owner: n_l, s_l steps of length rho_l, and the largest correction it accepts."""
 
     name: str
     records: int
@@ -40,10 +39,9 @@ class OwnerSteps:
 
 @dataclass(frozen=True)
 class Federated(Descent):
-    """An algorithm whose owners take local steps. The penalty g1 is part of them; the learner does not add it again.
+    """An algorithm whose owners take local steps, which include the penalty g1.
 
-    `owners` are all of them, where they differ or are told apart; none: all take `local_steps` of length `step`, and
-    their mean says enough.
+    `owners` is empty if all take `local_steps` of length `step` and only their mean matters.
     """
 
     local_steps: int
@@ -96,7 +94,7 @@ class Federated(Descent):
         return {each.name: each for each in self.owners}
 
     def owner(self, name: str) -> OwnerSteps:
-        """One owner's steps; where all are alike, any owner's."""
+        """Return one owner's steps."""
         return self._by_name[name] if self.owners else OwnerSteps(name, 1, self.local_steps, self.step)
 
     def query(self, state: State, asker: Asker) -> Query:
@@ -119,20 +117,20 @@ class Federated(Descent):
     def local_direction(
         self, who: OwnerSteps, gradient: Callable[[Floats], Floats], theta: Floats, correction: Floats | None = None
     ) -> Floats:
-        """The mean direction of an owner's local steps from theta, without noise."""
+        """Return the mean direction of an owner's local steps from theta, without noise."""
         return mean_direction(
             gradient, theta, who.steps, who.step, self.objective.regularisation, self.radius, self.proximal, correction
         )
 
     def moved(self, combined: Floats, answers: Sequence[Answer]) -> Floats:
-        """How far the owners' steps led on average: sum p rho s d, over those who answered."""
+        """Return the owners' mean displacement: sum p rho s d, over those who answered."""
         if not self.owners:
             return self.step * self.local_steps * combined
         return mean([(answer.records, self.owner(answer.owner).length * answer.value) for answer in answers])
 
 
 def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
-    """The mean of arrays, weighted by records.
+    """Return the mean of arrays, weighted by records.
 
     >>> mean([(1, np.array([4.0])), (3, np.array([0.0]))])
     array([1.])
@@ -145,10 +143,10 @@ def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
 
 @dataclass(frozen=True)
 class Corrected(Federated):
-    """An algorithm that asks each owner a question of its own, corrected by what was heard of it so far.
+    """An algorithm that asks each owner its own question, corrected by its earlier answers.
 
-    The memory holds one array for each owner, `keeps` of its name. Where `paired`, a step takes two rounds: every odd
-    one asks for the gradients at theta, which does not move then.
+    The memory holds one array per owner, under the name `keeps`. If `paired`, a step takes two rounds, and every odd
+    one asks for the gradients at theta.
     """
 
     paired: bool = False
@@ -161,10 +159,10 @@ class Corrected(Federated):
 
     @abstractmethod
     def corrections(self, state: State) -> Mapping[str, Floats]:
-        """What is added to every gradient of each owner's steps, before it is cut off at what the owner takes."""
+        """Return the correction of each owner's gradients, before it is clipped to what the owner accepts."""
 
     def correction(self, name: str, state: State) -> Floats:
-        """The correction of one owner's question. Without a box nothing is cut off: forecasts are linear there."""
+        """Return the correction in one owner's question; without a box it is not clipped, so that forecasts are linear."""
         asked, reach = self.corrections(state)[name], self.owner(name).reach
         return asked if self.radius is None else np.clip(asked, -reach, reach)
 
@@ -173,19 +171,19 @@ class Corrected(Federated):
         return self.paired and number % 2 == 1
 
     def kept(self, state: State, what: str | None = None) -> dict[str, Floats]:
-        """The memory of each owner, by name."""
+        """Return the memory of each owner, by name."""
         return {each.name: state.memory[f"{what or self.keeps} of {each.name}"] for each in self.owners}
 
     def memory(self, kept: Mapping[str, Floats], what: str | None = None) -> dict[str, Floats]:
-        """The same under the names that a state uses."""
+        """Return these arrays under the names that a state uses."""
         return {f"{what or self.keeps} of {name}": value for name, value in kept.items()}
 
     def everybody(self, kept: Mapping[str, Floats]) -> Floats:
-        """The mean over all owners, weighted by records, whoever was asked."""
+        """Return the mean over all owners, weighted by records, whoever was asked."""
         return mean([(each.records, kept[each.name]) for each in self.owners])
 
     def query(self, state: State, asker: Asker) -> Query:
-        """The query of an owner that needs no correction."""
+        """Return the query of an owner that needs no correction."""
         steps = 0 if self.gradient_round(state.round) else self.local_steps
         return self._ask(state, asker, np.zeros_like(state.theta), steps)
 
@@ -206,9 +204,8 @@ class Corrected(Federated):
 
 @dataclass(frozen=True)
 class Tracking(Corrected):
-    """Control variates v_l that stand for each owner's gradient: its steps are corrected by their mean less the owner's
-    own, so that they follow what is guessed to be everybody's gradient. Once v_l are the gradients at the optimum,
-    whose mean is 0, no step leaves it."""
+    """Control variates v_l estimate each owner's gradient; its steps are corrected by their mean less its own. Once the
+    v_l are the gradients at the optimum, whose mean is 0, no step leaves it."""
 
     keeps: ClassVar[str] = "variate"
 

@@ -1,10 +1,9 @@
-"""Least squares from one release of the second moments: a single round, after which nothing is left to ask.
+"""Least squares from one release of the second moments.
 
-Repeating a noisy release of the same statistics under a total budget is never better than one release at the full
-budget, so there is one round (Z's FedInfer for squared loss, released once; `fedinfer` is the same release, and may be
-asked by strides). Z solves the noisy system as it is; its matrix may be close to singular or indefinite. Here every
-eigenvalue is first lifted by what is needed to stand clear of the noise (AdaSSP's ridge: Wang 2018), which is
-post-processing of the release.
+There is one round, because repeating a noisy release under a total budget is never better than one release at the full
+budget (Z's FedInfer for squared loss; `fedinfer` may also ask by strides). Z solves the noisy system as it is, which
+may be nearly singular or indefinite. Here eigenvalues are first lifted clear of the noise (AdaSSP's ridge: Wang 2018),
+which is post-processing.
 """
 
 from collections.abc import Sequence
@@ -30,9 +29,9 @@ ONE_DEVIATION_LEVEL = 0.6827  # the share of normal numbers that lie within one 
 
 @dataclass(frozen=True, eq=False)
 class MomentNoise:
-    """The squares [N] of how far one number of each owner's answer moves: its variance, or of stable noise, which has
-    none, the squared reach of its middle 68 %; empty where one noise is drawn for all. Reaches grow with the scale, and
-    weighted sums have a scale of |w|_alpha, those of normal noise with alpha = 2."""
+    """Squared size [N] of the noise in one number of each owner's answer: its variance, or for stable noise the squared
+    reach of its middle 68 %. Empty where one noise is drawn for all. Weighted sums have a scale of |w|_alpha (normal:
+    alpha = 2)."""
 
     records: Floats  # n_l [N]
     squares: Floats
@@ -41,7 +40,7 @@ class MomentNoise:
 
 
 def moment_noise(setup: Setup) -> MomentNoise:
-    """That of the training answers of all owners."""
+    """Return the noise of all owners' training answers."""
     parts = setup.parts.values()
     laws = [law for part in parts if isinstance(law := part.training.series.mechanism, StableOnSums)]
     if not laws:
@@ -59,11 +58,10 @@ class SufficientStatistics(Algorithm):
     """(2 A + (r + 2 lift) I) theta = 2 b from the released A = mean x x', b = mean x y; lift = max(0, noise norm -
     least eigenvalue).
 
-    `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several
-    classes, b and theta have one row for each of the `outcomes`. The state remembers the released moments. `scaled`:
-    answers were scaled down as a whole, by nobody knows how much, so that nothing follows about rows or certainty.
-    `alpha`: by which power noise adds up: 2, or the index of stable noise, whose middle 68 % take the place of a
-    deviation (`MomentNoise`).
+    `deviation` is that of one number of the owners' combined answer, made of `records` rows. With several classes, b
+    and theta have one row for each of the `outcomes`. The state holds the released moments. If `scaled`, answers were
+    scaled down by an unknown factor, so they say nothing about rows or certainty. `alpha` is the power by which noise
+    adds up: 2, or the index of stable noise (`MomentNoise`).
     """
 
     norm: Norm
@@ -101,15 +99,15 @@ class SufficientStatistics(Algorithm):
         return self._at(state, {"moments": combined})
 
     def certainty(self, state: State) -> tuple[float, float]:
-        """(deviation of one number of the moments, records they are made of)."""
+        """Return the deviation of one number of the moments, and the records they are made of."""
         return self.deviation, self.records
 
     def without_noise(self) -> Self:
         return replace(self, deviation=0.0)  # nothing to stand clear of
 
     def posterior(self, state: State) -> Posterior | None:
-        """The law of the first replicate's model, given what was released; None of answers scaled down as a whole, and
-        of noise without a variance."""
+        """Return the law of the first replicate's model given the release; None if answers were scaled down, or noise
+        has no variance."""
         if self.scaled or self.alpha < 2:
             return None
         width, (deviation, records) = self._width(state), self.certainty(state)
@@ -120,15 +118,15 @@ class SufficientStatistics(Algorithm):
         return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the
-        noise; None of answers scaled down as a whole, and of noise without a variance."""
+        """Return the first replicate's moments for a forecast: matrix, number of records, deviation of the noise. None
+        if answers were scaled down, or noise has no variance."""
         if self.scaled or self.alpha < 2:
             return None
         deviation, records = self.certainty(state)
         return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}
 
     def _at(self, state: State, memory: dict[str, Floats]) -> State:
-        """The state after a round whose answers made these moments."""
+        """Return the state after a round with these moments."""
         width, after = self._width(state), State(state.round + 1, state.theta, memory)
         moments = unpack_moments(memory["moments"], width, self.norm, self.outcomes)
         theta = solve(moments, width, self.certainty(after)[0], self.norm, self.objective.regularisation).theta
@@ -138,6 +136,6 @@ class SufficientStatistics(Algorithm):
         return int(state.theta.shape[-1]) // self.outcomes
 
     def _matrix(self, state: State) -> Floats:
-        """The moments of the first replicate."""
+        """Return the moments of the first replicate."""
         moments = state.memory["moments"]
         return unpack_moments(moments.reshape(-1, moments.shape[-1])[0], self._width(state), self.norm, self.outcomes)

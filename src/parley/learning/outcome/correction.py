@@ -3,9 +3,9 @@
 The candidates, in order: no correction; a ridge of own rows towards the joint model (`ridge`); boosted trees on top of
 it (`tree_study`); trees of own rows without the joint model; and last the model alone, so that joining can hardly hurt.
 Each is judged on rows it was not made of, against what it corrects. If the best length from 0 to 1 is better by z
-standard errors of the rows' own differences, 1 - 1/z^2 of it is kept, and nothing if z is 1 or less: a one-standard-
-error rule without a jump, like the positive part of James and Stein's estimate. So owners of one law stay at the joint
-model or near it. That model has seen these rows too, through noise, so this errs towards keeping it.
+standard errors of the rows' own differences, 1 - 1/z^2 of it is kept, and nothing if z is 1 or less. This shrinks
+without a jump, like the positive part of James and Stein's estimate. So owners of one law stay at the joint model or
+near it. That model has seen these rows too, through noise, so this errs towards keeping it.
 
 Formal guarantee: none. Everything here is a function of private rows without noise.
 """

@@ -1,6 +1,4 @@
-"""How good a model is at its task, on held-out rows. Relative fitness alone does not say (a poor optimum is fit for
-nothing).
-"""
+"""Quality of a model at its task, on held-out rows. Relative fitness alone does not show it: the optimum may be poor."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,15 +26,17 @@ Middle = Callable[..., Any]  # of the replicates' figures: their mean, or where 
 def task_metrics(
     objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats, middle: Middle = np.mean
 ) -> Metrics:
-    """The task's own metrics of each parameter [R, P] on the held-out rows, of the replicates the mean or another
-    `middle`.
+    """Return the task's metrics on the held-out rows: the mean, or another `middle`, over the parameters [R, P].
 
-    A number: `r2`, `mean_absolute_error`. A count: `d2` (the share of the deviance that is explained), `mean_deviance`
-    (Poisson's, of a record). A time: `concordance` (Harrell's: of pairs of which it is known whom it befell first, the
-    share of which the model says so), `log_loss` (of a subject). Two classes: `average_precision`, `auc`,
-    `recall_at_1_percent` (found among the 1 % of rows with the highest scores), `accuracy`. Several classes:
-    `accuracy`, `balanced_accuracy` (the mean of the classes' recalls), `log_loss`, `auc` (each class against the rest,
-    averaged). None where the rows do not define one (a single class, constant targets).
+    - A number: `r2`, `mean_absolute_error`.
+    - A count: `d2` (share of the deviance explained), `mean_deviance` (Poisson's, per record).
+    - A time: `concordance` (Harrell's), `log_loss` (per subject).
+    - Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among the 1 % with the highest scores),
+      `accuracy`.
+    - Several classes: `accuracy`, `balanced_accuracy` (mean recall), `log_loss`, `auc` (each class against the rest,
+      mean).
+
+    None where the rows do not define one (a single class, constant targets).
     """
     names, evaluate = _TASKS[preparation.model.predicts]
     held_out = held_out.targeted()
@@ -50,7 +50,7 @@ def task_metrics(
 
 
 def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
-    """The metrics of any model's scores on rows with these targets; numbers in their own units."""
+    """Return the metrics of any model's scores for these targets; numbers in their own units."""
     evaluate = {"two classes": _two_classes, "classes": _classes}.get(predicts, _number)
     found: Mapping[str, float] = evaluate(y, score) if len(y) else {}
     return {name: found.get(name) for name in _TASKS[predicts][0]}
@@ -72,7 +72,7 @@ def _number(y: Floats, score: Floats) -> dict[str, float]:
 
 
 def _count(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
-    """The losses are half the deviance; beside them those of one rate for all rows, the best there is."""
+    """Return mean deviance and D2. Losses are half the deviance; the baseline is the best single rate for all rows."""
     deviance, usual = 2 * objective.record_losses(rows, theta).mean(), rows.weight @ rows.y / rows.weight.sum()
     if not usual > 0:
         return {"mean_deviance": float(deviance)}
@@ -81,7 +81,7 @@ def _count(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, f
 
 
 def _survival(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
-    """Coefficients are shared by all periods, so the log-odds of the first order subjects as any other's do."""
+    """Return log loss and concordance. Periods share coefficients, so the first period's log-odds order subjects."""
     happened = rows.y % 2 == 1
     found = concordance(np.floor(rows.y / 2) + happened, happened, objective.scores(rows.X, theta)[:, 0])
     return {"log_loss": float(objective.record_losses(rows, theta).mean())} | (
@@ -103,7 +103,7 @@ def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
 
 
 def _classes(y: Floats, scores: Floats) -> dict[str, float]:
-    """The metrics of a classifier with scores [n, classes]."""
+    """Return the metrics of a classifier with scores [n, classes]."""
     from sklearn.metrics import roc_auc_score
 
     places, present = y.astype(int), np.unique(y.astype(int))
@@ -130,11 +130,10 @@ _TASKS: dict[str, tuple[tuple[str, ...], Callable[[EmpiricalRisk, Design, Floats
 
 
 def concordance(time: Floats, happened: NDArray[np.bool_], risk: Floats) -> float | None:
-    """The share of comparable pairs in which the one that it befell first has the higher risk; equal risks count half.
-    None without such pairs.
+    """Return the share of comparable pairs in which the earlier event has the higher risk; ties count half, None
+    without pairs.
 
-    A pair is comparable if it befell one of them, and the other was watched for longer, or as long and it had not
-    happened by then.
+    A pair is comparable if one had the event, and the other was watched longer, or as long without the event.
 
     >>> concordance(np.array([1.0, 2.0, 2.0]), np.array([True, True, False]), np.array([3.0, 1.0, 1.0]))
     0.8333333333333334
@@ -153,8 +152,8 @@ NO_OPTIMUM = "this kind of model has no best one without privacy to compare with
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """What a study measured. Costs are in the target's own units. Cost and metrics are means over the replicates, or
-    medians where the noise has no variance: means of such runs do not settle."""
+    """Figures of a study, with costs in the target's own units. Costs and metrics are means over replicates, or medians
+    if the noise has no variance."""
 
     path: Floats | None  # relative fitness after each recorded round [T, replicates]; None where it is not defined
     cost: float
@@ -166,7 +165,7 @@ class Quality:
 
 
 class Study:
-    """Watches a run with the eyes of somebody who has all the tables."""
+    """Measures a run with access to all tables."""
 
     def __init__(self, agreements: Sequence[Agreement]) -> None:
         self._setup = agreements[0].setup
@@ -200,8 +199,7 @@ class Study:
         )
 
     def _optimum(self) -> tuple[Floats | None, str | None]:
-        """The best model without privacy, or why there is none. Found once for the same tables: it is kept with the
-        first, beside the others themselves, not their places in memory."""
+        """Return the best model without privacy, or why there is none; cached with the first table."""
         objective, radius, designs = self._setup.risk, self._setup.limits.radius, self._designs
         found = designs[0].derived(("optimum", objective, radius), lambda: _Found([], None))
         if len(found.designs) != len(designs) or any(a is not b for a, b in zip(found.designs, designs, strict=True)):
@@ -220,7 +218,7 @@ class Study:
 
 @dataclass
 class _Found:
-    """An optimum, or why there is none, and the tables it belongs to."""
+    """An optimum, or why there is none, and its tables."""
 
     designs: list[Design]
     theta: Floats | None

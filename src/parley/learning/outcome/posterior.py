@@ -1,5 +1,4 @@
-"""How sure a model is that was made of noisy second moments: a normal law around it, over noise and over the draw of
-the records."""
+"""The certainty of a model made of noisy second moments: a normal law over noise and the draw of the records."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class CoefficientInterval:
-    """One coefficient in its column's own units, and where the population's lies with the stated probability.
-    `outcome`: of which class."""
+    """One coefficient in its column's own units, with the interval for the population's. `outcome` names the class."""
 
     name: str
     outcome: str | None
@@ -28,11 +26,10 @@ class CoefficientInterval:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Normal around the model theta, outcome by outcome; in the units of prepared columns, as theta is.
+    """A normal law around the model theta, for each outcome, in the units of prepared columns.
 
-    It counts the noise that owners added, by its known variance, and the draw of the records, by the residual variance
-    that the release shows. It does not count records that were clipped. `repaired`: the moments drowned in noise and
-    were lifted to be positive definite.
+    It covers the owners' noise, by its known variance, and the draw of the records, by the residual variance in the
+    release, but not clipped records. `repaired`: the moments drowned in noise and were lifted to be positive definite.
     """
 
     theta: Floats  # [q, p]
@@ -42,12 +39,12 @@ class Posterior:
     repaired: bool
 
     def deviations(self, rows: Floats) -> Floats:
-        """Standard deviations of predictions for prepared rows [n, p]: [n, q]."""
+        """Return standard deviations [n, q] of predictions for prepared rows [n, p]."""
         variance = np.einsum("ni,qij,nj->nq", rows, self.covariance, rows)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     def intervals(self, preparation: Preparation, level: float = 0.9) -> tuple[CoefficientInterval, ...]:
-        """Intervals for every population coefficient at this level."""
+        """Return intervals for every population coefficient at this level."""
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         names, change, base = in_own_units(preparation)
@@ -65,7 +62,7 @@ class Posterior:
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """The posterior for a model's file, which keeps theta elsewhere."""
+        """Return the posterior for a model's file, without theta."""
         return {
             "covariance": self.covariance.tolist(),
             "residual": self.residual.tolist(),
@@ -75,7 +72,7 @@ class Posterior:
 
     @classmethod
     def from_json(cls, content: dict[str, Any], theta: Floats, outcomes: int) -> "Posterior":
-        """What `to_json` gave, beside the model's theta [P]; a ValueError where it does not fit."""
+        """Read what `to_json` gave, with the model's theta [P]; a ValueError if it does not fit."""
         matrix = theta.reshape(outcomes, -1)
         covariance, residual = (
             np.array(content["covariance"], dtype=np.float64),
@@ -89,11 +86,10 @@ class Posterior:
 
 
 def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Floats]:
-    """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant
+    """Return (names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, constant
     last.
 
-    What is clipped on the way is not seen by it. Features of a basis, and leaves, have no units, and remain as they
-    are.
+    Clipping on the way is ignored. Features of a basis, and leaves, have no units and stay as they are.
     """
     labels, constant = preparation.labels, preparation.model.has_intercept
     names: tuple[str, ...] | None = None
@@ -116,7 +112,6 @@ def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Flo
 
 
 def _basis_names(preparation: Preparation, basis: Floats) -> tuple[str, ...]:
-    """The names of a basis's features."""
     kind = None if preparation.model.basis is None else preparation.model.basis.kind
     if kind == "polynomial":
         turned = (f"component {place + 1}" for place in range(basis.shape[1]))

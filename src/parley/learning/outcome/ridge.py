@@ -1,8 +1,8 @@
-"""Models of few rows: pulled towards centres, as strongly as cross-validation on the rows themselves says.
+"""Models of few rows, pulled towards centres as strongly as cross-validation on the rows themselves says.
 
-A model of n rows of its own, pulled towards a centre c, minimises the sum of its rows' losses + 1/2 k h |theta - c|^2,
-where h is how much a row's curvature of the loss in a direction is on average. So k is in records: the centre counts
-for as much as k rows would. Everything here is computed from private rows without noise: for an owner's own use.
+A model of n own rows pulled towards a centre c minimises the sum of its rows' losses + 1/2 k h |theta - c|^2, where h
+is a row's average curvature in a direction. So the centre counts for as much as k rows. Everything here is computed
+from private rows without noise, for their owner alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,23 +36,22 @@ INTERCEPT_RECORDS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, without it. `name` is for
-    reports."""
+    """Where a model is pulled: `theta` [P], without the intercept if that is `free`. `name` is for reports."""
 
     name: str
     theta: Floats
     free: bool
 
     def pull(self, weights: Floats, intercepts: Floats) -> Floats:
-        """How many records each parameter's centre counts for [weights, P]."""
+        """Return the number of records each parameter's centre counts for [weights, P]."""
         own = np.repeat(weights[:, None], len(self.theta), axis=1)
         return np.where(intercepts > 0, np.minimum(own, INTERCEPT_RECORDS), own) if self.free else own
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedModel:
-    """Parameters `theta` [P] that own rows made, the `shares` of the centres they were pulled to, and the loss of each
-    row (`judged_rows`) by what the same way makes of rows among which it is not."""
+    """Parameters `theta` [P] made of own rows, the `shares` of their centres, and the loss of each row (`judged_rows`)
+    by a model made without it."""
 
     theta: Floats
     shares: dict[str, float]
@@ -80,7 +79,7 @@ class RidgeModel(JudgedModel):
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """All models of these rows that are pulled towards one of some centres."""
+    """The models of these rows that are pulled towards centres."""
 
     objective: EmpiricalRisk
     preparation: Preparation
@@ -89,13 +88,11 @@ class Ridge:
     def averages(
         self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
     ) -> list[RidgeModel]:
-        """For each set of centres the models of all its centres and weights, averaged: each counts for what it did on
-        rows that it was not made of. A centre in several sets has its models made once.
+        """Average, for each set of centres, the models of all its centres and weights, by their losses on held-out
+        folds.
 
-        A model that is a standard error of their difference, row by row, behind the best counts e times less
-        (`_shares`). Picking the best alone would follow chance: with few rows, or where a few rows decide, many are
-        about as good. Rows are split by their places; no seed decides. Of few rows ten folds, not five: models of
-        fewer rows make the centre look better than it is.
+        A model one standard error of their difference behind the best counts about e times less (`_shares`); picking
+        the best alone would follow chance. Folds are fixed by the rows' number.
         """
         some, fold = judged_rows(len(self.rows))
         unlike = {id(centre): centre for centres in sets for centre in centres}
@@ -121,9 +118,8 @@ class Ridge:
         losses: Floats,
         final: Floats,
     ) -> RidgeModel:
-        """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each
-        fold had these losses [centres, weights, n] on its rows, its part. What the average itself would lose is judged
-        like everything else: the shares with which it judges a fold are those that the other folds give."""
+        """Average the chosen centres' models `final` [centres, weights, P] by the `losses` [centres, weights, n] of
+        those `tried` without each fold. The average itself is judged on each fold with shares from the other folds."""
         seen = losses[chosen].reshape(-1, len(fold))
         each = np.repeat(names, len(CENTRE_WEIGHTS) + 1)
         unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
@@ -140,7 +136,7 @@ class Ridge:
         self, rows: Design, centres: Sequence[Centre], near: Floats | None = None, curve: Floats | None = None
     ) -> Floats:
         """Fit a model for every centre and weight [centres, 1 + weights, P], the first of infinite weight, searched
-        from `near`, where the mean loss has about these second derivatives [P, P]."""
+        from `near` with second derivatives `curve` [P, P]."""
         return self._pulled(rows, centres, (np.inf, *CENTRE_WEIGHTS[::-1]), near, curve)
 
     def _pulled(
@@ -178,19 +174,18 @@ class Ridge:
 
 
 def judged_rows(count: int) -> tuple[Places, Places]:
-    """Return (shuffled places of the judged rows, the fold of each) among so many rows."""
+    """Return the shuffled places of the judged rows, and the fold of each."""
     some = np.random.default_rng(0).permutation(count)[:MAX_JUDGED_ROWS]
     return some, np.arange(len(some)) % (FEWER_FOLDS if count >= MANY_ROWS else min(FOLDS, len(some)))
 
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:
-    """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood: exp(-z -
-    z^2/`TAIL_SQUARE_SCALE`), if it is z standard errors behind the best. Before any loss is seen, all `names` of ways
-    [ways] count alike: the joint model, which is tried in more ways, has no advantage over none.
+    """Return the weight of each way from its losses [ways, n]: exp(-z - z^2/`TAIL_SQUARE_SCALE`) if it is z standard
+    errors behind the best. All `names` of ways [ways] start with equal weight, so more ways give no advantage.
 
-    The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows
-    of a heavy tail say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what
-    they have not seen: hence `CHANCE_LOG_LIKELIHOOD`.
+    The standard error is that of the rows' own differences, because a likelihood would take a few rows of a heavy tail
+    for certain. `CHANCE_LOG_LIKELIHOOD`, in `unit`, keeps rows of one class from being certain of what they have not
+    seen.
     """
     total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
     many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)

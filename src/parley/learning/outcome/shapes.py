@@ -1,7 +1,7 @@
-"""What each column adds to a prediction, where columns add up: bins of a column, and whatever trees look at one alone.
+"""What each column adds to a prediction, where columns add up: bins of a column, and trees that look at one column.
 
 Formal guarantee: a function of the model, of the public numbers that prepare a row and, for bands, of further models or
-of the known variance of the noise; whatever protects the model protects its shapes.
+of the known variance of the noise. Whatever protects the model protects its shapes.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ OVER_PUBLIC, OVER_BINS = "over public rows", "over bins, each counted alike"  # 
 
 @dataclass(frozen=True, eq=False)
 class ShapeFunction:
-    """What one column adds to a prediction: by steps between `cuts` in its own units, or by straight lines from knot to
-    knot and flat beyond; and by names (others and gaps among them)."""
+    """One column's contribution: steps between `cuts` in its own units, or lines between knots that are flat beyond,
+    and a value for each name (others and gaps among them)."""
 
     column: str
     cuts: Floats  # the ends of the steps, one more than there are; empty for a column of names
@@ -38,22 +38,22 @@ class ShapeFunction:
 
     @property
     def numbers(self) -> int:
-        """How many of its values belong to numbers: steps, or knots."""
+        """The number of values for numbers: steps, or knots."""
         return max(len(self.cuts) - 1, 0) + len(self.knots)
 
     @property
     def steps(self) -> Floats:
-        """What the column adds between its cuts, or at its knots [..., steps or knots]."""
+        """Contributions between the cuts, or at the knots [..., steps or knots]."""
         return self.values[..., : self.numbers]
 
     @property
     def of_names(self) -> Floats:
-        """What each name adds [..., names]."""
+        """Contribution of each name [..., names]."""
         return self.values[..., self.numbers :]
 
     @property
     def spread(self) -> float:
-        """How far what it adds lies from 0, in the quadratic mean over rows; for classes the largest."""
+        """The root mean square contribution over rows; for classes the largest."""
         return float(np.sqrt(self.values**2 @ self.shares).max())
 
     def to_json(self) -> dict[str, Any]:
@@ -70,8 +70,7 @@ class ShapeFunction:
 
 @dataclass(frozen=True, eq=False)
 class PairShape:
-    """What two columns add together, beside what each adds alone: a number for every bin of one within every bin of the
-    other, in the order of an axis' steps and then its names."""
+    """The joint contribution of two columns beyond each alone, by bins of both: an axis' steps, then its names."""
 
     axes: tuple["Axis", "Axis"]
     values: Floats  # [..., bins, bins]
@@ -91,8 +90,8 @@ class PairShape:
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """The level that all rows share, and what each column adds to it, and each pair that is crossed: together they are
-    the model's scores, of a number in its own units."""
+    """The common level and the contributions of columns and crossed pairs. They add up to the model's scores, for a
+    number in its own units."""
 
     level: Floats  # [...]
     columns: tuple[ShapeFunction, ...]
@@ -105,7 +104,7 @@ class Shapes:
         return iter(self.columns)
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `shapes` in `parley train --json`."""
+        """Return the object under `shapes` in `parley train --json`."""
         return {
             "level": self.level.tolist(),
             "classes": list(self.classes),
@@ -118,7 +117,7 @@ class Shapes:
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The bins of one column, in its own units: steps between `cuts`, or `knots` that lines join, then `names`."""
+    """The bins of one column, in its own units: steps between `cuts`, or `knots` joined by lines, then `names`."""
 
     column: str
     cuts: Floats
@@ -128,7 +127,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class _Bins:
-    """The bins of a column, or of two together, and which leaves a row in each of them reaches [bins, leaves]."""
+    """The bins of a column, or of two, and the leaves that a row in each bin reaches [bins, leaves]."""
 
     axes: tuple[Axis, ...]
     leaves: Floats
@@ -137,9 +136,8 @@ class _Bins:
 def additive_shapes(
     preparation: Preparation, theta: Floats, runs: Floats | None = None, posterior: Posterior | None = None
 ) -> Shapes | None:
-    """What the columns of a model theta [P] add, with bands by the models of several runs [runs, P], else by its
-    posterior, else without; None where there are no trees, or some look at several columns and are not one for each
-    pair."""
+    """Return the contributions of a model's columns, with bands from several runs [runs, P] or from its posterior. None
+    without trees, or if some look at several columns and are not one for each pair."""
     every = _every(preparation)
     if every is None or preparation.forest is None:
         return None
@@ -179,20 +177,20 @@ def own_units(encoding: Encoding, cuts: Floats) -> Floats:
 
 
 def middle(several: Floats) -> Floats:
-    """The ends [2, ...] of the middle of several runs' numbers [runs, ...]."""
+    """Return the ends [2, ...] of the middle of several runs' numbers [runs, ...]."""
     tail = (1 - BAND_LEVEL) / 2
     return np.asarray(np.quantile(several, [tail, 1 - tail], axis=0))
 
 
 def band_words(runs: Floats | None, sure: bool = False) -> str | None:
-    """Describe bands of several runs' models, or of one with a posterior; None: there are none."""
+    """Describe the bands; None if there are none."""
     if runs is not None and len(runs) > 1:
         return f"the middle {BAND_LEVEL:.0%} of {len(runs):,} runs on the same rows, each with noise of its own"
     return f"{BAND_LEVEL:.0%} intervals, over the noise and the draw of the records" if sure else None
 
 
 def _pair(axes: tuple[Axis, ...], adds: Floats, shares: Floats, band: Floats | None) -> PairShape:
-    """A pair whose bins are written in one row, those of the second column within those of the first."""
+    """Return a pair's shape from bins in one row, the second column's within the first's."""
     first, second = axes
     size = max(len(first.cuts) - 1, 0) + len(first.names), max(len(second.cuts) - 1, 0) + len(second.names)
     shaped = (None if each is None else each.reshape(*each.shape[:-1], *size) for each in (adds, shares, band))
@@ -201,8 +199,8 @@ def _pair(axes: tuple[Axis, ...], adds: Floats, shares: Floats, band: Floats | N
 
 
 def _every(preparation: Preparation) -> list[_Bins] | None:
-    """The bins of every feature by the trees that look at it, then of pairs; None where some look at several features
-    and are not one for each pair."""
+    """Return the bins of every feature, then of every pair; None if some trees look at several features and are not one
+    for each pair."""
     forest = preparation.forest
     if forest is None or forest.width > forest.leaves:  # a margin looks at many
         return None
@@ -227,7 +225,7 @@ def _always(forest: Forest) -> Floats:
 
 
 def _bins(preparation: Preparation, forest: Forest, features: tuple[int, ...], trees: NDArray[np.bool_]) -> _Bins:
-    """The bins of features that some trees look at: a row in each of them says which leaves it reaches."""
+    """Return the bins of these features in these trees, with the leaves reached."""
     firsts = np.cumsum([0, *(len(encoding.labels) for encoding in preparation.encodings)])
     axes, cells = list[Axis](), list[Floats]()
     for place in features:
@@ -244,8 +242,8 @@ def _bins(preparation: Preparation, forest: Forest, features: tuple[int, ...], t
 def _axis(
     preparation: Preparation, forest: Forest, encoding: Encoding, first: int, trees: NDArray[np.bool_]
 ) -> tuple[Axis, Floats]:
-    """(the bins of a feature in some trees, coded cells [columns, bins] of a row in each); its columns begin at
-    `first`."""
+    """Return the bins of a feature in some trees, and coded cells [columns, bins] of a row in each; its columns begin
+    at `first`."""
     gaps = ("missing",) if encoding.fills else ()
     if isinstance(encoding, Places):
         names = (*encoding.names, "others", *gaps)
@@ -264,7 +262,7 @@ def _axis(
 
 
 def _shares(preparation: Preparation, bins: _Bins) -> Floats:
-    """What part of rows is thought to lie in each bin: as public rows do, else alike."""
+    """Return the share of rows in each bin, by the public rows if known, else equal."""
     alike = np.full(len(bins.leaves), 1 / len(bins.leaves))
     if preparation.shares is None:
         return alike
@@ -273,8 +271,8 @@ def _shares(preparation: Preparation, bins: _Bins) -> Floats:
 
 
 def _parted(preparation: Preparation, theta: Floats) -> tuple[Floats, Floats]:
-    """(what leaves add [..., leaves], what is added whatever the columns hold [...]) of models [..., P]; the dots end
-    in classes where there may be several, and behind the level's are periods where something is waited for."""
+    """Split models [..., P] into contributions of leaves [..., leaves] and the constant level [...]. The dots end in
+    classes if there are several; the level has periods for survival models."""
     width, leaves = preparation.width, preparation.width - preparation.model.has_intercept
     predicts = preparation.model.predicts
     if predicts == "classes":
@@ -285,7 +283,7 @@ def _parted(preparation: Preparation, theta: Floats) -> tuple[Floats, Floats]:
 
 
 def _sure(adds: Floats, change: Floats, posterior: Posterior) -> Floats:
-    """The ends [2, ..., bins] between which the population's are with the stated probability."""
+    """Return the posterior's intervals [2, ..., bins] for the population's contributions."""
     covariance = posterior.covariance[:, : change.shape[1], : change.shape[1]]
     variance = np.einsum("bi,qij,bj->qb", change, covariance, change)
     reach = float(ndtri((1 + BAND_LEVEL) / 2)) * np.sqrt(np.maximum(variance, 0.0)).reshape(adds.shape)
