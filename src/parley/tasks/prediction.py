@@ -1,4 +1,4 @@
-"""Prediction: owners learn to predict a column of their tables from the others."""
+"""The task "prediction": owners learn to predict a column of their tables from the others."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ from parley.validate import Floats, printable
 
 
 class Prediction(BoundedRecords):
-    """What comes out is a model with `predict`."""
+    """A task whose result is a model with `predict`."""
 
     name = PREDICTION
     predicts = True
@@ -48,7 +48,7 @@ class Prediction(BoundedRecords):
         return losses.make(model)
 
     def purpose(self, agreement: Agreement) -> list[str]:
-        """From which columns what is predicted, and what becomes of their cells."""
+        """Say what is predicted from which columns, and how their cells are changed."""
         said = f"Model: {self.about(agreement)}{_classes(agreement)}."
         return [said, *_cells(agreement), "A row without a target counts as a record and contributes nothing."]
 
@@ -68,17 +68,17 @@ class Prediction(BoundedRecords):
         return learn_model(terms, owners, settings)
 
     def figure(self, result: Any) -> Any:
-        """The way to the model without privacy."""
+        """Return a figure of the path to the model without privacy."""
         from parley.report.figures import curves  # a library that takes its time
 
         return None if result.path is None else curves.fitness_path(result.path)
 
 
 def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design: Design) -> Floats:
-    """By how much each public row bends the cost at the rows' best fit [n].
+    """Return the curvature of the cost by each public row at the rows' best fit [n]. It reads no private record.
 
-    The fit has a ridge of parameters/rows times the mean curvature where a search begins: that of moments of so few
-    rows (`data.whitening`), so that it exists where classes separate. No private record is looked at.
+    The fit has a ridge of parameters/rows times the mean initial curvature, that of moments of so few rows
+    (`data.whitening`), so it exists for separable classes.
     """
     start = objective.start(preparation)
     hessian, found = objective.hessian(design, start), None
@@ -92,12 +92,12 @@ def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design
 
 
 def _curvatures(model: Model, preparation: Preparation, public: Design) -> Floats:
-    """By how much each public row bends the cost that these terms name, at the rows' best fit [n]."""
+    """Return `public_curvatures` for the cost that these terms name."""
     return public_curvatures(losses.make(model).bounded_by(preparation), preparation, public)
 
 
 def _cells(agreement: Agreement) -> list[str]:
-    """Which targets count as 1, and what is done to cells before they count."""
+    """Say which targets count as 1, and how cells are changed before use."""
     preparation, said = agreement.setup.preparation, []
     if preparation.target_words is not None:
         said.append(preparation.target_words)
@@ -140,14 +140,14 @@ def _cells(agreement: Agreement) -> list[str]:
 
 
 def _tree_origin(model: Model) -> str:
-    """Who grew the trees."""
+    """Say who grew the trees."""
     if model.preparation is None:
         return "grown on the public sample"
     return "from the pinned file that came with the terms; below it says whether this machine grows the same"
 
 
 def _classes(agreement: Agreement) -> str:
-    """The classes of a model that has several, by name."""
+    """Name the classes of a model that has several."""
     if agreement.setup.terms.model.predicts != "classes":
         return ""
     names = [printable(name, 40) for name in agreement.setup.preparation.classes]

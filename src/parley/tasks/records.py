@@ -1,12 +1,7 @@
-"""What several wings share: tasks whose records are bounded one by one, and what limits one, in numbers and in words;
-rows of a task's own with a target each; and recordings as records.
+"""Shared kinds of records: records bounded one by one, rows with a target each, and recordings.
 
-Rows with targets are read in parts, bounded to who counts and held out by place. Formal guarantee: which records count,
-and which are held out, follows from their places and who they are about, never from other cells; a record without a
-target is there, and adds nothing to any sum.
-
-Recordings: a table told into them, and the mean over recordings of the second moments of each one's rows, all that a
-regression over time needs of a table.
+Formal guarantee: which rows with targets count, and which are held out, follows from their places and who they are
+about, never from other cells. A record without a target is there, and adds nothing to any sum.
 """
 
 from abc import abstractmethod
@@ -50,7 +45,7 @@ class BoundedRecords(Task):
         return [f"Model: {self.about(agreement)}."]
 
     def about(self, agreement: Agreement) -> str:
-        """The kind of the model, and the columns that it is learned from."""
+        """Return the kind of the model and its columns in words."""
         model = agreement.setup.terms.model
         columns = map(printable, (*agreement.setup.preparation.features, *self.columns(model)))
         return f"{model.kind} from the columns {', '.join(columns)}"
@@ -63,8 +58,7 @@ class BoundedRecords(Task):
 
 
 class WholeTable(Summable):
-    """Records of a task's own, `called` so in messages. What takes rows of numbers is refused: moments, designs,
-    batches."""
+    """Records read by a task's own question; moments, designs and batches are refused. `called` names them."""
 
     called: ClassVar[str]
 
@@ -73,7 +67,7 @@ class WholeTable(Summable):
 
     @property
     def studied(self) -> None:
-        """None: reading the whole table takes the same time whatever it holds."""
+        """None: reading the whole table takes the same time for any content."""
         return
 
     @property
@@ -97,7 +91,7 @@ class WholeTable(Summable):
 
 @dataclass(frozen=True, eq=False)
 class TargetRows(WholeTable):
-    """Records: rows X [n, ...] as the task takes them, targets [n], and which of them have one [n]."""
+    """Records: rows X [n, ...] as the task takes them, targets [n], and which targets are present [n]."""
 
     X: NDArray[Any]
     y: Floats
@@ -111,32 +105,32 @@ class TargetRows(WholeTable):
         return int(np.prod(self.X.shape[1:]))
 
     def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """The records that are marked, or at these places."""
+        """Return the records that are marked, or at these places."""
         return type(self)(self.X[chosen], self.y[chosen], self.present[chosen])
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """All records of several parts."""
+        """Return all records of several parts."""
         return cls(*(np.concatenate([getattr(part, key) for part in parts]) for key in ("X", "y", "present")))
 
 
 class TargetPreparation(Preparation):
-    """A preparation whose records are rows of a task's own, `made_of` them."""
+    """A preparation whose records are rows of the class `made_of`."""
 
     made_of: ClassVar[type[TargetRows]]
 
     @abstractmethod
     def cells(self, rows: Rows, name: str) -> NDArray[Any]:
-        """The rows X [n, ...] of some records."""
+        """Return the rows X [n, ...] of some records."""
 
     @property
     @abstractmethod
     def no_target(self) -> float:
-        """What stands for a target that is not there; nobody looks at it."""
+        """The unused stand-in for a missing target."""
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Any, Any]:
-        """(training, held-out) records; which are held out follows from their places in the table, or from whom they
-        are about: then all are on both sides, and those of the other side have no target."""
+        """Return (training, held-out) records, split by place in the table or by person. By person all records are on
+        both sides, and those of the other side have no target."""
         source, columns = open_table(table), [*self.features, self.model.target]
         require_columns(source.example, columns, name)
         kept = counted_rows(source, terms.privacy, name)
@@ -154,7 +148,7 @@ class TargetPreparation(Preparation):
         return whole.where(train), whole.where(~train)
 
     def records(self, rows: Rows, name: str) -> Any:
-        """Records of these rows."""
+        """Return the records of these rows."""
         present = has_target(rows, self.model, name)
         y = np.full(len(present), self.no_target)
         if present.all():
@@ -168,8 +162,7 @@ TOLD = (2, 5, 10)  # for how many recordings delta is said
 
 
 def by_recording(table: Rows, column: str, cells: NDArray[Any], name: str, whose: str) -> list[NDArray[Any]]:
-    """Those cells [n, ...] whose rows have one name in this column, in their order, for each name in the order in which
-    they begin."""
+    """Split cells [n, ...] by the name in this column, in the order in which the names first appear."""
     which = groups(table, column, name, whose)
     order = np.argsort(which, kind="stable")
     return np.split(cells[order], np.cumsum(np.bincount(which)))[:-1]  # behind the last end there is nothing
@@ -177,14 +170,14 @@ def by_recording(table: Rows, column: str, cells: NDArray[Any], name: str, whose
 
 @dataclass(frozen=True, eq=False)
 class RecordedMomentsQuestion(Question):
-    """Every recording's matrix, as the upper triangle of its mean of z z', is bounded as a whole.
+    """Every recording's matrix, the upper triangle of its mean of z z', is bounded as a whole.
 
-    Formal guarantee: a row z of w numbers, each at most 1, has a z z' of at most Xi = |z|^2 <= w in L2, (w^2 + w)/2 in
-    L1 over the upper triangle, and so does a sum over at most `rows` rows, divided by `rows`; a smaller clip scales a
-    matrix down as a whole. The old matrix and the new are positive semidefinite, so that replacing a recording moves
-    the mean of n by at most sqrt 2 Xi/n in L2, 2 Xi/n in L1 (`losses.moments`). As computed, a matrix is off by (rows +
-    8) u times one of at most sqrt w Xi: the inner product of two may be below zero by 2 sqrt w (rows + 8) u Xi^2, and
-    their difference larger by a factor of less than 1 + 2 w (rows + 8) u.
+    Formal guarantee: for a row z of w numbers of size at most 1, z z' has norm at most Xi = |z|^2 <= w in L2 and (w^2 +
+    w)/2 in L1 over the upper triangle. So does a sum over at most `rows` rows divided by `rows`; a smaller clip scales
+    a matrix down as a whole. Both matrices are positive semidefinite, so replacing a recording moves the mean of n by
+    at most sqrt 2 Xi/n in L2 and 2 Xi/n in L1 (`losses.moments`). A computed matrix is off by (rows + 8) u times one of
+    norm at most sqrt w Xi. So the inner product of two may be below zero by 2 sqrt w (rows + 8) u Xi^2, and their
+    difference larger by a factor of less than 1 + 2 w (rows + 8) u.
     """
 
     bound: RecordBound
@@ -193,7 +186,7 @@ class RecordedMomentsQuestion(Question):
 
     @classmethod
     def of(cls, context: Context, owner: str, width: int, rows: int) -> Self:
-        """The question for this owner, where a recording has at most so many rows of `width` numbers."""
+        """Return this owner's question, where a recording has at most `rows` rows of `width` numbers."""
         records, size = context.terms.train_rows(owner), context.preparation.width
         implied = float(width if context.norm == "l2" else (width**2 + width) / 2) * (1 + 1e-12)
         bound = limited(tightest(context.limits.clip, implied, context.norm))
@@ -231,19 +224,19 @@ class RecordedMomentsQuestion(Question):
 
 
 def scale_of(norm: Norm) -> float:
-    """What entries off the diagonal are multiplied with."""
+    """Return the factor of off-diagonal entries."""
     return 1.0 if norm == "l1" else float(np.sqrt(2))
 
 
 def packed_scale(length: int, off_diagonal: float) -> Floats:
-    """The scale of every number of an upper triangle with so many numbers."""
+    """Return the factor of every number of an upper triangle of this length."""
     width = round((np.sqrt(8 * length + 1) - 1) / 2)
     i, j = np.triu_indices(width)
     return np.where(i == j, 1.0, off_diagonal)
 
 
 def several_recordings(setup: Setup, name: str) -> str:
-    """A sentence about m recordings at this owner: m times the epsilon of one, and with which delta."""
+    """Say what m recordings at this owner are promised: m times the epsilon, and which delta."""
     said = " Somebody with m recordings is promised m times that ε"
     if not setup.terms.privacy.delta > 0:
         return f"{said}."
@@ -254,10 +247,10 @@ def several_recordings(setup: Setup, name: str) -> str:
 
 
 def recordings_delta(setup: Setup, name: str, several: int) -> float:
-    """The delta with which so many recordings together are promised as many times the epsilon of one.
+    """Return the delta at which `several` recordings together have `several` times the epsilon of one.
 
-    Formal guarantee: exact for an owner's own normal noise in its one release; else the bound of any noise, from the
-    epsilon and delta that cover all copies of a recording.
+    Formal guarantee: exact for an owner's own normal noise in its one release. Otherwise it is the bound for any noise,
+    from the epsilon and delta that cover all copies of a recording.
     """
     terms, series = setup.terms, setup.part(name).training.series
     own = not terms.noise.summed and terms.privacy.shared_records == 1

@@ -56,7 +56,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         self.method = method
 
     def fit(self, states: ArrayLike, inputs: ArrayLike, period: float) -> Self:
-        """Fit states [samples, n] and the inputs [samples, m] held over the period after each sample, or lists of such."""
+        """Fit states [samples, n] and the inputs [samples, m] held after each sample, or lists of such."""
         if self.delays not in ("common", "each"):
             raise SettingError(f"delays = {self.delays!r}: expected 'common' or 'each'")
         if self.method not in ("instruments", "least-squares"):

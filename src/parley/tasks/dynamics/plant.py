@@ -98,8 +98,8 @@ class Plant:
         return Plant.of(self.A, self.B, delay, self.period)
 
     def within(self, substeps: int) -> tuple[Floats, Floats]:
-        """Return the exact maps to `substeps` equal moments within a period: A [substeps, n, n], blocks [substeps, n,
-        (lags + 1) m]."""
+        """Return the exact maps to `substeps` moments of a period: A [substeps, n, n], blocks [substeps, n, (lags + 1)
+        m]."""
         moments = self.period * np.arange(1, substeps + 1) / substeps
         m, lags = self.B.shape[1], self.lags
         powers = np.empty((substeps, *self.A.shape))
@@ -252,7 +252,7 @@ class DelayedQuadratic:
 def closed_loop(
     plant: Plant, controller: Controller, start: ArrayLike, samples: int, substeps: int = 1
 ) -> tuple[Floats, Floats]:
-    """Return states [samples * substeps + 1, n] and inputs [samples, m] under this controller, exact between samples."""
+    """Return exact states [samples * substeps + 1, n] and inputs [samples, m] under this controller."""
     samples, lags = whole(samples, "samples"), max(plant.lags, controller.lags)
     powers, blocks = plant.within(whole(substeps, "substeps"))
     inputs = np.zeros((lags + samples, plant.B.shape[1]))

@@ -29,7 +29,7 @@ FORMAT = "parley-plant-1"
 
 @dataclass(frozen=True, eq=False)
 class PlantRelease:
-    """Released moments [width, width] of rows scaled to [-1, 1]; `deviation` is the noise in one packed number."""
+    """Released moments [width, width] of rows in [-1, 1]; `deviation` is the noise of one packed number."""
 
     model: PlantModel
     moments: Floats

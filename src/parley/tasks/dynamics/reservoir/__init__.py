@@ -1,1 +1,1 @@
-"""Echo-state networks: a fixed reservoir remembers what came before, and a read-out is learned from its states."""
+"""Echo-state networks: a fixed reservoir remembers the past, and a read-out is learned from its states."""

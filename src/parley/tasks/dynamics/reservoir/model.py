@@ -1,4 +1,4 @@
-"""An echo-state network as a fitted model: how its read-out is solved, saved, and measured on held-out recordings.
+"""An echo-state network as a fitted model: its read-out solved, saved and measured on held-out recordings.
 
 Formal guarantee: none for what is measured. It is computed from private recordings without noise: for studies, and for
 an owner's own eyes.
@@ -33,8 +33,8 @@ from parley.validate import Floats
 
 
 class EchoStateRegressor(JointRegressor):
-    """A read-out of the reservoir that the terms fix. A table has a column of recordings, and samples in the order of
-    time; an array is one recording."""
+    """A read-out of the terms' reservoir. A table has a column of recordings and samples in time order; an array is one
+    recording."""
 
     preparation_: ReservoirPreparation
 
@@ -52,23 +52,23 @@ class EchoStateRegressor(JointRegressor):
 
 
 def echo_state_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> EchoStateRegressor:
-    """The fitted model of this read-out [p]."""
+    """Return the fitted model of this read-out [p]."""
     return EchoStateRegressor()._take(reservoir_preparation(preparation.model), theta, terms_hash, released)
 
 
 @dataclass(frozen=True)
 class ReadOut(SufficientStatistics):
-    """Least squares of the released moments, lifted where they do not stand clear of the noise."""
+    """Least squares of the released moments, lifted where noise hides them."""
 
     def query(self, state: State, asker: Asker) -> StateMomentsQuery:  # type: ignore[override]
         return StateMomentsQuery.ask(asker.terms_hash, asker.learner, state.round)
 
     def posterior(self, state: State) -> Posterior | None:
-        """None: samples of a recording hang together, so no number of records says how sure it is."""
+        """Return None: a recording's samples are dependent, so no number of records gives the uncertainty."""
         return None
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """None: no forecast knows what to make of states' moments."""
+        """Return None: no forecast uses moments of states."""
         return None
 
 
@@ -76,21 +76,21 @@ NAMES = ("nrmse", "r2")
 
 
 def pooled_moments(records: Sequence[Floats]) -> Floats:
-    """The mean matrix [p + 1, p + 1] of all recordings of several tables, as prepared."""
+    """Return the mean matrix [p + 1, p + 1] of all prepared recordings of several tables."""
     together = np.concatenate(records)
     width = round((np.sqrt(8 * together.shape[1] + 1) - 1) / 2)
     return unpack_moments(together.mean(axis=0), width - 1, "l1")
 
 
 def squared_error(moments: Floats, theta: Floats) -> float:
-    """The mean of (y - theta.(f, u, 1))^2, of scaled targets."""
+    """Return the mean of (y - theta.(f, u, 1))^2, of scaled targets."""
     signed = np.append(theta, -1.0)
     return max(float(signed @ moments @ signed), 0.0)
 
 
 def recording_metrics(moments: Floats, theta: Floats) -> Metrics:
-    """`nrmse`, the root of the mean squared error in units of the targets' own deviation, and `r2`; None where targets
-    are constant, or there are none."""
+    """Return `nrmse`, the root mean squared error over the targets' deviation, and `r2`; None where targets are
+    constant or missing."""
     samples = float(moments[-2, -2])  # of the constant: how full the recordings are
     if not samples > 0:
         return dict.fromkeys(NAMES)
@@ -102,13 +102,12 @@ def recording_metrics(moments: Floats, theta: Floats) -> Metrics:
 
 
 def best_read_out(moments: Floats, model: Model) -> Floats:
-    """The read-out of exact moments."""
+    """Return the read-out of exact moments."""
     return np.asarray(solve(moments, len(moments) - 1, 0.0, "l1", model.penalty).theta[0])
 
 
 def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
-    """The quality of a study's read-outs [replicates, p]: the cost of training recordings beside the least there is,
-    metrics of held-out ones."""
+    """Return the quality of a study's read-outs [replicates, p]: training cost over the least, held-out metrics."""
     model, unit = agreements[0].setup.terms.model, agreements[0].setup.preparation.target_scale ** 2
     moments = pooled_moments([a.tables.train.in_memory().X for a in agreements])
     best = best_read_out(moments, model)
@@ -124,13 +123,13 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
 
 
 def clipped_share(agreement: Agreement) -> float:
-    """The share of an owner's recordings that the clip scales down."""
+    """Return the share of an owner's recordings that the clip scales down."""
     return agreement.part.training.question.scaled_share(agreement.tables, np.zeros(0))
 
 
 def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -> tuple[int, dict[str, Metrics]]:
-    """(recordings, metrics of the joint read-out and of the one that the owner solves alone, without noise), on its
-    held-out recordings, or on new ones."""
+    """Return (recordings, metrics of the joint read-out and of the owner's own without noise), on held-out recordings
+    or on new ones."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     tables = owner.prepare(terms).tables
@@ -146,7 +145,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -
 
 
 def new_records(model: Model, table: Table) -> Floats:
-    """The recordings of a table that nobody learned from, prepared."""
+    """Return the prepared recordings of a table outside the training."""
     return reservoir_preparation(model).records(read_table(table), "new recordings")
 
 
@@ -164,8 +163,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
-    """How good the joint read-out is for one owner, or for all, beside the one it would solve alone without noise: on
-    held-out recordings, or on the new ones of --data."""
+    """Compare the joint read-out with the one that an owner, or every owner, solves alone without noise, on held-out
+    recordings or those of --data."""
     from parley.learning.outcome import load_model
     from parley.learning.owners import open_owners, table_of
 
@@ -186,7 +185,7 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
 
 
 def forecast_reservoir(terms: Terms, pilot: Path | None) -> NoReturn:
-    """Refuse: nothing forecasts a read-out yet."""
+    """Refuse: no forecast of a read-out exists yet."""
     raise SettingError(
         "echo-state networks: forecasts are not available yet; parley train without --ledgers simulates it"
     )

@@ -1,27 +1,19 @@
-"""Tables of recordings for a reservoir: one record is a whole recording, and what it teaches are the second moments of
-what the reservoir says and the target.
+"""Recordings as records of a reservoir: the second moments of its states and the target.
 
-Formal guarantee: a prepared record is a function of that recording's rows and the terms; no other recording touches
-it. So replacing one recording, with all its samples, by one that begins where it began replaces one record: the order
-in which recordings begin is public, for by it they are held out. (One that began elsewhere would shift the places of
-those between, and bring others of them into training.)
+Formal guarantee: a prepared record is a function of that recording's rows and the terms alone. Replacing one recording,
+with all its samples, by one that begins where it began replaces one record: recordings are held out by the public order
+in which they begin. (A different beginning would shift the places of others and bring them into training.)
 
-What the read-out takes: states turned so that made-up inputs would move each as much as the others.
+The nodes form a ring (a simple cycle reservoir, Rodan and Tino 2011): x[t] = (1 - a) x[t-1] + a tanh(r P x[t-1] + s V
+(1, u[t])), with P the ring, a the leak, r the spectral radius and s the scale of inputs. r P multiplies no vector's
+length by more than r, so a starting state is forgotten by a factor 1 - a (1 - r) a step.
 
-Nodes say nearly the same, and noise drowns what little tells them apart. What they say under inputs that anybody can
-make up is public: so they are driven once by evenly drawn inputs, and the mean m and the covariance C = L L' of their
-states (with a ridge) give f = cut(G L^-1 (x - m)) to [-1, 1]. Where owners' own inputs differ from the made-up ones, f
-is turned less well, and bounded all the same.
+Nodes have nearly equal states, so noise would drown their differences. The read-out therefore takes f = cut(G L^-1 (x -
+m)) to [-1, 1], where m and C = L L' (with a ridge) are the mean and covariance of states under evenly drawn public
+inputs. Inputs of another law make f less well conditioned, but bounded all the same.
 
-Formal guarantee: no private row is looked at for m and L, and both are the same to the bit on every machine.
-
-The nodes form a ring, each of which takes from the one before it and from the inputs (a simple cycle reservoir, Rodan
-and Tino 2011): x[t] = (1 - a) x[t-1] + a tanh(r P x[t-1] + s V (1, u[t])), P the ring, a the leak, r the spectral
-radius, s the scale of inputs. All eigenvalues of r P have the size r, and it makes no vector longer than r times:
-nothing is scaled by a computed eigenvalue. What a state began with is forgotten by a factor 1 - a (1 - r) a step.
-
-Formal guarantee: weights are whole numbers of a hash, and states are made of `data.rowwise`: the same to the bit on
-every machine, whatever recordings stand beside one.
+Formal guarantee: weights are integers of a hash, states are made of `data.rowwise`, and m and L use no private row. All
+are the same to the bit on every machine, whatever recordings stand beside one.
 """
 
 import hashlib
@@ -54,7 +46,7 @@ GAIN = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it 
 
 
 def drawn(words: str, *shape: int) -> Floats:
-    """Numbers evenly from -1 to 1, of 52 bits each, that these words alone decide.
+    """Return numbers evenly from -1 to 1, of 52 bits each, determined by these words.
 
     >>> drawn("", 2).round(6).tolist()
     [-0.794183, -0.629332]
@@ -65,20 +57,19 @@ def drawn(words: str, *shape: int) -> Floats:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of the terms' reservoir, for so many inputs."""
+    """The nodes of the terms' reservoir, with `inputs` inputs."""
 
     settings: Reservoir
     inputs: int
 
     @cached_property
     def weights(self) -> Floats:
-        """s V [inputs + 1, nodes], the constant's first."""
+        """s V [inputs + 1, nodes], the constant first."""
         shape = self.inputs + 1, self.settings.nodes
         return self.settings.input_scale * drawn(f"weights {self.settings.seed} {shape}", *shape)
 
     def states(self, inputs: Floats) -> Floats:
-        """x[t] [recordings, samples, nodes] of recordings' inputs [recordings, samples, inputs], all of them from -1 to
-        1."""
+        """Return x[t] [recordings, samples, nodes] for inputs [recordings, samples, inputs] from -1 to 1."""
         recordings, samples, _ = inputs.shape
         found = np.empty((recordings, samples, self.settings.nodes))
         state = np.zeros((recordings, self.settings.nodes))
@@ -87,7 +78,7 @@ class Nodes:
         return found
 
     def _next(self, state: Floats, inputs: Floats) -> Floats:
-        """The states [recordings, nodes] after these inputs [recordings, inputs]."""
+        """Return the states [recordings, nodes] after these inputs [recordings, inputs]."""
         reached = self.settings.spectral_radius * np.roll(state, 1, axis=1) + self.weights[0]
         for place in range(self.inputs):
             reached += inputs[:, place : place + 1] * self.weights[place + 1]
@@ -103,7 +94,7 @@ class Features:
 
     @classmethod
     def of(cls, settings: Reservoir, inputs: int) -> "Features":
-        """Of the terms' reservoir with so many inputs; made once."""
+        """Return the cached features of the terms' reservoir with `inputs` inputs."""
         return _features(settings, inputs)
 
     @property
@@ -125,10 +116,11 @@ class Features:
         return mean, GAIN * inverse_root(covariance + ridge * np.eye(len(covariance)))
 
     def rows(self, recordings: Sequence[Floats]) -> list[Floats]:
-        """(f[t], u[t], 1) [samples, p] of each recording's inputs [samples, inputs], from -1 to 1, as these are.
+        """Return (f[t], u[t], 1) [samples, p] of each recording's inputs [samples, inputs] from -1 to 1.
 
-        Formal guarantee: a recording's rows are a function of its own inputs, to the bit. They are driven together,
-        element by element, as long as the longest, and turned each at its own length: products round by shape.
+        Formal guarantee: a recording's rows are a function of its own inputs, to the bit. Recordings are driven
+        together element by element, padded to the longest, and each is turned at its own length, because matrix
+        products round by shape.
         """
         mean, turn = self.turn
         found = []
@@ -139,7 +131,7 @@ class Features:
 
 
 def _padded(recordings: Sequence[Floats]) -> Floats:
-    """Recordings' inputs [recordings, samples of the longest, inputs], zeros behind their ends."""
+    """Return recordings' inputs padded with zeros [recordings, samples of the longest, inputs]."""
     padded = np.zeros((len(recordings), max(map(len, recordings)), recordings[0].shape[1]))
     for place, inputs in enumerate(recordings):
         padded[place, : len(inputs)] = inputs
@@ -152,7 +144,7 @@ def _features(settings: Reservoir, inputs: int) -> Features:
 
 
 def inverse_root(matrix: Floats) -> Floats:
-    """L^-1 of a positive definite matrix L L', L lower triangular, by single operations in a fixed order.
+    """Return L^-1 of a positive definite matrix L L' (L lower triangular), by single operations in a fixed order.
 
     >>> inverse_root(np.array([[4.0, 0.0], [0.0, 0.25]])).tolist()
     [[0.5, 0.0], [0.0, 2.0]]
@@ -170,28 +162,27 @@ AT_ONCE = 1 << 22  # numbers of states in memory
 
 
 def reservoir_of(model: Model) -> Reservoir:
-    """The section of the terms."""
+    """Return the terms' reservoir section."""
     return EchoStateModel.expect(model).reservoir
 
 
 def features_of(model: Model) -> Features:
-    """What the read-out takes, as the terms fix it."""
+    """Return the read-out's features that the terms fix."""
     return Features.of(reservoir_of(model), len(model.features or ()))
 
 
 @dataclass(frozen=True, eq=False)
 class ReservoirPreparation(Preparation):
-    """Inputs and the target are cut to their bounds, which become -1 and 1."""
+    """Cut inputs and target to their bounds, which become -1 and 1."""
 
     @property
     def width(self) -> int:
-        """Numbers of one record: the upper triangle of its second moments."""
+        """The size of a record: the upper triangle of its second moments."""
         size = features_of(self.model).width + 1
         return size * (size + 1) // 2
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        """(training, held-out) records, one a recording, in the order in which they begin, which is public; recordings
-        are held out by their places."""
+        """Return (training, held-out) records, split by the public order in which recordings begin."""
         source, columns = open_table(table), [*self.features, self.model.target, reservoir_of(self.model).recording]
         if source.streams:
             raise DataError(f"{name}: a streamed table cannot be split into recordings; give one file")
@@ -202,8 +193,8 @@ class ReservoirPreparation(Preparation):
         return design.where(train), design.where(~train)
 
     def records(self, table: Rows, name: str) -> Floats:
-        """The sum of z z' over each recording's samples behind the washout, z = (f, u, 1, y), divided by how many there
-        can be at most, as upper triangles [recordings, width]."""
+        """Return each recording's sum of z z' after the washout, z = (f, u, 1, y), over the largest possible number of
+        samples, as upper triangles [recordings, width]."""
         reservoir, i, j = reservoir_of(self.model), *np.triu_indices(features_of(self.model).width + 1)
         found = [np.empty((0, len(i)))]
         for rows in self._driven(table, name):
@@ -212,7 +203,7 @@ class ReservoirPreparation(Preparation):
         return np.concatenate(found)
 
     def states(self, table: Rows, name: str) -> Floats:
-        """(f, u, 1) of every row [n, p], after all rows of its recording before it."""
+        """Return (f, u, 1) of every row [n, p], given the earlier rows of its recording."""
         column, inputs = reservoir_of(self.model).recording, self._inputs(table, name)
         found = np.empty((len(inputs), features_of(self.model).width))
         places = by_recording(table, column, np.arange(len(inputs)), name, "its recording")
@@ -222,12 +213,12 @@ class ReservoirPreparation(Preparation):
         return found
 
     def one_recording(self, raw: Floats) -> Floats:
-        """The same of raw inputs [n, inputs] that are one recording."""
+        """Return (f, u, 1) of raw inputs [n, inputs] that are one recording."""
         scaled = [_scaled(cells, *ends) for cells, ends in zip(raw.T, self._scales, strict=True)]
         return features_of(self.model).rows([np.column_stack(scaled)])[0]
 
     def _driven(self, table: Rows, name: str) -> Iterator[Floats]:
-        """Every recording's rows (f, u, 1, y) [samples, p + 1] that count."""
+        """Yield the rows (f, u, 1, y) [samples, p + 1] of each recording that count."""
         features, reservoir = features_of(self.model), reservoir_of(self.model)
         require_columns(table, [*self.features, self.model.target, reservoir.recording], name)
         cells = np.column_stack([self._inputs(table, name), self.target(table, name)])
@@ -237,18 +228,18 @@ class ReservoirPreparation(Preparation):
             yield from (np.column_stack([rows, piece[:, -1]]) for rows, piece in zip(driven, some, strict=True))
 
     def _batches(self, pieces: list[NDArray[Any]]) -> Iterator[list[NDArray[Any]]]:
-        """As many recordings at a time as memory should hold, by the longest of them."""
+        """Yield as many recordings at a time as memory should hold."""
         longest = max(map(len, pieces), default=1)
         step = max(1, AT_ONCE // (longest * features_of(self.model).width))
         yield from (pieces[start : start + step] for start in range(0, len(pieces), step))
 
     def target(self, frame: Rows, name: str) -> Floats:
-        """The targets [n], from -1 to 1."""
+        """Return the targets [n], from -1 to 1."""
         found = numbers(frame, self.model.target, name)
         return _scaled(found, *self.target_bounds, self.target_centre, self.target_scale)
 
     def _inputs(self, table: Rows, name: str) -> Floats:
-        """The inputs of all rows [n, inputs], from -1 to 1."""
+        """Return the inputs of all rows [n, inputs], from -1 to 1."""
         require_columns(table, self.features, name)
         parts = zip(self.features, self._scales, strict=True)
         return np.column_stack([_scaled(numbers(table, column, name), *ends) for column, ends in parts])
@@ -260,17 +251,17 @@ class ReservoirPreparation(Preparation):
 
 
 def _scaled(cells: Floats, low: float, high: float, centre: float, scale: float) -> Floats:
-    """Numbers [n] cut to their bounds, which become -1 and 1."""
+    """Return numbers [n] cut to their bounds, which become -1 and 1."""
     return settle((np.clip(cells, low, high) - centre) / scale, -1.0, 1.0)
 
 
 def record_design(records: Floats) -> Design:
-    """Records as what sums are taken over."""
+    """Return records as a design whose rows are summed."""
     return Design(records, np.zeros(len(records)), np.ones(len(records)))
 
 
 def reservoir_preparation(model: Model) -> ReservoirPreparation:
-    """The preparation that the terms alone fix."""
+    """Return the preparation that the terms alone fix."""
     low, high = np.array([model.bounds[column] for column in (*(model.features or ()), model.target)]).T
     centre, scale = low / 2 + high / 2, high / 2 - low / 2
     ends, features = (float(low[-1]), float(high[-1])), model.features or ()
@@ -290,10 +281,10 @@ class StateMomentsQuery(Query):
 class StateMomentsQuestion(RecordedMomentsQuestion):
     """Every recording's matrix is bounded as a whole.
 
-    Formal guarantee: as of all recordings. A row has w = p + 1 numbers: turned states are cut to [-1, 1] as they are
-    computed; inputs and the target are cut to bounds that become -1 and 1; the constant is 1. So each is at most 1,
-    whatever the recording holds and however its samples hang together, and replacing a recording moves the mean of n by
-    at most sqrt 2 Xi/n in L2 with Xi = w or the clip, 2 Xi/n in L1.
+    Formal guarantee: as in `RecordedMomentsQuestion`, with rows of w = p + 1 numbers of size at most 1. Turned states
+    are cut to [-1, 1] as computed, inputs and the target are cut to bounds that become -1 and 1, and the constant is 1.
+    This holds whatever the recording contains and however its samples depend on each other. Replacing a recording moves
+    the mean of n by at most sqrt 2 Xi/n in L2 with Xi = w or the clip, and 2 Xi/n in L1.
     """
 
     asks = StateMomentsQuery

@@ -1,4 +1,4 @@
-"""An echo-state network learned from recordings: what the trunk needs to know of it."""
+"""The task "reservoir" as the rest of the package sees it: an echo-state network learned from recordings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,18 +30,15 @@ HELD_OUT = (
 
 @dataclass(frozen=True)
 class ReadOutError(Objective):
-    """Squared error of the read-out: loss = (y - theta.(f, u, 1))^2, of which the second moments of a recording say
-    everything.
-
-    theta has a number for each node, each input and the constant.
-    """
+    """Squared error of the read-out, loss = (y - theta.(f, u, 1))^2, a function of a recording's second moments. theta
+    has a number for each node, each input and the constant."""
 
     def parameters(self, preparation: Preparation) -> int:
         return features_of(preparation.model).width
 
 
 class EchoStates(BoundedRecords):
-    """A record is a whole recording, and so is the unit of privacy; what comes out predicts a column over time."""
+    """A task whose record and unit of privacy is a whole recording; the result predicts a column over time."""
 
     name = "reservoir"
     unit = "recording"
@@ -78,7 +75,7 @@ class EchoStates(BoundedRecords):
         return several_recordings(agreement.setup, agreement.part.name)
 
     def purpose(self, agreement: Agreement) -> list[str]:
-        """What is predicted from what, by which reservoir."""
+        """Say what is predicted from what, by which reservoir."""
         model = agreement.setup.terms.model
         reservoir = reservoir_of(model)
         inputs = ", ".join(map(printable, model.features or ()))
@@ -114,7 +111,7 @@ class EchoStates(BoundedRecords):
         return replace(result, owners=tuple(told), quality=quality)
 
     def figure(self, result: Any) -> Any:
-        """The way to the read-out without privacy."""
+        """Return a figure of the path to the read-out without privacy."""
         from parley.report.figures import curves  # a library that takes its time
 
         return None if result.path is None else curves.fitness_path(result.path)

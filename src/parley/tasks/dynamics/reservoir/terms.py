@@ -1,4 +1,4 @@
-"""What terms must say about an echo-state network."""
+"""The keys and checks of terms for an echo-state network."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
@@ -34,7 +34,7 @@ USELESS = (
 
 
 class Reservoir(Section):
-    """A ring of nodes, its weights drawn by the seed: nothing about it is learned, and everybody has the same."""
+    """A ring of nodes with weights drawn by the seed; it is not learned and is the same for all."""
 
     recording: Name  # the column that tells recordings apart
     samples: Count  # of a recording that count at most
@@ -53,7 +53,7 @@ class Reservoir(Section):
 
     @property
     def rows(self) -> int:
-        """How many samples of a recording teach at most."""
+        """The largest number of samples of a recording that count in training."""
         return self.samples - self.washout
 
 
@@ -67,7 +67,7 @@ class EchoStateModel(Model):
     }
 
     def check(self) -> None:
-        """Refuse a reservoir without columns or bounds, and what it has no use for."""
+        """Refuse a reservoir without columns or bounds, and keys that it does not use."""
         self.refuse(USELESS, "with kind = 'echo-state': inputs and target have only bounds")
         if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
@@ -81,7 +81,7 @@ class EchoStateModel(Model):
                 raise ValueError(f"bounds.{column}|expected bounds of the inputs and the target only")
 
     def check_terms(self, terms: CheckableTerms) -> None:
-        """Refuse units within a recording, and what has no proof beside one release."""
+        """Refuse units within a recording, and settings without a proof for one release."""
         privacy = terms.privacy
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
