@@ -12,7 +12,7 @@ from parley.validate import Floats
 
 
 def bent(columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False) -> Floats:
-    """Return the terms' basis features [features, n] of columns [columns, n] within `ends`, as far as these are known."""
+    """Return the terms' basis features [features, n] of columns [columns, n] within `ends`, if known."""
     if basis.kind == "polynomial" or basis.width is None:  # other kinds have one
         return polynomials(columns, drawn, *ends)
     return nearness(columns, drawn, basis.width, secret) if basis.kind is None else waves(columns, drawn)

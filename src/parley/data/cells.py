@@ -218,9 +218,7 @@ def readable(kind: pa.DataType) -> bool:
 
 
 def floats(cells: pa.Array) -> Floats | None:
-    """Return the numbers of a column that is declared numeric, NaN for a gap; None for other types.
-
-    Whole numbers are rounded to the nearest float, each by itself.
+    """Return the numbers of a column declared numeric, each rounded by itself, NaN for a gap; None for other types.
 
     >>> floats(pa.array([1, None, 2**53 + 1]))
     array([1.00000000e+00,            nan, 9.00719925e+15])
@@ -239,9 +237,8 @@ def floats(cells: pa.Array) -> Floats | None:
 
 
 def plain_decimals(cells: pa.Array) -> Floats | None:
-    """Return the numbers of a text column of plain decimals and gaps, NaN for a gap; None for other columns.
-
-    `cell_number` gives the same floats, ten times slower.
+    """Return the floats that `cell_number` gives, faster, if all text cells are plain decimals or gaps (NaN); else
+    None.
 
     >>> plain_decimals(pa.array(["1.50", None, "-2e3"])), plain_decimals(pa.array(["1.5", "many"]))
     (array([ 1.5e+00,      nan, -2.0e+03]), None)

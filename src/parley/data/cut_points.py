@@ -212,9 +212,8 @@ def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Q
 
 
 def quantile_cuts(values: Floats, count: int) -> list[float]:
-    """Return cut points, halfway between public values, with about as many values in each bin.
-
-    A value that fills a bin has it to itself.
+    """Return cut points with about as many public values in each bin, halfway between two; a frequent value has its own
+    bin.
 
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0]), 3)
     [1.5, 2.5]

@@ -101,8 +101,7 @@ class Summable(ABC):
     @property
     @abstractmethod
     def studied(self) -> "Design | None":
-        """The rows, if nobody outside sees how long a sum takes, so that its work may depend on what they hold; else
-        None."""
+        """The rows, if the time that sums take may depend on what they hold, since nobody outside sees it; else None."""
 
     @abstractmethod
     def for_studies(self) -> "Summable":
@@ -236,8 +235,7 @@ class Design(Summable):
         return rowwise.products(self.X, flat) if self.secret else np.asarray(flat @ self.X.T)
 
     def curved(self, curvature: Floats) -> Floats:
-        """Return X' diag(c) X [p, p] for c [n], none below 0. BLAS computes only half of a matrix's product with
-        itself."""
+        """Return X' diag(c) X [p, p] for c [n], none below 0; BLAS computes one half of this symmetric product."""
         bent = self.X * np.sqrt(curvature)[:, None]
         return np.asarray(bent.T @ bent)
 

@@ -31,9 +31,8 @@ SERIES_TERMS = 12  # of a series in at most 0.03: what is left out is below 1e-1
 
 
 def _log(x: Floats) -> Floats:
-    """Return ln x within 1e-15, for x from 2^-1022 on.
-
-    x = 2^e m with m from 0.7 to 1.42, and ln m = 2 atanh((m - 1)/(m + 1)).
+    """Return ln x within 1e-15, for x from 2^-1022 on: x = 2^e m with m from 0.7 to 1.42, and ln m = 2 atanh((m - 1)/(m
+    + 1)).
 
     >>> _log(np.array([1.0, 2.0])).tolist()
     [0.0, 0.6931471805599453]
@@ -81,8 +80,7 @@ class Encoding(ABC):
     @classmethod
     @abstractmethod
     def from_model(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Encoding | None":
-        """Return this column's encoding under the terms, or None if it has another. `names`: the known names; None for
-        numbers."""
+        """Return this column's encoding, or None if the terms give it another. `names`: None for numbers."""
 
     @property
     @abstractmethod

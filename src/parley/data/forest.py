@@ -320,8 +320,7 @@ class MarginForest(Forest):
 
 @dataclass(frozen=True, eq=False)
 class MarginLines(MarginForest):
-    """Coded columns and the margins of all trees, centred, scaled and clipped to public rows; its one leaf is the
-    constant."""
+    """Coded columns and the margins of all trees, centred, scaled and clipped to public rows, with a constant."""
 
     lines: Floats = field(kw_only=True)  # [3, columns + outcomes]: centre, scale and largest size of each
 
@@ -339,8 +338,7 @@ class MarginLines(MarginForest):
         return replace(made, lines=np.stack([centre, scale, most]))
 
     def follows(self, columns: Floats, tolerance: float) -> bool:
-        """Whether its lines match those of public columns [columns, n], up to `tolerance` in units of the columns'
-        scales."""
+        """Whether its lines match those of public columns [columns, n], up to `tolerance` of the columns' scales."""
         own = MarginLines.beside(self.margin, self.values[:, 0], self.orders, columns).lines
         unit = np.stack([own[1], own[1], np.maximum(own[2], 1.0)])
         return bool((np.abs(self.lines - own) <= tolerance * unit).all())

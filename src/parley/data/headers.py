@@ -56,8 +56,7 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
 
 
 def column_kinds(table: Table, columns: Sequence[str], name: str) -> dict[str, Kind]:
-    """Tell whether each column holds numbers, names or dates, ignoring gaps. It reads cells of columns not declared
-    numeric."""
+    """Tell whether each column holds numbers, names or dates; this reads cells of columns not declared numeric."""
     found = open_table(table)
     example = found.example
     require_columns(example, columns, name)

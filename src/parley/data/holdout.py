@@ -149,8 +149,8 @@ def trained_places(model: Model, rows: int) -> Marks:
 
 
 def is_held_out(model: Model, person: str) -> bool:
-    """Whether the first word of SHAKE-256, of the seed and the person's name, is below the share. A whole number
-    written with decimals is that number, and outer spaces do not count, because tools add both."""
+    """Whether the first word of SHAKE-256 of the seed and the name is below the share. Whole numbers written with
+    decimals and outer spaces do not change a name."""
     key = (
         _PEOPLE_DOMAIN
         + (model.holdout_seed or 0).to_bytes(8, "little")
@@ -177,7 +177,7 @@ Kept = NDArray[np.bool_] | None  # which rows count; None: all
 
 
 def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> Iterator[tuple[int, Rows]]:
-    """Yield (how many counted rows come before, some rows of these columns): every row that counts once, or an error."""
+    """Yield (number of counted rows before, some rows of these columns): every row that counts once, or an error."""
     place = counted = 0
     table.require_unchanged()
     for rows in table.batches(columns):

@@ -1,5 +1,5 @@
-"""From a raw table to a design by coding, filling gaps, transforms, clipping, scaling and PCA, from terms and public
-data.
+"""From a raw table to a design: coding, filling gaps, transforms, clipping, scaling and PCA, by terms and public data
+alone.
 
 Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row
 touches it, so replacing one record of the table replaces one row of the design.
@@ -151,7 +151,7 @@ class Preparation:
 
     @cached_property
     def _groups(self) -> list[int]:
-        """Sizes of groups of prepared columns of which at most one differs from 0: one-hot columns whose 0 remains 0."""
+        """Sizes of groups of prepared columns, at most one of them nonzero: one-hot columns whose 0 remains 0."""
         sizes: list[int] = []
         for size in (size for encoding in self.encodings for size in encoding.groups):
             begun = sum(sizes)
@@ -211,7 +211,7 @@ class Preparation:
         return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame), secret)
 
     def transform(self, raw: Floats) -> Floats:
-        """Return the design matrix of raw features [n, features]: numbers, names as places, NaN for gaps to be filled."""
+        """Return the design matrix of raw features [n, features]: numbers, places of names, NaN for gaps to fill."""
         coded = (encoding.coded(values) for encoding, values in zip(self.encodings, raw.T, strict=True))
         return np.ascontiguousarray(self._prepared(coded, len(raw)).T)
 
@@ -259,7 +259,7 @@ class Preparation:
         return made[: self.width]
 
     def leaf_columns(self, coded: Floats) -> Floats:
-        """Return the leaves [p, n] of clipped columns [columns, n], and the constant. A row's are adjacent in memory."""
+        """Return the leaves [p, n] of clipped columns [columns, n] and the constant, each row's adjacent in memory."""
         leaves = 0 if self.forest is None else self.forest.width
         made = np.ones((coded.shape[1], leaves + self.model.has_intercept)).T
         if self.forest is not None:
@@ -303,8 +303,7 @@ class Preparation:
         return self.model.largest_weight
 
     def target(self, frame: Rows, name: str) -> Floats:
-        """Return the targets [n]: numbers clipped, centred and scaled; two classes as -1 and 1; several as their
-        places, 0, 1, 2, ...; lifetimes as labels."""
+        """Return the targets [n]: numbers clipped and scaled, two classes as -1 and 1, places of classes, or labels."""
         column = self.model.target
         require_columns(frame, [column], name)
         if self.model.predicts == "survival":
@@ -369,8 +368,7 @@ class Preparation:
         return Design(np.ascontiguousarray(block.X), block.y, block.weight)
 
     def block(self, frame: Rows, name: str, secret: bool = False) -> Design:
-        """Return a design in column order, for sums alone; rows without a target are zeros of weight 0. `secret`: as in
-        `columns`."""
+        """Return a design in column order, for sums alone; rows without a target are zeros of weight 0."""
         require_columns(frame, [*self.features, *self.model.outcome_columns], name)
         columns, present = self.columns(frame, name, secret), has_target(frame, self.model, name)
         if present.all():

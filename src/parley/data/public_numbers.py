@@ -148,8 +148,7 @@ def pinned_text(preparation: Preparation) -> str:
 
 
 def hangs_on_machine(model: Model) -> bool:
-    """Whether machines may find different numbers for these terms beyond rounding: directions, and points seen along
-    them."""
+    """Whether machines may find other numbers for these terms, beyond rounding: directions, and points along them."""
     return any(key is not None for key in (model.components, model.whitening, model.basis, model.trees))
 
 

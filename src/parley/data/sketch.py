@@ -55,11 +55,8 @@ class Keys:
         return int(self.hashes[-1]) + 1 if len(self.hashes) == MAX_HASHES else _HASH_COUNT
 
     def chance(self, ratio: float = 1.0) -> float:
-        """Return the share of keys that an unrelated table of the same law, `ratio` times as long, should find here.
-
-        It is estimated by what a random part of these rows finds in the rest; a longer table finds twice what half the
-        rows do.
-        """
+        """Return the share of keys that an unrelated table of the same law, `ratio` times as long, should find here. It
+        is what a random part of these rows finds in the rest; for longer tables, twice what half the rows find."""
         if not len(self.counts):
             return 1.0
         part = min(ratio, 0.5)
@@ -87,8 +84,7 @@ class TableSketch:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How much two tables share: `keys`, the share of the smaller one's keys; `certain`, whether that alone is
-    evidence."""
+    """How much two tables share: `keys`, a share of the smaller one's; `certain`, whether that alone is evidence."""
 
     keys: float
     certain: bool

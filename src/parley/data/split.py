@@ -107,9 +107,8 @@ def split_by_column(frame: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]
 def split_dirichlet(
     frame: pd.DataFrame, column: str, owners: int, concentration: float, seed: int
 ) -> list[pd.DataFrame]:
-    """Split rows among owners that differ: a Dirichlet draw divides each value of a column.
-
-    A numeric column with many values is divided by quartile.
+    """Split rows among owners that differ: a Dirichlet draw divides each value, or quartile of many numbers, of a
+    column.
 
     Parameters
     ----------

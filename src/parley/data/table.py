@@ -1,5 +1,4 @@
-"""The cells of a column as checked numbers, names and gaps. Messages name the column and the row (from 1), never a
-cell."""
+"""The cells of a column as checked numbers, names and gaps. Messages name column and row, from 1, never a cell."""
 
 import difflib
 from collections import Counter
@@ -33,8 +32,7 @@ PERSON_NAME = "its person"  # what every row needs where people are told apart
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
-    """Refuse a table that lacks one of `columns`, with a suggestion, or declares it with a type that has no meaning
-    here."""
+    """Refuse a table without one of `columns`, with a suggestion, or with a type that has no meaning here."""
     present = Counter(column_names(frame))
     for column in columns:
         if column not in present:

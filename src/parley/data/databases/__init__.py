@@ -30,8 +30,7 @@ DATABASES: dict[str, Callable[[Address, str | None], Database]] = {
 
 @contextmanager
 def open_database(uri: str, password: str | None = None, beside: Path | None = None) -> Iterator[Database]:
-    """Open a URI's database within a transaction that ends with this block; rows may be sorted on disk next to
-    `beside`."""
+    """Open a URI's database in a transaction that ends with this block; rows may be sorted on disk near `beside`."""
     address = parse_uri(uri, beside)
     if address.scheme not in DATABASES:
         raise SettingError(f"--uri: its scheme is not supported; use one of {', '.join(DATABASES)}")

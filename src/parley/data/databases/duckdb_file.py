@@ -102,8 +102,7 @@ class DuckDb(AdbcDatabase):
         return f"encode({cell})" if key.declared == "VARCHAR" else cell  # by its bytes, whatever its collation
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
-        """Yield rows, with more memory if sorting needs it. They are still of one moment: nobody can write to a file
-        that is open for reading."""
+        """Yield rows, with more memory if needed: a file open for reading cannot change in between."""
         for limit in MEMORY_LIMITS_MB:
             self.run(f"SET memory_limit = '{limit}MB'")
             rows = super().batches(request, columns)

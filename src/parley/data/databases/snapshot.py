@@ -44,8 +44,7 @@ def take_snapshot(
     progress: Progress = lambda done, total: None,
     expected: int | None = None,
 ) -> Manifest:
-    """Write the rows of the request to a new folder and return its manifest. `progress` gets the rows written, and
-    those `expected`."""
+    """Write the rows of the request to a new folder and return its manifest; `progress` gets rows done and expected."""
     if folder.exists():
         raise SettingError(f"{folder}: already exists, and a snapshot is never replaced; choose another name")
     taken, columns = datetime.now(UTC), declared_columns(database, request)

@@ -93,8 +93,8 @@ def _ending(name: str, where: str) -> str:
 
 
 def open_table(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:
-    """Return a table's source after reading all rows once, so that unreadable cells are refused now; streamed tables
-    are not read."""
+    """Return a table's source after reading all rows once, to refuse unreadable cells now; streamed tables are not
+    read."""
     source = find_source(table, separator, encoding)
     if not source.streams:
         len(source)

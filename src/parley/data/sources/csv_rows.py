@@ -122,8 +122,7 @@ class _Lines:
         self._read: list[str] = []
 
     def record(self, separator: str) -> tuple[str, list[str]]:
-        """Return all text up to the end of the next record that is not blank, and its cells; no cells if none is
-        readable."""
+        """Return all text up to the end of the next readable record that is not blank, and its cells, if any."""
         try:
             for cells in csv.reader(self._kept(), delimiter=separator):
                 if any(cell.strip(" \t") for cell in cells) or len(cells) > 1:
