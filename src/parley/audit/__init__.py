@@ -1,7 +1,4 @@
-"""Attacks on what the storeys below promise: what can be shown to leak, at least.
-
-Names are looked up when they are first used: an exact search does not wait for the libraries of other attacks.
-"""
+"""Attacks on what the storeys below promise: lower bounds on what leaks. Names are imported when first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -43,7 +40,7 @@ _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or a room such as `parley.audit.runs`."""
+    """Import a public name, or a module such as `parley.audit.runs`."""
     if name in _HOME:
         globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
         return value

@@ -1,10 +1,7 @@
-"""Which event an attacker bets on, and the lower confidence bound on epsilon that its hits prove.
+"""Events and guesses an attacker bets on, and the lower confidence bounds on epsilon that their hits prove.
 
-A guarantee of (eps, delta) says of every event S and every two neighbouring tables P_b(S) <= e^eps P_a(S) + delta. So
-one event that is seen much more often under one table than under the other proves that eps is at least so much.
-
-Beside an event that is counted by either table, guesses use both ends of a statistic at once, and
-one interval instead of two.
+(eps, delta)-DP means P_b(S) <= e^eps P_a(S) + delta for every event S and any two neighbouring tables a and b. So an
+event that is seen much more often under one table than under the other proves that eps is at least so large.
 """
 
 import math
@@ -29,7 +26,7 @@ THRESHOLD_COUNT = 256  # that are looked at from either end, more of them where 
 
 @dataclass(frozen=True)
 class Event:
-    """A statistic of at least `threshold` (`above`), or below it; `of_b`: it is taken as a sign of the table b."""
+    """A statistic of at least `threshold` (`above`), or below it; `of_b`: taken as a sign of table b."""
 
     threshold: float
     above: bool
@@ -40,7 +37,7 @@ class Event:
         return int(np.count_nonzero((statistic >= self.threshold) == self.above))
 
     def bound(self, hits_a: int, hits_b: int, draws: int, delta: float, confidence: float) -> float:
-        """The epsilon that so many hits in as many draws of each table prove.
+        """Return the epsilon that so many hits in as many draws of each table prove.
 
         Formal guarantee: if event and number of draws were chosen without looking at these draws, which are
         independent, the true eps at delta is below the result with probability at most 1 - confidence, half of it for
@@ -51,7 +48,7 @@ class Event:
 
 
 def proved(signs: ArrayLike, alarms: ArrayLike, draws: int, delta: float, confidence: float) -> Floats:
-    """ln((p - delta)/q), at least 0, with p the least probable rate of `signs` and q the largest of `alarms`.
+    """Return ln((p - delta)/q), at least 0, p the lower end for the rate of `signs` and q the upper end for `alarms`.
 
     >>> bool(proved(5000, 5000, 10_000, 0.0, 0.99) == 0), round(float(proved(10_000, 0, 10_000, 0.0, 0.99)), 2)
     (True, 7.54)
@@ -64,8 +61,7 @@ def proved(signs: ArrayLike, alarms: ArrayLike, draws: int, delta: float, confid
 
 
 def rates(hits: ArrayLike, draws: int, miss: float) -> tuple[Floats, Floats]:
-    """(low, high): ends of one-sided intervals for the rate of which so many hits were drawn, each wrong with at most
-    this probability.
+    """Return (low, high), one-sided ends for the rate behind so many hits, each wrong with probability at most `miss`.
 
     >>> low, high = rates(0, 100, 0.005)
     >>> float(low), round(float(high), 4)
@@ -78,8 +74,7 @@ def rates(hits: ArrayLike, draws: int, miss: float) -> tuple[Floats, Floats]:
 
 
 def best_event(a: Floats, b: Floats, delta: float, confidence: float) -> Event:
-    """The event on which these draws of two tables [n] prove most: both tails, and as a sign of either table. What it
-    is worth, other draws have to say."""
+    """Return the event on which draws of two tables [n] prove most, in either tail; how much, other draws tell."""
     n, ends = len(a), [np.sort(a), np.sort(b)]
     at = thresholds(np.concatenate(ends))
     above_a, above_b = (n - np.searchsorted(end, at, side="left") for end in ends)
@@ -94,7 +89,7 @@ def best_event(a: Floats, b: Floats, delta: float, confidence: float) -> Event:
 
 
 def thresholds(pooled: Floats) -> Floats:
-    """The values of the statistic to cut at, dense where few draws lie beyond."""
+    """Return values of the statistic to cut at, dense at both ends."""
     n = len(pooled)
     ranks = np.unique(np.geomspace(1, n, THRESHOLD_COUNT).astype(np.int64))
     ordered = np.sort(pooled)
@@ -112,8 +107,7 @@ def trade_off(a: Floats, b: Floats, points: int = 200) -> tuple[tuple[float, flo
 
 @dataclass(frozen=True)
 class Guess:
-    """Table b where a statistic is at least `high`, table a where it is at most `low`, else none; `turned`: the other
-    way round."""
+    """Table b for a statistic of at least `high`, a for at most `low`, else none; `turned`: the other way round."""
 
     low: float
     high: float
@@ -131,19 +125,19 @@ class Guess:
 
 
 def proved_by_guesses(right: Any, guesses: Any, runs: int, delta: float, confidence: float) -> Floats:
-    """The epsilon that so many right guesses prove, at least 0.
+    """Return the epsilon that so many right guesses prove, at least 0.
 
-    Formal guarantee: let each of `runs` independent runs be by table a or b as an independent fair coin says, and let
-    what is guessed be a function of what that run released, fixed beforehand. If the release is (eps, delta)-DP, the
-    result exceeds eps with probability at most 1 - confidence. How many guesses are made may depend on what was seen.
+    Formal guarantee: let an independent fair coin for each of `runs` independent runs choose table a or b, and let each
+    guess be a function, fixed beforehand, of what that run released. If the release is (eps, delta)-DP, the result
+    exceeds eps with probability at most 1 - confidence. The number of guesses may depend on what was seen.
 
-    Proof. Let q = e^eps/(1 + e^eps), and S the event in which b is guessed. Given S the coin says b with probability
-    p = P_b(S)/(P_a(S) + P_b(S)). Let a uniform U decide whether the guess is right, where U < p, and call it given away
-    where q <= U < p. That a run ends so has a probability of
-    (P_a(S) + P_b(S)) max(p - q, 0)/2 = (1 - q) max(P_b(S) - e^eps P_a(S), 0)/2 <= delta/4, and as much for guesses of
-    a: together at most delta/2, of every run on its own. So more than j guesses are given away with no more probability
-    than Binomial(runs, delta/2) exceeds j, which depends on nothing that was seen. All other right guesses are, given
-    how many guesses there are, at most Binomial(guesses, q), and the bound of Clopper and Pearson grows with them.
+    Proof. Let q = e^eps/(1 + e^eps), and S the event in which b is guessed. Given S the coin is b with probability p =
+    P_b(S)/(P_a(S) + P_b(S)). Let a uniform U make the guess right if U < p, and given away if q <= U < p. A run ends so
+    with probability (P_a(S) + P_b(S)) max(p - q, 0)/2 = (1 - q) max(P_b(S) - e^eps P_a(S), 0)/2 <= delta/4. With
+    guesses of a this is at most delta/2 for every run on its own. So more than j guesses are given away with at most
+    the probability that Binomial(runs, delta/2) exceeds j, which does not depend on what was seen. Given the number of
+    guesses, the other right ones are at most Binomial(guesses, q), and the bound of Clopper and Pearson grows with
+    them.
 
     >>> def proved(right: int) -> float:
     ...     return round(float(proved_by_guesses(right, 100, 200, 0.0, 0.99)), 2)
@@ -162,8 +156,7 @@ def proved_by_guesses(right: Any, guesses: Any, runs: int, delta: float, confide
 
 
 def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
-    """The guess by which these statistics of as many runs by either table [n] prove most, chosen with caution: both
-    ends or one. What it is worth, other runs have to say."""
+    """Return the guess by which statistics of either table [n] cautiously prove most; how much, other runs tell."""
     n, ends = len(a), (np.sort(a), np.sort(b))
     pooled = np.sort(np.concatenate(ends))
     ranks = np.unique(np.geomspace(1, n, THRESHOLD_COUNT).astype(np.int64))
@@ -199,34 +192,34 @@ def lower_bound(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> float:
-    """The largest epsilon that `draws` releases of each of two neighbouring exact values prove, at `delta`.
+    """Return the largest epsilon that `draws` releases of each of two neighbouring exact values prove, at `delta`.
 
-    Released values are projected on b - a, and the best threshold, in either tail and as a sign of either value, is
-    chosen on other draws: as many again, up to `MAX_PILOT_DRAWS` of each value. 0 where nothing is proved.
+    Released values are projected on b - a. The best threshold, in either tail and as a sign of either value, is chosen
+    on other draws: as many again, up to `MAX_PILOT_DRAWS` of each value. 0 means nothing is proved.
 
-    Formal guarantee: whatever `release` does, if its draws are independent, the result exceeds the eps of `release` at
-    this delta with probability at most 1 - confidence: one event is fixed before the draws that are counted
-    (`Event.bound`). It is a lower bound: that it is small proves nothing.
+    Formal guarantee: for any `release` with independent draws, the result exceeds the eps of `release` at this delta
+    with probability at most 1 - confidence: one event is fixed before the draws that are counted (`Event.bound`). It is
+    a lower bound: a small one proves nothing.
 
     Parameters
     ----------
     release
-        The mechanism: of a value, a number of draws and a generator, so many noisy values.
+        The mechanism: given a value, a number of draws and a generator, it returns so many noisy values.
     a, b
-        What it would have to hide: the exact values of two neighbours.
+        The exact values of two neighbours, which it must hide.
     draws
-        Of each value, that are counted.
+        The number of counted draws of each value.
     delta
-        At which epsilon is meant.
+        The delta at which epsilon is meant.
     confidence
-        That the bound holds.
+        The probability that the bound holds.
     seed
-        Of the generators.
+        The generators' seed.
 
     Returns
     -------
     float
-        An epsilon that is certainly lost, with that confidence.
+        An epsilon that is lost at least, with that confidence.
 
     Examples
     --------
@@ -263,15 +256,11 @@ def check_confidence(delta: float, confidence: float) -> None:
 
 
 def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedNoise, safe: bool = False) -> Release:
-    """Every mechanism as a `release` that `lower_bound` can attack: by the fast noise of studies, or by the exact
-    samplers that owners release with.
+    """Return any mechanism as a `release` for `lower_bound`: from a value [d] to many noisy ones [size, d].
 
-    Releases of this mechanism: a value [d] to so many noisy ones [size, d]; of choices among candidates, rows that
-    are 1 at the chosen one.
-
-    `safe`: by the samplers that owners release with, which take tens of microseconds each and no seed; else by NumPy's.
-    One noise for all is drawn as studies draw it, once: of two hosts one knows its own and takes it off. That three
-    hosts draw the same is for tests of `sharing`.
+    Choices among candidates become rows that are 1 at the chosen one. `safe` uses the samplers that owners release with
+    (tens of microseconds each, no seed), else NumPy's. One noise for all is drawn as studies draw it, once: of two
+    hosts one knows its own and takes it off. Tests of `sharing` show that three hosts draw the same.
     """
     if isinstance(mechanism, Exponential):
         return _choices(mechanism, safe)

@@ -1,10 +1,8 @@
-"""A table with many canaries: at each place stands one of two records, chosen by a coin, and answers tell the places
-apart in nearly orthogonal directions.
+"""Lower bounds on epsilon from one run: many coins at once (Steinke, Nasr and Jagielski 2023), in pairs.
 
-How large epsilon is at least, from one run: many coins at once (Steinke, Nasr and Jagielski 2023), in pairs.
-
-A table has m places, and at each of them one of two records stands, by a fair coin of its own. Whoever has seen
-everything that was released guesses some of the coins. If too many guesses are right, the release told too much.
+At each of m places of a table a fair coin chooses which of two records stands there; answers tell places apart in
+nearly orthogonal directions. An attacker who has seen everything released guesses some coins. Too many right guesses
+show that the release reveals too much.
 """
 
 import math
@@ -42,29 +40,28 @@ GUESSED_SHARE = 0.5  # share of the places whose coins are guessed: those of whi
 
 
 def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, confidence: float = 0.99) -> float:
-    """The largest epsilon that so many correct guesses prove, at `delta`; 0 where nothing is proved.
+    """Return the largest epsilon that so many correct guesses prove, at `delta`; 0 if nothing is proved.
 
-    Formal guarantee: let S be m = `places` independent fair coins, T in {-1, 0, 1}^m any function of what an
-    (eps, delta)-DP release says (replace-one) about the table in which coin i says which of two given records stands at
-    place i. The result exceeds eps with probability at most 1 - confidence. How many guesses are made (T_i is not 0)
-    may depend on what was seen.
+    Formal guarantee: let S be m = `places` independent fair coins, where coin i chooses which of two given records
+    stands at place i. Let T in {-1, 0, 1}^m be any function of an (eps, delta)-DP (replace-one) release about that
+    table. The result exceeds eps with probability at most 1 - confidence. The number of guesses (T_i is not 0) may
+    depend on what was seen.
 
     Proof. Let q = e^eps/(1 + e^eps).
-    1. Flipping coin i replaces one record, so given all other coins the two laws of T, for S_i = 1 and S_i = -1, are
-       (eps, delta)-close. So are their mixtures P_1 and P_-1 over the coins after i, given those before.
-    2. Given the coins before i, T has the law (P_1 + P_-1)/2, and S_i = b has the probability
-       p_b(t) = P_b(t)/(P_1(t) + P_-1(t)) given T = t. It exceeds q on average by
-       E max(p_b(T) - q, 0) = sum over t of max(P_b(t) - q (P_1(t) + P_-1(t)), 0)/2
-                            = (1 - q) sum over t of max(P_b(t) - e^eps P_-b(t), 0)/2 <= (1 - q) delta/2 <= delta/4.
-       For the guess b = T_i this is at most the sum over both b, delta/2; without a guess there is none.
-    3. Given T, draw coin after coin by independent uniform U_i: the guess at place i is right where U_i < p_i. Let B
-       count the guesses with U_i < q and N those with q <= U_i < p_i. Right guesses are at most B + N. Given T, B is
-       Binomial(r, q) for r guesses, and by 2. N is at most m delta/2 on average. So by Markov's inequality N > j has a
-       probability of at most m delta/(2 (j + 1)).
-    4. j (`free_guesses`) depends on m, delta and the confidence alone, on nothing that was seen. Unless N > j, right
-       guesses less j are at most B, and the bound grows with them. So whatever r is, the one-sided Clopper-Pearson
-       bound on q at `correct` - j that fails with 1 - confidence - m delta/(2 (j + 1)) exceeds q with probability at
-       most 1 - confidence, and eps is q's log odds.
+
+    1. Flipping coin i replaces one record, so given all other coins the laws of T for S_i = 1 and S_i = -1 are (eps,
+      delta)-close. So are their mixtures P_1 and P_-1 over the coins after i, given those before.
+    2. Given the coins before i, T has the law (P_1 + P_-1)/2, and given T = t, S_i = b has probability p_b(t) =
+      P_b(t)/(P_1(t) + P_-1(t)). On average it exceeds q by E max(p_b(T) - q, 0) = (1 - q) sum over t of max(P_b(t) -
+      e^eps P_-b(t), 0)/2 <= (1 - q) delta/2 <= delta/4. For the guess b = T_i this is at most the sum over both b,
+      delta/2; without a guess there is none.
+    3. Given T, draw the coins in order by independent uniform U_i: the guess at place i is right if U_i < p_i. Let B
+      count the guesses with U_i < q and N those with q <= U_i < p_i. Right guesses are at most B + N. Given T, B is
+      Binomial(r, q) for r guesses. By 2, N is at most m delta/2 on average, so by Markov's inequality N > j has
+      probability at most m delta/(2 (j + 1)).
+    4. j (`free_guesses`) depends only on m, delta and the confidence. Unless N > j, right guesses less j are at most B,
+      and the bound grows with them. So for any r, the one-sided Clopper-Pearson bound on q at `correct` - j that fails
+      with 1 - confidence - m delta/(2 (j + 1)) exceeds q with probability at most 1 - confidence; eps is q's log odds.
 
     >>> one_run_bound(50, 100, 200), round(one_run_bound(100, 100, 200), 2)
     (0.0, 3.05)
@@ -87,7 +84,7 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
 
 
 def free_guesses(places: int, delta: float, confidence: float) -> int:
-    """How many right guesses delta may have given away, failing with at most half of 1 - confidence: the fewest j with
+    """Return how many right guesses delta may give away, failing with at most half of 1 - confidence: the least j with
     places delta/(2 (j + 1)) <= (1 - confidence)/2.
 
     >>> free_guesses(200, 1e-6, 0.99), free_guesses(12_000, 1e-5, 0.99)
@@ -102,7 +99,7 @@ def flipped(places: int, rng: np.random.Generator) -> Coins:
 
 
 def guessed(scores: Floats, share: float = GUESSED_SHARE) -> Coins:
-    """The coins [places] that scores speak for, of those places whose scores are largest in size; 0 elsewhere.
+    """Return the coins [places] that the share of scores largest in size point to; 0 elsewhere.
 
     >>> guessed(np.array([3.0, -2.0, 0.1, -0.2])).tolist()
     [1, -1, 0, 0]
@@ -115,7 +112,7 @@ def guessed(scores: Floats, share: float = GUESSED_SHARE) -> Coins:
 
 @dataclass(frozen=True)
 class Guesses:
-    """How many coins were guessed, in all tables together, and how many rightly."""
+    """How many coins were guessed, in all tables together, and how many correctly."""
 
     places: int
     made: int
@@ -123,16 +120,16 @@ class Guesses:
 
     @classmethod
     def from_scores(cls, coins: Coins, scores: Floats) -> "Guesses":
-        """Of the coins of all tables, from what was seen of each; those of other tables are coins of other places."""
+        """Guess the coins of all tables from their scores; coins of other tables are coins of other places."""
         found = guessed(scores)
         return cls(len(coins), int(np.count_nonzero(found)), int(np.count_nonzero(found == coins)))
 
     def bound(self, delta: float, confidence: float) -> float:
-        """The epsilon they prove (`one_run_bound`)."""
+        """Return the epsilon they prove (`one_run_bound`)."""
         return one_run_bound(self.correct, self.made, self.places, delta, confidence)
 
     def to_json(self, owner: str, claimed_epsilon: float, delta: float, confidence: float) -> dict[str, Any]:
-        """The owner's claim, and what its coins prove, as JSON."""
+        """Return the owner's claim, and what its coins prove, as JSON."""
         return {
             "name": owner,
             "claimed_epsilon": claimed_epsilon,
@@ -157,8 +154,7 @@ LEAST_OWN_DISTANCE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class PlantedPairs:
-    """Places of one owner's table with the two records of each; every place is a person, with as many rows as count.
-    Nobody else has a target."""
+    """Places of one owner's table, with two records each; a place is one person, and nobody else has a target."""
 
     setup: Setup
     name: str
@@ -167,8 +163,8 @@ class PlantedPairs:
 
     @classmethod
     def find(cls, setup: Setup, name: str, most: int | None = None) -> "PlantedPairs":
-        """Of rows at the ends of what the terms allow as many pairs as there are directions in which answers move
-        alone, `most` at most: each is what the others leave of the farthest two."""
+        """Return as many pairs of extreme rows, at most `most`, as there are directions in which answers move alone.
+        Each pair picked is the farthest apart once earlier directions are removed."""
         tried = cls(setup, name, _some(list(candidate_pairs(setup.preparation))))
         apart = tried._apart(tried.search.asked[1], (), anywhere=True)
         # of pairs that are equally far the first, on every machine
@@ -210,10 +206,10 @@ class PlantedPairs:
         return pd.DataFrame(found)
 
     def speaks(self, query: Query, value: Floats, replicates: tuple[int, ...] = ()) -> Floats:
-        """By how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise.
+        """Score how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise.
 
-        The likelihood ratio as if the other coins were not thrown but their records stood there by halves: where
-        directions do not meet, they do not matter.
+        The likelihood ratio treats every other place as if it held both records by halves, which does not matter where
+        directions do not meet.
         """
         middle, apart = self._expected(query, replicates)
         noise = self.setup.part(self.name).stage(query.round).series.mechanism
@@ -224,12 +220,12 @@ class PlantedPairs:
 
     @cached_property
     def search(self) -> CanarySearch:
-        """The search that tells which question is asked at the start of a run."""
+        """The search that knows which question is asked at the start of a run."""
         return CanarySearch(self.setup, self.name)
 
     def _expected(self, query: Query, replicates: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """(the mean of the exact answers by all coins -1 and by all coins 1 [size], how far each place moves it
-        [m, size]); computed once for a question, as long as nothing else is asked."""
+        """Return (the mean exact answer of all coins -1 and all coins 1 [size], how far each place moves it [m, size]).
+        The latest question's result is kept."""
         arrays = tuple((name, array.tobytes()) for name, array in query.arrays.items())
         key = (query.round if self.search.asked[0].batched else 0, arrays, tuple(query.counts.items()))
         if key not in self._latest:
@@ -240,8 +236,7 @@ class PlantedPairs:
         return self._latest[key]
 
     def _apart(self, query: Query, replicates: tuple[int, ...], anywhere: bool = False) -> Floats:
-        """How far each place moves the exact answer if it alone has a target [m, size]; `anywhere`: in whichever batch
-        it stands."""
+        """Return how far each place, alone with a target, moves the answer [m, size]; `anywhere`: in any batch."""
         low, high = (
             np.array([self._exact(query, np.array([place]), side, replicates, anywhere) for place in range(len(self))])
             for side in (0, 1)
@@ -251,7 +246,7 @@ class PlantedPairs:
     def _exact(
         self, query: Query, kept: NDArray[np.int64], side: int, replicates: tuple[int, ...], anywhere: bool = False
     ) -> Floats:
-        """The exact answer where these places alone have a target, all by the same coin; of secret draws its mean."""
+        """Return the exact answer (mean over secret draws) if only these places have a target, by the same coin."""
         copies, question = self._copies, self.search.asked[0]
         rows = self._prepared[side].where(np.repeat(kept, copies))
         places = (kept[:, None] * copies + np.arange(copies)).reshape(-1) % self._records
@@ -278,8 +273,7 @@ class PlantedPairs:
 
 
 def candidate_pairs(preparation: Preparation) -> Iterator[Pair]:
-    """Pairs of rows with one column at an end and all others in their middle: they differ in the target, or in that
-    column."""
+    """Yield pairs of rows that differ in the target or one column; all other columns are in their middle."""
     columns = {column: cell_values(preparation, column) for column in preparation.features}
     middle: Row = {column: values[-1] for column, values in columns.items()}
     targets = outcome_cells(preparation)
@@ -293,14 +287,14 @@ def candidate_pairs(preparation: Preparation) -> Iterator[Pair]:
 
 
 def _some(pairs: list[Pair]) -> tuple[Pair, ...]:
-    """As many of them as are tried, whichever."""
+    """Return a fixed random choice of at most `MAX_TRIED_PAIRS` pairs."""
     kept = np.random.default_rng(0).permutation(len(pairs))[:MAX_TRIED_PAIRS]
     return tuple(pairs[place] for place in np.sort(kept))
 
 
 @dataclass(frozen=True)
 class OneRunVerdict:
-    """What is promised to a person in one owner's table, and what guessed coins prove, at least."""
+    """What one owner promises a person, and what guessed coins prove at least."""
 
     owner: str
     claimed_epsilon: float
@@ -311,7 +305,7 @@ class OneRunVerdict:
 
     @property
     def lower_bound(self) -> float:
-        """Of epsilon, proved at `confidence`."""
+        """The epsilon proved at `confidence`."""
         return self.guesses.bound(self.delta, self.confidence)
 
     @property
@@ -320,13 +314,13 @@ class OneRunVerdict:
         return self.lower_bound <= self.claimed_epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict for programs."""
+        """Return the verdict as JSON."""
         coins = self.guesses.to_json(self.owner, self.claimed_epsilon, self.delta, self.confidence)
         return {**coins, "runs": self.runs, "holds": self.holds}
 
 
 class Scored:
-    """An exchange whose answers of one owner are added up by which coins they speak for."""
+    """An exchange that adds up how much one owner's answers speak for each coin."""
 
     def __init__(self, exchange: Exchange, planted: PlantedPairs) -> None:
         self._exchange, self._planted = exchange, planted
@@ -344,10 +338,10 @@ class Scored:
 def audit_one_run(
     terms: Terms, name: str, runs: int = 1, seed: int | None = None, confidence: float = 0.99
 ) -> OneRunVerdict:
-    """What a run of the agreed algorithm on one table with as many canaries as there are directions proves about this
-    owner's training answers; `runs` of them, on tables by other coins, prove more.
+    """Bound what an owner's training answers cost by `runs` runs of the agreed algorithm, each on a table with as many
+    canaries as there are directions and with new coins.
 
-    Formal guarantee: `one_run_bound`'s: the bound exceeds the true eps with probability at most 1 - confidence.
+    Formal guarantee: as for `one_run_bound`, the bound exceeds the true eps with probability at most 1 - confidence.
     """
     runs = whole(runs, "runs")
     check_confidence(terms.privacy.delta, confidence)
@@ -376,7 +370,6 @@ def plant(terms: Terms, name: str, most: int | None = None) -> PlantedPairs:
 
 
 def _scores(planted: PlantedPairs, owner: AuditedOwner, seed: np.random.SeedSequence) -> Floats:
-    """Score the coins in this owner's table after one run."""
     setup, name = planted.setup, planted.name
     others = [
         AuditedOwner(part.name, CanarySearch(setup, part.name).empty_table)
@@ -392,7 +385,6 @@ def _scores(planted: PlantedPairs, owner: AuditedOwner, seed: np.random.SeedSequ
 
 
 def _accepted(setup: Setup, owners: list[AuditedOwner], seed: np.random.SeedSequence) -> list[Any]:
-    """Copy owners for one study, and let them accept the terms."""
     parties = [owner.simulate(own, 1) for owner, own in zip(owners, seed.spawn(len(owners)), strict=True)]
     for party in parties:
         party.accept(setup)

@@ -1,4 +1,4 @@
-"""Is the noise that an owner draws of the claimed law, and is it fresh?"""
+"""Whether the noise that an owner draws has the claimed law and is fresh."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MAX_DEVIATIONS = 9  # of a binomial number, beyond which its law has no weight t
 
 @dataclass(frozen=True)
 class NoiseVerdict:
-    """The noise's scale as claimed, between which ends it lies by what was seen, and how far the whole law is off."""
+    """The noise's claimed scale, the interval that the answers leave for it, and the distance of the whole law."""
 
     numbers: int  # differences that were looked at
     scale: float
@@ -44,33 +44,32 @@ class NoiseVerdict:
 
     @property
     def shaped(self) -> bool:
-        """Whether the whole law is as near to the claimed one as chance has it."""
+        """Whether the whole law is as near to the claimed one as chance explains."""
         return self.p_value >= share()
 
     @property
     def too_small(self) -> bool:
-        """Whether there is less of it than claimed: then it hides less."""
+        """Whether there is less noise than claimed: then it hides less."""
         return self.highest < self.scale
 
     def to_json(self) -> dict[str, Any]:
-        """The object that stands under `noise` in `parley audit --json`."""
+        """Return the object under `noise` in `parley audit --json`."""
         return {**vars(self), "false_alarm": FALSE_ALARM, "holds": self.holds}
 
 
 def share() -> float:
-    """The share of `FALSE_ALARM` that one test has."""
+    """Return the share of `FALSE_ALARM` that one test has."""
     return FALSE_ALARM / TEST_COUNT
 
 
 def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
     """Judge a mechanism's noise by differences of two independent draws each [n, size].
 
-    Formal guarantee: for independent noise of the claimed law on every coordinate `holds` is false with probability at
+    Formal guarantee: for independent noise of the claimed law on every coordinate, `holds` is false with probability at
     most `FALSE_ALARM`: a quarter for either end of the scale's exact interval, a quarter for the distance of the laws
-    (their grids are finer than any number of answers shows). Of n differences X
-    - of Laplace noise of scale b: |X|/b is Gamma(1) or Gamma(2), each by halves, since X has the density
-      (1 + |x|/b) e^(-|x|/b)/(4 b); so the sum of n is Gamma(n + K), K binomial (n, 1/2);
-    - of Gaussian noise of deviation s: the sum of X^2/(2 s^2) is chi-square of n degrees.
+    (their grids are finer than any number of answers shows). For Laplace noise of scale b, a difference X has density
+    (1 + |x|/b) e^(-|x|/b)/(4 b). So |X|/b is Gamma(1) or Gamma(2), each by halves, and the sum of n is Gamma(n + K), K
+    binomial (n, 1/2). For Gaussian noise of deviation s, the sum of n X^2/(2 s^2) is chi-square of n degrees.
     """
     seen, scale = np.asarray(differences).reshape(-1), claimed_scale(mechanism, differences.shape[-1])
     if isinstance(mechanism, Gaussian):
@@ -86,7 +85,7 @@ def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
 
 
 def claimed_scale(mechanism: Mechanism, size: int) -> float:
-    """The parameter of the law that noise on so many coordinates is drawn by; refused if its law is not known here."""
+    """Return the scale that noise on so many coordinates is drawn with; refused if its law is not known here."""
     if isinstance(mechanism, GridGeometric):
         unit, steps = mechanism.grid(size)
         return unit * steps
@@ -96,7 +95,7 @@ def claimed_scale(mechanism: Mechanism, size: int) -> float:
 
 
 def difference_cdf(x: Floats) -> Floats:
-    """P(X <= x) of the difference X of two Laplace numbers of scale 1.
+    """Return P(X <= x) of the difference X of two Laplace numbers of scale 1.
 
     >>> difference_cdf(np.array([-np.inf, 0.0, np.inf])).tolist()
     [0.0, 0.5, 1.0]
@@ -107,7 +106,7 @@ def difference_cdf(x: Floats) -> Floats:
 
 
 def sum_cdf(total: float, n: int) -> float:
-    """P(the sum of the sizes of n such differences <= total)."""
+    """Return P(the sum of the sizes of n such differences <= total)."""
     half = MAX_DEVIATIONS * math.sqrt(n) / 2
     k = np.arange(max(0, math.floor(n / 2 - half)), min(n, math.ceil(n / 2 + half)) + 1)
     return float((binom.pmf(k, n, 0.5) * gammainc(n + k, total)).sum())
@@ -115,11 +114,8 @@ def sum_cdf(total: float, n: int) -> float:
 
 @dataclass(frozen=True)
 class RepeatVerdict:
-    """Does noise come again? What is left of answers when what the table says is taken off is noise. Where that was
-    drawn before, in another round, at another coordinate, for another table or at another start, it hides nobody.
-
-    How often noise came again, or its negative, and how seldom independent noise does so.
-    """
+    """How often noise, answers minus what the table says, or its negative came again, and how rarely chance does that.
+    Noise drawn before (in another round, coordinate, table or start) hides nobody."""
 
     answers: int  # whose noise, all of it, came before
     of_answers: int
@@ -133,25 +129,26 @@ class RepeatVerdict:
         return self.p_value >= share()
 
     def to_json(self) -> dict[str, Any]:
-        """The object that stands under `repeats` in `parley audit --json`."""
+        """Return the object under `repeats` in `parley audit --json`."""
         return {**vars(self), "holds": self.holds}
 
 
 def find_repeats(noise: Floats, mechanism: Mechanism, largest: float) -> RepeatVerdict:
-    """Which of the noises [n, size] of n answers, whose exact values are at most `largest` in size, came before.
+    """Find which noises [n, size] of n answers, with exact values of size at most `largest`, came before.
 
     Formal guarantee: for independent noise of the claimed law on every coordinate, whatever exact values a daemon adds
     it to, the p-value is below any level with at most that probability.
 
     Proof. Let b be the noise's scale (Laplace, geometric) or deviation (Gaussian), g its grid and t the tolerance, at
     least g and the rounding of sums.
-    1. The density is at most 1/(2 b), a point of the grid has at most g/(2 b); so an interval of length 2 t holds a
-       number, rounded or not, with probability at most (2 t + g + t)/(2 b) <= q = 2 t/b.
-    2. Given all rows before, row i of `size` numbers is within t of one of them or of its negative, at every
-       coordinate, with probability at most 2 (i - 1) q^size; constants added to rows change nothing.
-    3. That c given rows do so is at most the product of these. Summed over all c of n rows that is at most m^c/c!, m
-       the sum over all rows: so this bounds the probability that c rows or more do. `_came_before` counts no others.
-    Whole answers are rows, and all their numbers are rows of one; the smaller p-value counts twice.
+
+    1. The density is at most 1/(2 b), and a grid point has probability at most g/(2 b). So an interval of length 2 t
+      holds a number, rounded or not, with probability at most (2 t + g + t)/(2 b) <= q = 2 t/b.
+    2. Given all rows before, row i of `size` numbers is within t of one of them or its negative, at every coordinate,
+      with probability at most 2 (i - 1) q^size; constants added to rows change nothing.
+    3. The probability that c given rows do so is at most the product of these. Summed over all c of n rows it is at
+      most m^c/c!, m the sum over all rows, which bounds the probability of c rows or more. `_came_before` counts no
+      others. Rows are whole answers, and single numbers; the smaller p-value counts twice.
     """
     n, size = noise.shape
     scale = claimed_scale(mechanism, size)
@@ -165,14 +162,13 @@ def find_repeats(noise: Floats, mechanism: Mechanism, largest: float) -> RepeatV
 
 
 def _sum_end(n: int, probability: float) -> float:
-    """The sum that is not exceeded with this probability: its mean is 1.5 n, its variance less than 2 n."""
+    """Return the sum not exceeded with this probability: its mean is 1.5 n, its variance less than 2 n."""
     far = 1.5 * n + 20 * math.sqrt(2 * n) + 40
     return float(brentq(lambda total: sum_cdf(total, n) - probability, 0.0, far, xtol=1e-9 * far))
 
 
 def _came_before(rows: Floats, tolerance: float) -> int:
-    """How many rows [n, size] are near an earlier one or its negative: of each two that are next to each other by their
-    first numbers, the later one."""
+    """Count rows [n, size] near an earlier one or its negative: of two neighbours by first number, the later one."""
     signed = rows * np.where(rows[:, :1] < 0, -1.0, 1.0)
     order = np.argsort(np.rint(signed[:, 0] / tolerance), kind="stable")  # of equal ones the earlier comes first
     near = np.all(np.abs(np.diff(signed[order], axis=0)) <= tolerance, axis=1)
@@ -180,7 +176,7 @@ def _came_before(rows: Floats, tolerance: float) -> int:
 
 
 def _chance(count: int, mean: float) -> float:
-    """An upper bound on the probability of so many repeats or more: mean^count/count!, at most 1.
+    """Bound the probability of so many repeats or more: mean^count/count!, at most 1.
 
     >>> _chance(0, 0.0), _chance(2, 0.1) <= 0.00501, _chance(3, 5.0)
     (1.0, True, 1.0)
@@ -191,7 +187,7 @@ def _chance(count: int, mean: float) -> float:
 
 
 def _grid(mechanism: Mechanism, size: int) -> float:
-    """The grid of released noise; 0 for Laplace noise, which is finer than any rounding here."""
+    """Return the grid of released noise; 0 for Laplace noise, which is finer than any rounding here."""
     if isinstance(mechanism, GridGeometric):
         return mechanism.grid(size)[0]
     return math.ldexp(mechanism.sigma, 1 - GRID_BITS) if isinstance(mechanism, Gaussian) else 0.0
@@ -199,7 +195,7 @@ def _grid(mechanism: Mechanism, size: int) -> float:
 
 @dataclass(frozen=True)
 class ServedVerdict:
-    """What an owner's daemon claims, and what was found of it over its own interface."""
+    """What an owner's daemon claims, and what was found over its own interface."""
 
     owner: str
     claimed_epsilon: float  # of its training answers, all together
@@ -216,7 +212,7 @@ class ServedVerdict:
 
     @property
     def lower_bound(self) -> float:
-        """Of epsilon, proved at `confidence` from the coins that were guessed."""
+        """The epsilon that the guessed coins prove at `confidence`."""
         return self.guesses.bound(self.delta, self.confidence)
 
     @property
@@ -244,7 +240,7 @@ class ServedVerdict:
         return not self.faults
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit --served --json` prints of the owner."""
+        """Return the object that `parley audit --served --json` prints for the owner."""
         return {
             **self.guesses.to_json(self.owner, self.claimed_epsilon, self.delta, self.confidence),
             "runs": self.tables,
