@@ -1,8 +1,7 @@
-"""Training between organisations: the same algorithm and the same loop, with owners that are elsewhere; and asking
-owners for something other than a model, here or elsewhere.
+"""Training between organisations, with owners elsewhere, and asking owners for something other than a model.
 
-The learner knows the terms and the public sample. It has no table, so there is no relative fitness. Each owner scores
-for itself; where the terms set a part of epsilon aside for it, owners also release a score, debited like every answer.
+The learner has the terms and the public sample but no table, so there is no relative fitness. Each owner scores the
+model itself; if the terms set epsilon aside for it, owners also release a score, debited like every answer.
 """
 
 import time
@@ -40,15 +39,15 @@ if TYPE_CHECKING:
 
 
 class Peers(Exchange, Protocol):
-    """An exchange with owners elsewhere: what they say of themselves beside their answers."""
+    """An exchange with owners elsewhere, with their statements beside their answers."""
 
     @property
     def heads(self) -> Mapping[str, Head]:
-        """Where the owners' ledgers ended when they were last reached."""
+        """The ends of the owners' ledgers when they were last reached."""
         ...
 
     def spent(self, name: str) -> float | None:
-        """What an owner spent by its own last statement; None if it made none."""
+        """Return an owner's spending by its own last statement; None without one."""
         ...
 
     def catch_up(self) -> list[str]:
@@ -58,7 +57,7 @@ class Peers(Exchange, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DeployedRun:
-    """One run by one learner: the setup, the algorithm, and the files where it is kept."""
+    """One learner's run: the setup, the algorithm, and its files."""
 
     setup: Setup
     algorithm: Algorithm
@@ -71,7 +70,7 @@ class DeployedRun:
         return self.algorithm.start(starting_point(self.setup))
 
     def begin(self, resume: bool) -> Checkpoint:
-        """Begin at the start, or where the checkpoint stands."""
+        """Begin at the start, or at the checkpoint."""
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start, {}, {})
         if not resume:
@@ -85,7 +84,7 @@ class DeployedRun:
 
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
     """Fix everything before the first question, for a learner without a table. Terms that limit nothing are refused
-    now, not in the last round."""
+    now."""
     terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
@@ -95,7 +94,7 @@ def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> De
 
 
 class KeptRun:
-    """The rounds of a run whose state is stored, durably, after each of them: only then the next is asked."""
+    """The rounds of a run whose state is stored durably after each, before the next is asked."""
 
     def __init__(self, deployed: DeployedRun, peers: Peers, begin: Checkpoint) -> None:
         self._deployed, self._peers, self._begin = deployed, peers, begin
@@ -124,7 +123,7 @@ class KeptRun:
         )
 
     def catch_up(self, final: State) -> list[str]:
-        """Reach late owners once more and store what they state; return the names of those who cannot be reached."""
+        """Reach late owners once more and store their statements; return the names of those who cannot be reached."""
         missing_owners = self._peers.catch_up()
         # somebody was asked since the last round: for a score, or why it was late
         if not self._deployed.finished(self._begin):
@@ -132,7 +131,7 @@ class KeptRun:
         return missing_owners
 
     def last_spent(self) -> dict[str, float]:
-        """What each owner had spent by its own last statement."""
+        """Return each owner's spending by its own last statement."""
         names = self._deployed.setup.schedule.names
         reported = {name: spent for name in names if (spent := self._peers.spent(name)) is not None}
         return {**self._begin.spent, **reported}
@@ -153,10 +152,10 @@ def learn(
     progress: Callable[[State], None] = lambda state: None,
 ) -> tuple[Result, list[str]]:
     """Run all rounds from `begin` on, then ask for the score if one is agreed on. Return the result, and the owners who
-    may have spent more than they could be asked about.
+    may have spent more than is known.
 
-    The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its
-    score asks the same question again. `own` is the learner's own agreement if it owns a table too.
+    The state is stored durably after each round, before the next is asked. A run interrupted before its score asks the
+    same question again. `own` is the learner's own agreement if it also owns a table.
     """
     require_predictor(deployed.setup.terms)
     began = time.perf_counter()
@@ -270,7 +269,7 @@ def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What came of asking owners for something other than a model: the last state, and what it cost."""
+    """The outcome of asking owners for something other than a model: the last state, and its cost."""
 
     setup: Setup
     final: State
@@ -288,7 +287,7 @@ def ask_here(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Asked:
-    """Ask owners on this machine by the algorithm that `begin` makes, from the point that it gives.
+    """Ask owners on this machine, by the algorithm and from the point that `begin` returns.
 
     Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
     """
@@ -312,7 +311,7 @@ def ask_here(
 def ask_elsewhere(
     deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
 ) -> Asked:
-    """Ask owners behind daemons by the algorithm of the prepared run."""
+    """Ask owners behind daemons, by the algorithm of the prepared run."""
     began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)
     missing_owners, spent = kept.catch_up(final), kept.last_spent()

@@ -1,9 +1,8 @@
-"""The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier
+"""The learner as the ServerApp of a Flower federation: the same rounds, carried by Flower
 (`network/exchange/flower.py`).
 
-Run settings: terms, save, report and checkpoint (paths at the server), deadline (seconds). A run that was interrupted
-goes on where its checkpoint stands. The report is the object that `parley learner run --json` prints, less the
-latencies.
+Run settings: terms, save, report and checkpoint (paths at the server), deadline (seconds). An interrupted run continues
+from its checkpoint. The report is what `parley learner run --json` prints, less the latencies.
 """
 
 import json
@@ -89,7 +88,7 @@ __all__ = ["client_app"]
 
 
 def write_app(folder: Path) -> None:
-    """The Flower app that `flwr run` submits: names only, the code is Parley's at every party."""
+    """Write the Flower app that `flwr run` submits. It holds names only: each party runs its own Parley."""
     for name, text in APP_FILES.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The owners of a terms file, all on this machine: for a simulation, or with ledgers of their own for a release."""
+"""The owners of a terms file, all on this machine, for a simulation or, with ledgers of their own, a release."""
 
 import math
 import os
@@ -43,9 +43,9 @@ def accepting_owners(
     other_books: str | None = None,
     anyway: bool = False,
 ) -> list[Owner]:
-    """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of
-    them. What is done `first` is done when all is known to be right, before a ledger is made or written to.
-    `other_books`, `anyway`: as `Owner.accept` has them."""
+    """Open the owners with durable ledgers and accept the terms for all, or for none if anything is wrong with one of
+    them. `first` runs once all is checked, before a ledger is made or written to. `other_books`, `anyway`: see
+    `Owner.accept`."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     _require_acceptable(terms, tables)
@@ -63,8 +63,7 @@ def accepting_owners(
 
 
 def _require_acceptable(terms: Terms, tables: Sequence[str]) -> None:
-    """Refuse what an owner would refuse to accept. Rows that are prepared for it are not kept: a ledger's owner
-    prepares those whose digest it holds."""
+    """Refuse what an owner would refuse to accept. The rows prepared for this check are not kept."""
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     require_own_tables(terms, {owner.name: owner.table for owner in trial})
     agreements = [owner.prepare(terms) for owner in trial]
@@ -75,7 +74,7 @@ def _require_acceptable(terms: Terms, tables: Sequence[str]) -> None:
 
 
 def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:
-    """Other ledgers of the owners' tables that this account can see; their own ledgers lie in `folder`, or will."""
+    """Return other ledgers of the owners' tables that this account can see; their own lie in `folder`."""
     with ExitStack() as opened:
         books = []
         for part in terms.owners:
@@ -87,8 +86,7 @@ def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:
 
 
 def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
-    """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table
-    is read."""
+    """Refuse existing or future ledgers without room for these terms, before any table is read."""
     terms.require_release()
     require_ready(terms)
     _require_place(folder)
@@ -116,13 +114,13 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
 
 
 def missing_ledgers(terms: Terms, folder: Path) -> list[str]:
-    """The owners whose ledgers a release would create in this folder."""
+    """Return the owners whose ledgers a release would create in this folder."""
     return [part.name for part in terms.owners if not begun(_ledger_path(folder, part.name))]
 
 
 def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
-    """What each owner that has answered under these very terms spent on them, by its ledger in this folder. Its answers
-    are stored, so the same questions are free."""
+    """Return the spending on these very terms of each owner that has answered under them. Its stored answers are free
+    to ask again."""
     found = {}
     for part in terms.owners:
         path = _ledger_path(folder, part.name)
@@ -141,7 +139,7 @@ def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
 
 
 def _require_place(folder: Path) -> None:
-    """Refuse a folder that is none, or cannot be created."""
+    """Refuse a path that is not a folder, or cannot be created."""
     above = next(each for each in (folder, *folder.resolve().parents) if each.exists())
     if not above.is_dir():
         raise LedgerError(f"{above}: is a file; expected a folder for the owners' ledgers")
@@ -179,7 +177,7 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
 
 
 def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
-    """Refuse to create ledgers too small for what is asked first and for learning together."""
+    """Refuse to create ledgers too small for the question asked first and for learning together."""
     missing = missing_ledgers(terms, folder)
     epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
@@ -217,7 +215,7 @@ def table_of(part: OwnerTerms, data: Path | None) -> TableSource:
 
 
 def owner_table(part: OwnerTerms) -> str:
-    """The path of an owner's table in the terms."""
+    """Return the path of an owner's table in the terms."""
     if part.data is None:
         raise TermsError(f"owners.{part.name}.data: missing; a run on one machine needs every owner's table")
     return part.data
@@ -227,11 +225,9 @@ def owner_table(part: OwnerTerms) -> str:
 def exchange_with(
     setup: Setup, parties: list[Owner], seed: int | None, speeds: Mapping[str, float] | None = None
 ) -> Iterator[Exchange]:
-    """How the owners are asked: each for its own noisy answer (on a virtual clock where nobody is waited for), or all
-    for a sum to which one noise is added.
-
-    Where they release, hosts in this process draw it; their journals lie beside the first owner's ledger.
-    """
+    """Yield the exchange that asks the owners: each for its own noisy answer (on a virtual clock if nobody is waited
+    for), or all for a sum with one noise. In a release, hosts in this process draw that noise and keep journals beside
+    the first owner's ledger."""
     first = parties[0].ledger
     if not setup.schedule.waits:
         yield clocked(InProcess(parties), setup.schedule, speeds)
@@ -248,7 +244,7 @@ def exchange_with(
 
 
 def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
-    """Return the owners in the order of the terms; exactly those that the terms name."""
+    """Return the owners in the order of the terms; refuse any others, or missing ones."""
     by_name = {owner.name: owner for owner in owners}
     if len(by_name) < len(owners):
         raise SettingError("owners: expected different names")
@@ -261,7 +257,7 @@ def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
 def gather(
     terms: Terms, owners: list[Owner], replicates: int, seed: int | None
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
-    """Return who answers (simulating copies in a study), their agreements, and the axes of parallel runs."""
+    """Return who answers (simulated copies in a study), their agreements, and the axes of parallel runs."""
     replicates = whole(replicates, "replicates")
     require_own_tables(terms, {owner.name: owner.table for owner in owners})
     if seed is not None:

@@ -1,9 +1,8 @@
-"""Gossip between organisations without a centre: one owner's peer, which asks its own owner and hears its neighbours.
+"""Gossip between organisations without a centre: one owner's peer asks its own owner and hears its neighbours.
 
-The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say.
-So all peers together come to what one learner would, to the bit, from the same answers on the same machine. On
-different machines they compare, before anything is asked, the public numbers that they resolved, the length of a step
-and the start: these agree up to rounding, or the run does not begin.
+A peer computes its own row of `Gossip`, so all peers together get what one learner would, to the bit, from the same
+answers on the same machine. On different machines they first compare public numbers, step and start; unless these agree
+up to rounding, the run does not begin.
 """
 
 import time
@@ -56,7 +55,7 @@ class PeerGossip(Gossip):
 
     @cached_property
     def row(self) -> Floats:
-        """This owner's weights of those that it hears, itself among them [1, J]."""
+        """This owner's weights of those it hears, itself included [1, J]."""
         near = {self.owner, *self.neighbourhood.graph.neighbours(self.owner)}
         neighbours = [k for k, name in enumerate(self.names) if name in near]
         return self.weights[[self.names.index(self.owner)]][:, neighbours]
@@ -65,7 +64,7 @@ class PeerGossip(Gossip):
         return mixed(self.row, self.neighbourhood.exchange((number, step), points_sent))
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """Update as everybody does, and remember what was sent for neighbours that receive it later."""
+        """Update as everybody does, and remember what was sent, for neighbours that receive it later."""
         after = super().update(state, combined, answers)
         board = self.neighbourhood.board
         points_sent = {
@@ -77,7 +76,7 @@ class PeerGossip(Gossip):
 
 
 class OwnAnswer(EachOwner):
-    """The owner's own answer, or none in a round in which it is not asked; `Gossip` looks at single answers alone."""
+    """The owner's own answer, or none in a round in which it is not asked."""
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
         return np.empty(0)
@@ -85,7 +84,7 @@ class OwnAnswer(EachOwner):
 
 @dataclass(frozen=True, eq=False)
 class PeerRun:
-    """One owner's part of a run: the setup, everybody's algorithm, and the files where it is kept."""
+    """One owner's part of a run: the setup, the whole algorithm, and its files."""
 
     setup: Setup
     whole: Gossip
@@ -110,7 +109,7 @@ class PeerRun:
 
     @property
     def points_round(self) -> int:
-        """The place at which final points are passed on; scores follow, then the end."""
+        """The round number under which final points are passed on; scores follow, then the end."""
         return self.whole.horizon + 1
 
     @property
@@ -124,7 +123,7 @@ class PeerRun:
         return State(1, whole.theta, own | {f"{SAID_KEY} {step}": np.zeros_like(whole.theta) for step in MIXING_STEPS})
 
     def begin(self, resume: bool) -> Checkpoint:
-        """Begin at the start, or where the checkpoint stands."""
+        """Begin at the start, or at the checkpoint."""
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start(), {}, {})
         if not resume:
@@ -132,7 +131,7 @@ class PeerRun:
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start())
 
     def agreed(self) -> Checkpoint | None:
-        """What all peers agreed on, if this peer got that far."""
+        """Return what all peers agreed on; None if this peer did not get that far."""
         if not self.agreed_file.exists():
             return None
         numbers = np.zeros(self.setup.parameters)
@@ -164,8 +163,7 @@ def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None 
 
 
 class OwnOwner:
-    """An `Exchange` with one's own owner alone. A question for everybody is asked of it, and the answers are passed
-    on."""
+    """An `Exchange` with one's own owner alone. It is asked questions for everybody, and its answers are passed on."""
 
     def __init__(
         self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, scores: Mapping[str, Floats] | None
@@ -174,7 +172,7 @@ class OwnOwner:
         self.scores = scores  # of everybody, once they were asked for
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """In training the owner's own answer, or none; for a score everybody's."""
+        """Return the owner's own answer or none in training, and everybody's for a score."""
         owner = self._peer.owner
         if set(questions) <= {owner}:
             return self._federation.ask(questions) if questions else []
@@ -200,8 +198,7 @@ class PeerOutcome:
 
 
 class KeptPeer:
-    """A peer's rounds and its end, stored durably: what was said in a round is kept with its state before the next
-    place is spoken at."""
+    """A peer's rounds and end, stored durably: a round's messages are kept with its state before the next are sent."""
 
     def __init__(self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, begin: Checkpoint) -> None:
         self._peer, self._federation, self._neighbourhood, self._begin = peer, federation, neighbourhood, begin
@@ -213,7 +210,7 @@ class KeptPeer:
             neighbourhood.board.say((begin.state.round - 1, step), begin.state.memory[f"{SAID_KEY} {step}"][None])
 
     def points(self, progress: Callable[[State], None]) -> Mapping[str, Floats]:
-        """Run the remaining rounds, and return everybody's final point."""
+        """Run the remaining rounds and return everybody's final point."""
         peer = self._peer
         known = None if self._ended is None else remembered(self._ended.state, POINT, peer.whole.names)
         if known is not None:
@@ -238,7 +235,7 @@ class KeptPeer:
         return points
 
     def finish(self, ended: State, finished_neighbours: set[str]) -> list[str]:
-        """Store the end, and stay until the neighbours have theirs; return the names of those who were not reached."""
+        """Store the end, and stay until the neighbours have theirs; return the names of those not reached."""
         if self._ended is not None and self._ended.state.memory[OVER_KEY].any():
             return []
         scores = {f"{SCORE_KEY} of {name}": value for name, value in (self.exchange.scores or {}).items()}
@@ -253,7 +250,7 @@ class KeptPeer:
         return unreached
 
     def spent(self) -> float | None:
-        """What its own owner has spent, by its last statement."""
+        """Return its own owner's spending, by the last statement."""
         known = self._federation.spent(self._peer.owner)
         return known if known is not None else self._begin.spent.get(self._peer.owner)
 
@@ -272,11 +269,11 @@ def learn_as_peer(
     report: Callable[[PeerOutcome], None],
     progress: Callable[[State], None] = lambda state: None,
 ) -> list[str]:
-    """All rounds from `begin` on, the points of all, the score if one is agreed on; `report` gets what came out. Then
-    stay until the neighbours have it all too; who was not heard to is named.
+    """Run all rounds from `begin`, share points and the score if one is agreed on, and `report` the outcome. Then stay
+    until the neighbours have it too; return those not heard to have it.
 
-    Killed at any moment, a peer goes on with the same words. `finished_neighbours` are those that know that it has
-    finished."""
+    A peer that is killed continues with the same messages. `finished_neighbours` know that it has finished.
+    """
     began, setup, kept = time.perf_counter(), peer.setup, KeptPeer(peer, federation, neighbourhood, begin)
     points = kept.points(progress)
     ended = _gathered(peer, points)
@@ -298,19 +295,19 @@ def learn_as_peer(
 
 
 def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Floats] | None:
-    """What a state remembers of everybody; None if it does not."""
+    """Return a state's memory of everybody; None if it has none."""
     found = {name: state.memory[f"{what} of {name}"] for name in names if f"{what} of {name}" in state.memory}
     return found or None
 
 
 def _gathered(peer: PeerRun, points: Mapping[str, Floats]) -> State:
-    """Everybody's points as one learner would have them, and their mean as the model."""
+    """Return the state one learner would have: everybody's points, and their mean as the model."""
     theta = peer.whole.mean(np.stack([points[name] for name in peer.whole.names]))
     return State(peer.points_round, theta, {f"{POINT} of {name}": value for name, value in points.items()})
 
 
 def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
-    """Refuse points at which no peer can have ended."""
+    """Refuse final points outside the box."""
     radius = setup.limits.radius
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
@@ -321,8 +318,8 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
 
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
-    """The owners' outcomes: its own by its statement, the others' by the terms, because nobody here learns what they
-    spent."""
+    """Return the owners' outcomes: its own by its statement, the others' by the terms, because their spending is
+    unknown here."""
     found = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))

@@ -1,8 +1,7 @@
-"""Owners on this machine learn to predict a column: the rounds, and what came out of them.
+"""Owners on this machine learn to predict a column.
 
-The way of one number: terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions ->
-Owner.answer (bounded, debited, noisy) -> aggregation -> Algorithm.update -> Result. A study of R replicates and a
-release take the same way; the study's arrays have one more axis.
+Terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions -> Owner.answer (bounded, debited,
+noisy) -> aggregation -> Algorithm.update -> Result. A study's arrays have one more axis than a release's.
 """
 
 import time
@@ -32,7 +31,7 @@ from parley.validate import Floats, upper
 
 @one_blas
 def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Result:
-    """One joint model by these terms, with what it cost and in a study how good it is."""
+    """Train one joint model by these terms; return it with its cost and, in a study, its quality."""
     check_speeds(terms, settings.speeds)
     began = time.perf_counter()
     parties, agreements, replicates = gather(terms, in_order(terms, owners), settings.replicates, settings.seed)
@@ -82,7 +81,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
 
 
 def _origin(setup: Setup, start: Floats | None, replicates: tuple[int, ...]) -> Floats:
-    """Where the search begins; owners check that it lies in the box."""
+    """Return where the search begins; owners check that it lies in the box."""
     if start is None:
         return starting_point(setup)
     origin = np.asarray(start, dtype=np.float64)
@@ -94,7 +93,7 @@ def _origin(setup: Setup, start: Floats | None, replicates: tuple[int, ...]) -> 
 
 
 def _outcome(party: Owner, agreement: Agreement, theta: Floats | None, late: int) -> OwnerOutcome:
-    """What the owner promised and spent, and in a study how many of its records the bound scales down at theta [P]."""
+    """Return what the owner promised and spent and, in a study, the share of its records clipped at theta [P]."""
     terms, training = agreement.setup.terms.owner(party.name), agreement.part.training
     clipped = None
     if theta is not None:

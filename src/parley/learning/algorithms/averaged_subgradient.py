@@ -16,9 +16,9 @@ from parley.validate import Floats
 class AveragedSubgradient(Descent):
     """theta[k+1] = proj(theta[k] - c/sqrt(k) (dg1 + answer)); bar[k+1] = (k-1)/(s+k) bar[k] + (s+1)/(s+k) theta[k].
 
-    s = 1/sqrt(T) and `step` is c. All T rounds are run, and one more averaging step without a query takes in
-    theta[T+1]: exactly the budget is spent, and every answer is used. Where the terms say so the model is the last
-    iterate instead, or the average of the last half.
+    s = 1/sqrt(T) and `step` is c. After all T rounds one more averaging step without a query takes in theta[T+1], so
+    the budget is spent exactly and every answer is used. By `average`, the model is bar, the last iterate, or the
+    average of the last half.
     """
 
     average: Average = "all"

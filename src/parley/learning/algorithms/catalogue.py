@@ -43,7 +43,7 @@ def register(name: str, rules: AlgorithmRules, algorithm: type[Algorithm]) -> No
 
 
 def algorithm_of(learning: Learning) -> type[Algorithm]:
-    """The algorithm for prediction terms with this section, where rounds wait for every owner."""
+    """Return the algorithm of these terms, if rounds wait for every owner."""
     return ALGORITHMS[learning.algorithm]
 
 

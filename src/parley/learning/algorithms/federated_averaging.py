@@ -14,10 +14,10 @@ class FederatedAveraging(Federated):
     """theta[k+1] = proj(theta[k] - sum p rho s answer), k = 1..T; `step` is rho, `local_steps` is s and the model is
     theta[T+1].
 
-    An answer is the mean direction of s local steps of length rho from theta[k], so without noise theta[k+1] is the
-    weighted mean of where the owners' steps ended. With one step it is FedSGD: gradient descent. On costs h_l/2 |theta
-    - m_l|^2 it ends, without noise, at the mean of the m_l weighted by p (1 - (1 - rho h_l)^s_l) instead of p h_l: the
-    optimum only if owners agree or take one step each.
+    An answer is the mean direction of s local steps of length rho, so without noise theta[k+1] is the weighted mean of
+    their ends; with one step it is gradient descent (FedSGD). On costs h_l/2 |theta - m_l|^2 it ends, without noise, at
+    the mean of the m_l weighted by p (1 - (1 - rho h_l)^s_l) instead of p h_l: the optimum only if owners agree or take
+    one step each.
     """
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:

@@ -1,10 +1,10 @@
-"""Federated inference (Z chapter 7): second moments released in one round or, by strides, in several; then a posterior
-over models.
+"""Federated inference (Z chapter 7): second moments from one round, or several by strides, then a posterior over
+models.
 
-Where everybody answers every round, the moments are the mean of the rounds' combined answers. Else the learner keeps
-the sum of what each owner released and weighs the owners' means, never their answers: an owner that answers rarely has
-its full weight and more noise, one that drops out keeps what it gave. (Z's Algorithm 2 divides a sum by K, and between
-full observations replaces a share of everybody's moments by one owner's; means of each owner need neither.)
+If everybody answers every round, the moments are the mean of the combined answers. Otherwise the learner sums each
+owner's answers and weighs the owners' means, never their answers. So an owner that answers rarely has full weight and
+more noise, and one that drops out still counts. (Z's Algorithm 2 instead replaces a share of everybody's moments by one
+owner's.)
 
 Formal guarantee: every answer is debited by the owner, whose noise is calibrated for all it may give by the schedule;
 what happens here is post-processing.
@@ -25,8 +25,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedInfer(SufficientStatistics):
-    """The model of the mean of all answers, by owner where `names` tells owners apart: `weights` are n_l times the
-    owner's trust."""
+    """The model of the mean of all answers, by owner if `names` tells owners apart; `weights` are n_l times the owner's
+    trust."""
 
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
@@ -87,6 +87,6 @@ class FedInfer(SufficientStatistics):
         return replace(super().without_noise(), variances=(0.0,) * len(self.variances))
 
     def _shares(self, counts: Floats) -> Floats:
-        """The weights of the means of those who answered [K]."""
+        """Return the weights of the means of those who answered [K]."""
         weights = np.array(self.weights) * (counts > 0)
         return np.asarray(weights / weights.sum())

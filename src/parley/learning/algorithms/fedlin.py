@@ -16,14 +16,12 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedLin(Tracking):
-    """Odd rounds ask for the gradients v_l at theta, even ones for local steps from there corrected by mean v - v_l:
-    two answers a step, each debited.
+    """Odd rounds ask for the gradients v_l at theta; even rounds ask for local steps from there, corrected by mean v -
+    v_l: two answers a step, each debited.
 
-    An owner that takes more steps takes shorter ones, rho s_min/s_l, unless the terms give it a step of its own.
-    Without noise all local steps begin along the joint gradient, so theta rests at the optimum alone.
-
-    `top_k`: of a released gradient only so many numbers travel, those that differ most from the v_l held here; where
-    theta rests all of them have come.
+    An owner with more steps takes shorter ones, rho s_min/s_l, unless the terms set its step. Without noise all local
+    steps begin along the joint gradient, so theta rests at the optimum alone. With `top_k`, only the numbers of a
+    released gradient that differ most from the v_l held here travel; where theta rests, all have arrived.
     """
 
     paired: bool = True
@@ -34,7 +32,7 @@ class FedLin(Tracking):
         return replace(super().make(setup), top_k=travelling(setup.terms.learning.top_k, setup.parameters))
 
     def foretold(self) -> Self:
-        """The algorithm without `top_k`, which no linear recursion knows."""
+        """Return the algorithm without `top_k`, which has no linear recursion."""
         return replace(self, top_k=0)
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
@@ -50,9 +48,9 @@ class FedLin(Tracking):
         return State(state.round + 1, self.project(state.theta - self.moved(combined, answers)), state.memory)
 
     def _held(self, name: str, state: State) -> Floats:
-        """The held gradient of an owner, clipped to what its question may carry."""
+        """Return an owner's held gradient, clipped to what its question may carry."""
         return np.clip(self.kept(state)[name], -self.owner(name).reach, self.owner(name).reach)
 
     def _received_gradient(self, answer: Answer, state: State) -> Floats:
-        """The owner's gradient, as far as it travelled."""
+        """Return the owner's gradient, as far as it travelled."""
         return unpacked(answer.value, self._held(answer.owner, state)) if self.top_k else answer.value

@@ -11,12 +11,12 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedNova(Federated):
-    """theta[k+1] = proj(theta[k] - (sum p rho s) sum p answer): an answer is the mean direction of local steps already,
-    whatever its length.
+    """theta[k+1] = proj(theta[k] - (sum p rho s) sum p answer): an answer is the mean direction of any number of local
+    steps.
 
     On costs h_l/2 |theta - m_l|^2 it ends, without noise, at the mean of the m_l weighted by p (1 - (1 - rho
-    h_l)^s_l)/(rho s_l), which is p h_l up to a share of rho s_l h_l/2: its distance from the optimum falls as the step
-    does. That of federated averaging with unequal steps does not.
+    h_l)^s_l)/(rho s_l), which is p h_l up to a share of rho s_l h_l/2. So its distance from the optimum falls with the
+    step, unlike that of federated averaging with unequal steps.
     """
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:

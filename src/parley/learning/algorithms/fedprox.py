@@ -9,7 +9,7 @@ from parley.learning.algorithms.federated_averaging import FederatedAveraging
 class FedProx(FederatedAveraging):
     """Federated averaging of local steps on f_l(w) + `proximal`/2 |w - theta[k]|^2.
 
-    Partial work is `owners.local_steps`: a slow owner stops early, which is an inexact minimum like any other. On costs
-    h_l/2 |theta - m_l|^2 it ends, without noise, at the mean of the m_l weighted by p h_l (1 - (1 - rho (h_l +
-    mu))^s_l)/(h_l + mu): the stronger the pull, the nearer to the optimum, and the slower.
+    A slow owner stops early by `owners.local_steps`. On costs h_l/2 |theta - m_l|^2 it ends, without noise, at the mean
+    of the m_l weighted by p h_l (1 - (1 - rho (h_l + mu))^s_l)/(h_l + mu): the stronger the pull, the nearer to the
+    optimum, and the slower.
     """

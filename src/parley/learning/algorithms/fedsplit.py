@@ -1,5 +1,4 @@
-"""FedSplit (Z section 5.4.4; Pathak and Wainwright 2020): Peaceman-Rachford splitting, with duals that the learner
-makes of answers."""
+"""FedSplit (Z section 5.4.4; Pathak and Wainwright 2020): Peaceman-Rachford splitting, with duals made of answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ class FedSplit(Corrected):
     """w_l = prox_l(2 theta - z_l), z_l <- z_l + 2 (w_l - theta), theta <- proj(sum p z), prox of strong convexity
     `proximal` = mu.
 
-    Local steps lead towards the prox from theta: f_l(w) + mu/2 |w - 2 theta + z_l|^2 has, up to a constant, the
-    gradient f_l'(w) + mu (w - theta) + mu (z_l - theta), a pull towards the start and the correction mu (z_l - theta).
-    The answer d is (theta - w_l)/(rho s). Begun at theta, steps that stop early do not move the place where it all
-    ends: there every d is 0, so f_l'(theta) = -mu (z_l - theta), and the mean of these is 0. A dual is kept no farther
-    from theta than its correction may be.
+    Local steps go from theta towards the prox: f_l(w) + mu/2 |w - 2 theta + z_l|^2 has, up to a constant, the gradient
+    f_l'(w) + mu (w - theta) + mu (z_l - theta), a pull to the start and the correction mu (z_l - theta). The answer d
+    is (theta - w_l)/(rho s). Steps from theta that stop early do not move the resting point: there every d is 0, so
+    f_l'(theta) = -mu (z_l - theta), and the mean of these is 0. A dual stays within its correction's limit around
+    theta.
     """
 
     keeps: ClassVar[str] = "dual"

@@ -1,5 +1,4 @@
-"""Algorithm 1 of W: for smooth, strongly convex costs; with steps, momentum and averages that the terms choose, any
-private descent."""
+"""Algorithm 1 of W, for smooth, strongly convex costs; with other steps, momentum and averages, any private descent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +16,9 @@ from parley.validate import Floats
 class GradientDescent(Descent):
     """theta[k+1] = proj(theta[k] - rho/(T^2 k) v[k]), v[k] = momentum v[k-1] + dg1 + answer, k = 1..T; `step` is rho.
 
-    With a `decay` steps are rho/k^decay instead: 0 keeps them equal. The model is theta[T+1], or the average of the
-    last half of theta[2..T+1], or of all.
-
-    W loops to T - 1 while dividing the budget by T; all T answers are used here. With a rho that does not grow with T,
-    the published path is at most rho ln(T)/T^2 gradients long, so it barely leaves its start when T is large.
+    With a `decay`, steps are rho/k^decay instead (0: equal steps). The model is theta[T+1], or the average of all or
+    the last half of theta[2..T+1]. W loops to T - 1 while dividing the budget by T; here all T answers are used. With a
+    fixed rho the published path is at most rho ln(T)/T^2 gradients long, so it barely leaves its start when T is large.
     """
 
     decay: float | None = None

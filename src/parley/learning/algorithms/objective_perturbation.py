@@ -1,7 +1,7 @@
-"""Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011): one owner minimises its
-cost with a random linear term added to it, once.
+"""Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011): one owner minimises its cost plus a random linear
+term.
 
-One answer, one debit of the whole training budget; what is left to the learner is post-processing.
+One answer, one debit of the whole training budget; the rest is post-processing.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
-"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps at
-the learner.
+"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps.
 
-Whatever the learner makes of the answers is post-processing: an optimiser costs no privacy, and what it remembers is
-made of answers alone.
+The optimiser and its memory are post-processing of the answers and cost no privacy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,8 +26,8 @@ MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
 class PrivateSGD(Algorithm):
     """theta[k+1] = proj(theta[k] - step d[k]), k = 1..T; the model is theta[T+1].
 
-    d is g, the penalty's gradient and the answer (times the number of parts where a batch is split, so that it is a
-    mean for every class); for momentum v <- 0.9 v + g; for Adam the first moment over the root of the second, both
+    d is g, the penalty's gradient plus the answer (times the number of parts if a batch is split, so that it is a mean
+    for every class). With momentum, v <- 0.9 v + g. With Adam, the first moment over the root of the second, both
     corrected for their start.
     """
 
@@ -77,7 +75,7 @@ class PrivateSGD(Algorithm):
         return State(state.round + 1, self.project(state.theta - self.step * direction), memory)
 
     def _direction(self, state: State, gradient: Floats) -> tuple[dict[str, Floats], Floats]:
-        """What is remembered from here on, and where the step goes."""
+        """Return the new memory and the direction of the step."""
         if self.optimiser == "plain":
             return {}, gradient
         if self.optimiser == "momentum":

@@ -1,5 +1,4 @@
-"""SCAFFOLD (Z section 5.4.3; Karimireddy et al. 2020), both options, with control variates that the learner makes of
-released answers."""
+"""SCAFFOLD (Z section 5.4.3; Karimireddy et al. 2020), both options, with control variates made of released answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +17,14 @@ FRESH = "gradient"
 
 @dataclass(frozen=True)
 class Scaffold(Tracking):
-    """Local steps are corrected by c_l = mean v - v_l; theta moves by where they end on average.
+    """Local steps are corrected by c_l = mean v - v_l; theta moves to the mean of their ends.
 
     Option II (`variates` = "walks"): v_l <- answer - c_l, the mean of the owner's own gradients along its steps; one
-    answer a step. Option I ("gradients"): v_l <- its gradient at theta[k], released for it in the round before: two
-    answers a step, each debited. The local steps of this step have the variates of the step before; `fedlin` has those
-    of this one at the same price.
+    answer a step. Option I ("gradients"): v_l <- its gradient at theta[k], released in the round before; two answers a
+    step, each debited. Local steps use the variates of the step before (`fedlin`: of this one, at the same price).
 
-    Without noise both end at the optimum: where theta and the v_l rest, all answers are the mean of the v_l, which is 0
-    because theta rests; so all local steps end where they began, every owner's gradient there is its v_l, and their
+    Without noise both end at the optimum. Where theta and the v_l rest, all answers are the mean of the v_l, which is 0
+    because theta rests. So all local steps end where they began, every owner's gradient there is its v_l, and their
     mean is 0.
     """
 

@@ -1,7 +1,4 @@
-"""What comes out of a run: the model, how good it is, what was spent.
-
-Names are looked up when they are first used: a forecast that only needs metrics does not wait for models.
-"""
+"""What comes out of a run: the model, its quality and its cost. Names are imported on first use, so metrics load fast."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

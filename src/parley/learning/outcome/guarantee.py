@@ -1,4 +1,4 @@
-"""What a run was, and what was promised, in words."""
+"""The kind of a run and its guarantee, in words."""
 
 from parley.learning.outcome.result import Result
 from parley.numerals import number
@@ -33,7 +33,7 @@ SHARED_HERE = (
 
 
 def kind_of_run(result: Result) -> str:
-    """Whether it was a simulation, a release, or a release by the word of owners elsewhere."""
+    """Say whether it was a simulation, a release, or a release by the word of owners elsewhere."""
     shared = result.terms.noise.summed
     if result.by_word:
         sizes = WITHIN if result.terms.aggregation is None else BROUGHT_WITHIN
@@ -44,7 +44,7 @@ def kind_of_run(result: Result) -> str:
 
 
 def guarantee(result: Result) -> str:
-    """A sentence that states what is guaranteed to whom."""
+    """Say what is guaranteed to whom, in a sentence."""
     privacy, shared = result.terms.privacy, result.terms.noise.summed
     people = (
         f"one {task_of(result.terms).unit} (one record)"

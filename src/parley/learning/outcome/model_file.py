@@ -1,4 +1,4 @@
-"""What a model file holds: how rows are prepared, and trees, as numbers and names; nothing executable."""
+"""The content of a model file: preparation and trees, as numbers and names; nothing executable."""
 
 import math
 from collections.abc import Mapping
@@ -35,14 +35,14 @@ _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "compo
 
 
 def format_of(content: Mapping[str, Any]) -> str:
-    """The format that a file with this content should name."""
+    """Return the format that a file with this content should name."""
     if content.get("weights") is not None:
         return FORMAT_WITH_WEIGHTS
     return FORMAT if content.get("trees") is None else FORMAT_WITH_TREES
 
 
 def preparation_content(p: Preparation) -> dict[str, Any]:
-    """How rows are prepared, for a file."""
+    """Return the preparation of rows, for a file."""
     kept_out = OMITTED_MODEL_KEYS | ({"bins"} if p.model.columns else set())
     content = {
         "model": p.model.model_dump(mode="json", exclude_none=True, exclude=kept_out),
@@ -98,13 +98,12 @@ def _require_degrees(p: Preparation) -> None:
 
 
 def forest_content(forest: Forest) -> dict[str, Any]:
-    """Trees, for a file."""
+    """Return the trees, for a file."""
     return {name: array.tolist() for name, array in forest.arrays.items()}
 
 
 def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest | None:
-    """Read a personal model's trees from a file's content, if any. Refuse trees that a row cannot follow, and trees in
-    a model that says it was released."""
+    """Read a personal model's trees, if any. Refuse invalid trees, and trees in a model marked as released."""
     if (trees := content.get("trees")) is None:
         return None
     predicts = preparation.model.predicts

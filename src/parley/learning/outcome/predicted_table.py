@@ -1,4 +1,4 @@
-"""A table with a model's predictions beside it: numbers in the target's own units, names of classes, probabilities."""
+"""A table with a model's predictions: numbers in the target's own units, names of classes, probabilities."""
 
 from collections import Counter
 from pathlib import Path
@@ -18,12 +18,10 @@ FORMATS = (".csv", ".parquet")
 
 
 def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
-    """The table as it is, and behind its columns `predicted_TARGET` (a number within its declared range), for a
-    classifier with probabilities also `probability_CLASS`, for a regression that has a posterior `std_TARGET`: the
-    deviation of the prediction; of a time `hazard_END` and `survival_END` for each period.
+    """Return the table with `predicted_TARGET` (a number within its declared range) and, where the model has them,
+    `probability_CLASS`, `std_TARGET` (the prediction's deviation), or `hazard_END` and `survival_END` for each period.
 
-    The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and
-    the model alone.
+    The rows need the features' columns, not the target's. A row's prediction depends on that row and the model alone.
     """
     frame, target = read_table(rows), model.preparation_.model.target
     if isinstance(rows, str | Path):
@@ -45,19 +43,19 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
 
 
 def _within(model: JointModel, predicted: Any) -> Any:
-    """Clip predicted numbers to the target's declared range, which brings them nearer to every target."""
+    """Clip predicted numbers to the target's declared range, which never increases an error."""
     ends = target_range(model)
     return predicted if ends is None else np.clip(predicted, *ends)
 
 
 def target_range(model: JointModel) -> tuple[float, float] | None:
-    """The target's declared range, where a number is predicted."""
+    """Return the target's declared range; None unless a number is predicted."""
     terms = model.preparation_.model
     return terms.bounds.get(terms.target) if terms.predicts == "number" else None
 
 
 def require_table_name(path: Path, *read: Path) -> None:
-    """Refuse a file name without a table format's ending, and a name of an input file."""
+    """Refuse a file name without a table format's ending, or the name of an input file."""
     if path.suffix.lower() not in FORMATS:
         raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(FORMATS)}")
     if path.exists() and any(each.exists() and path.samefile(each) for each in read):
