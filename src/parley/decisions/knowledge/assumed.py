@@ -1,12 +1,10 @@
-"""A pilot without a public sample: rows drawn from scales that owners released or from ranges that were declared, with
-a relation to the target that is only assumed.
+"""A pilot without a public sample: rows drawn from released scales or declared ranges, with an invented target
+relation.
 
-Released scales say how each column is spread and nothing of how columns go together. So that is drawn, from columns
-that have nothing in common to columns that follow one quantity, and the relation to the target too: from one that
-explains next to nothing to one that explains nearly all.
-A declared range says even less: values may fill it or lie together in a corner of it, where the column hardly differs
-from a constant and much noise comes into the model. So which part is filled is drawn as well, for all columns alike or
-for each its own. The interval is the hull of all of them.
+Released scales say how each column is spread but not how columns correlate, so correlations and the strength of the
+target relation are drawn. A declared range says less: values may fill it or lie in a corner of it, where the column
+hardly varies and much noise enters the model. So the filled part is drawn, too, for all columns alike or for each its
+own. The interval is the hull of all of them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -55,7 +53,7 @@ class ConstantError(DataError):
 
 @dataclass(frozen=True, eq=False)
 class AssumedSample(Sample):
-    """Rows of independent columns with a relation of some strength, drawn by a seed."""
+    """Rows of drawn columns with a relation of some strength to the target."""
 
     preparation: Preparation = field(kw_only=True)
     coverage: ClassVar[str] = "any relation to the target"
@@ -74,7 +72,7 @@ class AssumedSample(Sample):
         return replace(here, warnings=(*self._rests_on(), *here.warnings))
 
     def _rests_on(self) -> list[str]:
-        """Name what the rows are drawn from, and the columns of which only a range is known."""
+        """Say what the rows are drawn from, and of which columns only a range is known."""
         model = self.preparation.model
         columns = [each for each in model.scales if range_alone(model, each)]
         scales = [] if model.scales and len(columns) == len(model.scales) else ["scales that the terms give"]
@@ -84,8 +82,8 @@ class AssumedSample(Sample):
         return [INVENTED_LAWS_WARNING.format(drawn=drawn), *lines]
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Every strength, with columns at both ends of what they may be, the worst and the best, and each somewhere
-        between. Few of them take these in turns, so that a mean over them leans to none."""
+        """Draw every strength, with columns at the worst end, at the best end, and each in between; small counts take
+        these in turns, so that their mean is balanced."""
         low, high = SPREADS
         ends = [(low, LARGEST_CORRELATION), (high, 0.0), (None, 0.0), (None, LARGEST_CORRELATION)]
         few = max(1, min(count // len(STRENGTHS), len(ends)))
@@ -102,7 +100,7 @@ class AssumedSample(Sample):
 
 
 def range_alone(model: Model, column: str) -> bool:
-    """Whether a column's scale says nothing more than its bounds: a quarter of their range, around the middle."""
+    """Return whether a column's scale only repeats its bounds: a quarter of their range, around the middle."""
     if column not in model.scales or column not in model.bounds:
         return False
     low, high = model.bounds[column]
@@ -111,8 +109,7 @@ def range_alone(model: Model, column: str) -> bool:
 
 
 def _spread(model: Model, column: str, spread: float | None, rng: np.random.Generator) -> tuple[float, float]:
-    """Return (centre, deviation) of a scaled column in units of its scale; without a common spread each column draws
-    its own."""
+    """Return (centre, deviation) of a scaled column in units of its scale; drawn by column without a common spread."""
     if not range_alone(model, column):
         return 0.0, 1.0
     if spread is None:
@@ -123,8 +120,7 @@ def _spread(model: Model, column: str, spread: float | None, rng: np.random.Gene
 def _draw(
     preparation: Preparation, strength: float, seed: int, spread: float | None = USUAL_SPREAD, correlated: float = 0.0
 ) -> Design:
-    """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, or somewhere in their range, so
-    spread; names as often as each other."""
+    """Draw prepared rows: numbers by their scales or somewhere in their range, names with equal frequency."""
     rng = np.random.default_rng([seed, round(100 * strength)])
     rows = min(max(LEAST_ROWS, ROWS_PER_COLUMN * preparation.width), MAX_ROWS)
     X = _features(preparation, rows, spread, correlated, rng)
@@ -164,8 +160,8 @@ def _draw(
 
 
 def _counts(preparation: Preparation, X: Floats, relation: Floats, strength: float, rng: np.random.Generator) -> Design:
-    """Rows with counts whose rates explain this share of their variance, at the typical rate; where that is not known,
-    an eighth of the largest count is usual."""
+    """Draw counts whose rates explain `strength` of their variance at the typical rate, else at an eighth of the
+    largest count."""
     low, high = preparation.target_bounds
     weight = rng.uniform(*weight_ends(preparation.model, preparation.target_centre), len(X))
     usual = float(weight.mean()) if preparation.target_centre > 0 else high / 8
@@ -176,8 +172,7 @@ def _counts(preparation: Preparation, X: Floats, relation: Floats, strength: flo
 
 
 def _lifetimes(periods: int, relation: Floats, rng: np.random.Generator) -> Floats:
-    """Labels of subjects whose hazards follow a relation, half of whom survive all periods if nobody is lost; a tenth
-    is lost."""
+    """Draw lifetimes with hazards by a relation: half survive all periods if nobody is lost; a tenth is lost."""
     usual = np.log(np.expm1(np.log(2) / periods))
     happens = usual + relation + rng.logistic(size=(periods, len(relation))) > 0
     first = np.where(happens.any(axis=0), happens.argmax(axis=0), periods)

@@ -1,9 +1,4 @@
-"""What a model costs that asks nobody: zero, and the best model of the public sample alone, linear or of boosted
-trees.
-
-Whoever has public rows can fit them without any owner and at no privacy cost. A joint model that does worse is not
-worth a budget.
-"""
+"""The cost of models that ask nobody: the zero model, and the public sample's best model, linear or boosted trees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,12 +34,10 @@ INTERVAL_ERRORS = 1.645  # standard errors to an end of a 90 % interval
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """The cost of boosted trees of any number of rows: measured at a few sizes of the public sample, and continued to
-    others by a power law.
+    """The cost of boosted trees by the number of rows: a few sizes of the public sample, continued by a power law.
 
-    cost(n) = cost(m) + b (n^-c - m^-c), m the most rows that were looked at. How fast more rows help is known roughly
-    at best: each power c has the slope b that fits the smaller sizes, and counts for how well it does so. What the
-    powers disagree on is part of the error.
+    cost(n) = cost(m) + b (n^-c - m^-c), m the most rows tried. Each power c has the slope b that fits the smaller
+    sizes, and is weighted by its fit. The powers' disagreement is part of the error.
     """
 
     rows: float  # m
@@ -58,7 +51,7 @@ class LearningCurve:
     def through(
         cls, rows: float, cost: float, error: float, sizes: ArrayLike, rises: ArrayLike, errors: ArrayLike
     ) -> "LearningCurve":
-        """The curve through `cost` at m rows that fits how much more smaller `sizes` cost [k], known up to `errors`."""
+        """Fit the curve through `cost` at m rows to the `rises` at smaller `sizes` [k], known up to `errors`."""
         m, rise, precision = np.asarray(sizes), np.asarray(rises), np.maximum(np.asarray(errors), 1e-300) ** -2.0
         away = m[None] ** -POWERS[:, None] - rows ** -POWERS[:, None]
         known = np.sum(precision * away**2, axis=1)
@@ -68,7 +61,7 @@ class LearningCurve:
         return cls(rows, cost, error, slopes, known**-0.5, weights / weights.sum())
 
     def at(self, records: Floats) -> tuple[Floats, Floats]:
-        """Return (cost, standard error) [N] of trees of so many rows; infinite where these are too few for trees."""
+        """Return (cost, standard error) [N] of trees of these records; infinite cost below the least number."""
         n = np.clip(records, 1.0, MAX_EXTRAPOLATION * self.rows)
         away = n ** -POWERS[:, None] - self.rows ** -POWERS[:, None]
         each = self.slopes[:, None] * away
@@ -78,23 +71,22 @@ class LearningCurve:
         return np.where(some, self.cost + mean, np.inf), np.where(some, np.sqrt(self.error**2 + chance), 0.0)
 
     def ahead(self, records: Floats, linear: Floats) -> Floats:
-        """For which owners [N] trees are expected to cost less than the linear model of this cost [N], by a standard
-        error or more."""
+        """Return for which owners [N] trees are expected to beat this linear cost [N] by a standard error."""
         mean, error = self.at(records)
         return np.asarray(mean + error < linear)
 
     def best(self, records: Floats, linear: Floats, side: int = 0) -> Floats:
-        """The cost of the model that is chosen [N]: trees where they are `ahead`, else linear; `side` -1 and 1: the low
-        and the high end of its 90 % interval, for what is not known of trees."""
+        """Return the cost of the chosen model [N]: trees if `ahead`, else linear. `side` -1 or 1 gives the end of
+        trees' 90 % interval."""
         mean, error = self.at(records)
         return np.where(mean + error < linear, np.minimum(linear, mean + side * INTERVAL_ERRORS * error), linear)
 
     def above(self, cost: float) -> "LearningCurve":
-        """The same curve counted from this cost."""
+        """Return the same curve counted from this cost."""
         return replace(self, cost=self.cost - cost)
 
     def in_units(self, unit: float) -> "LearningCurve":
-        """The same curve in another unit, `unit` of which make one of these."""
+        """Return the same curve multiplied by `unit`."""
         return replace(
             self,
             cost=self.cost * unit,
@@ -121,8 +113,7 @@ AloneModel = Literal["linear", "boosted trees"]
 
 @dataclass(frozen=True, eq=False)
 class PublicSampleModel:
-    """The best linear model of the public sample alone. `cost` is in prepared units, `expected_cost` in the target's
-    own, as in a `Proposal`."""
+    """The public sample's best linear model; `cost` in prepared units, `expected_cost` in the target's own."""
 
     theta: Floats  # fitted on all public rows
     ridge: float  # beside the terms' own regularisation, by cross-validation
@@ -140,7 +131,7 @@ class Baselines:
     error: float = 0.0  # standard error of what trees save beside the linear fit, where it is theirs
 
     def to_json(self) -> dict[str, float | None]:
-        """The object under `baselines` in `parley forecast --json`."""
+        """Return the object under `baselines` in `parley forecast --json`."""
         return {"zero": self.zero, "public_sample": self.public_sample}
 
 
@@ -160,11 +151,8 @@ def baselines(pilot: Pilot) -> Baselines:
 
 
 def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
-    """The linear model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back
-    (`learning.start.public_fit`).
-
-    None without rows, where they are invented, or where no ridge gives an optimum.
-    """
+    """Return the pilot rows' own linear model, ridge and cost by rows held back (`learning.start.public_fit`); None
+    without rows, on invented rows, or if no ridge gives an optimum."""
     fit = pilot.own_fit
     if fit is None or pilot.source.invented:
         return None
@@ -172,22 +160,22 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
 
 
 def best_cost(pilot: Pilot) -> float:
-    """What the best model costs on new rows, prepared: where there is a public fit, its cost on rows held back less
-    what it lies above the best, so that joint model and public sample compare; else as a forecast has it."""
+    """Return the best model's cost on new rows, prepared: the public fit's cost on rows held back less its excess, so
+    that the joint model and the public sample compare; without a fit, the forecast's."""
     excess, there = fitted_excess(pilot)
     return pilot.landscape().test_cost if there is None else there.cost - float(excess.mean())
 
 
 def trees_alone(pilot: Pilot) -> LearningCurve | None:
-    """What boosted trees of an owner's own rows would cost above the best linear model, by their number, as public
-    rows show it; None where nothing speaks for trees."""
+    """Return the learning curve of boosted trees of an owner's own rows above the best linear model; None if nothing
+    favours trees."""
     trees = public_trees(pilot)
     return None if trees is None else trees.curve.above(best_cost(pilot))
 
 
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
-    """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no fit to
-    compare with."""
+    """Return (possible excess costs of public fits over the best model [B], the fit itself); None: no fit to compare
+    with."""
     there = _from_the_fit(pilot)
     if there is None:
         return np.zeros(0), None
@@ -199,7 +187,7 @@ def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
 
 
 def fit_errors(pilot: Pilot) -> Floats | None:
-    """How far public fits lie from the best model, as they may come out [B, P], in directions of the pilot's curvature;
+    """Return possible distances of public fits from the best model [B, P], in directions of the pilot's curvature;
     None: no fit."""
     there = _from_the_fit(pilot)
     return None if there is None else pilot.landscape().inward(there.starts - there.landscape().optimum)
@@ -207,16 +195,10 @@ def fit_errors(pilot: Pilot) -> Floats | None:
 
 @dataclass(frozen=True, eq=False)
 class PublicTrees:
-    """What boosted trees cost those who ask nobody, from public rows alone: at the sample's own size, and at any
-    owner's.
+    """Boosted trees of the public sample, for owners that ask nobody; costs in prepared units.
 
-    Trees and the linear fit are judged on the same rows, none of which either was made of. What trees save
-    there is taken off the linear fit's cost, so that they, the linear fit and the joint model are counted from
-    one level, a penalty of the terms included. Plans, forecasts and verdicts in one process ask for the same
-    trees of the same sample: they are grown once.
-
-    Boosted trees of the public sample, where they are better than the linear fit by a standard error or more; costs
-    in prepared units.
+    Trees and the linear fit are judged on the same rows, none of which either was made of. The trees' saving is taken
+    off the linear fit's cost, so that trees, linear fit and joint model share one level, a penalty included.
     """
 
     gain: float  # what they save a row
@@ -225,8 +207,8 @@ class PublicTrees:
 
 
 def public_trees(pilot: Pilot) -> PublicTrees | None:
-    """Trees of the pilot's rows, found once for them; None without rows, where those are invented or too few, or where
-    trees are not better. Then nobody is thought to use any: that more rows would turn it, no public row shows."""
+    """Return trees of the pilot's rows, cached; None without rows, on invented or too few rows, or if trees are not
+    better. Then no owner is assumed to use trees: no public row shows that more rows would favour them."""
     if pilot.source.invented or (fit := pilot.own_fit) is None:
         return None
     key = "public trees", pilot.objective, pilot.setup.limits.radius
@@ -234,7 +216,7 @@ def public_trees(pilot: Pilot) -> PublicTrees | None:
 
 
 def _from_the_fit(pilot: Pilot) -> Pilot | None:
-    """The same knowledge under terms that start at the public fit; None where there is none."""
+    """Return the same knowledge under terms that start at the public fit; None if there is none."""
     if pilot.terms.model.public is None or pilot.apart:
         return None
     for clip in ({}, {"clip": 1e9}):  # terms of released statistics need none, and a start does not clip
@@ -276,8 +258,7 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
 
 
 def _linear_losses(pilot: Pilot, fit: PublicFit, design: Design, rows: TreeRows) -> Floats | None:
-    """The losses of these rows [n] by linear fits that they are not in, with the public fit's ridge; None where some
-    fold has no fit."""
+    """Return the rows' losses [n] by linear fits without them, with the public ridge; None if a fold has none."""
     fold, losses = folds(len(rows)), np.empty(len(rows))
     for k in range(FOLDS):
         theta = ridge_fit(pilot.objective, design.where(fold != k), fit.ridge, pilot.setup.limits.radius, fit.theta)
@@ -288,7 +269,7 @@ def _linear_losses(pilot: Pilot, fit: PublicFit, design: Design, rows: TreeRows)
 
 
 def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]:
-    """(by how much more trees cost that are made of one in `part` of a fold's rows, its standard error)."""
+    """Return by how much trees of one in `part` of a fold's rows cost more, and its standard error."""
     fold = folds(len(rows))
     order = np.concatenate([np.flatnonzero(fold == k) for k in range(PART_FOLDS)])
     ways = np.concatenate(
@@ -302,6 +283,6 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 
 
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
-    """`tree_losses` of public rows, computed once for the same rows."""
+    """Return `tree_losses` of public rows, cached."""
     key = content_key((rows.digest, new.digest, leaves, tuple(iterations)))
     return _known.get(key, lambda: tree_losses(rows, new, leaves, iterations))

@@ -1,5 +1,4 @@
-"""What it costs to put names as 0, 1, 2, ... into one column: measured on the public sample alone, no private row is
-touched."""
+"""The cost of coding names as 0, 1, 2, ... in one column, measured on the public sample alone."""
 
 from dataclasses import dataclass, replace
 
@@ -23,8 +22,7 @@ LEAST_RELATIVE_GAIN = 0.005  # of the cost, below which two codings are as good
 
 @dataclass(frozen=True)
 class CodingCost:
-    """Costs of the model without privacy, on rows of the public sample that it was not fitted to, in the target's own
-    units."""
+    """Costs of the model without privacy on held-out rows of the public sample, in the target's own units."""
 
     integer: float
     one_hot: float
@@ -45,8 +43,7 @@ class CodingCost:
 
 
 def coding_warning(terms: Terms) -> str | None:
-    """What somebody should know who wrote terms that put names as 0, 1, 2, ... into one column; None where that costs
-    nothing."""
+    """Warn the author of terms that code names as 0, 1, 2, ... in one column; None if that costs nothing."""
     cost = coding_cost(terms)
     if cost is not None and not cost.matters:
         return None
@@ -71,11 +68,8 @@ def coding_warning(terms: Terms) -> str | None:
 
 
 def coding_cost(terms: Terms) -> CodingCost | None:
-    """The costs of both codings by cross-validation; None where the terms code one-hot, have no public sample, or no
-    column of three names.
-
-    Where a fit has no end or too many parameters there is nothing to say either.
-    """
+    """Return the cross-validated costs of both codings; None if terms are one-hot, lack a public sample or a column of
+    three names, or if a fit does not end or has too many parameters."""
     if terms.model.coding != "integer" or terms.model.public is None:
         return None
     preparation, public = task_of(terms).preparation(terms)
@@ -92,8 +86,7 @@ def coding_cost(terms: Terms) -> CodingCost | None:
 
 
 def _held_back(objective: EmpiricalRisk, terms: Terms, preparation: Preparation, public: Design) -> float | None:
-    """The mean cost of rows under models of all other folds; a ridge of weight 1 (of all rows together) keeps every fit
-    finite."""
+    """Return the mean cost of rows under other folds' models; a ridge of weight 1 over all rows keeps fits finite."""
     places = np.random.default_rng(0).permutation(len(public))[:MAX_ROWS]
     total = 0.0
     for fold in range(FOLDS):

@@ -1,20 +1,17 @@
-"""What public trees are worth on rows they were not grown on, and how far their leaf values lie from the best.
+"""The worth of public trees on rows they were not grown on, and how far their leaf values lie from the best.
 
-Trees fit the rows they were grown on far too well, so these cannot judge them. Public rows judge by folds: trees are
-grown anew without each (`protocol.tree_folds`), and its rows say what the trees cost, which way the cost falls there,
-and by how much.
+Trees fit the rows they were grown on far too well, so public rows judge by folds: trees are grown anew without each
+(`protocol.tree_folds`), and its rows give the trees' cost, gradient and curvature.
 
-Around a public fit of n rows the best parameter theta* lies about as a likelihood has it, away by a normal vector of
-covariance c(h) s/(n h) in a direction of curvature h, s being the noise of one record's gradient in units of the
-curvature. Boosting stops early, so it errs less where the cost is flat: c(h) = c (1/4 + 3/4 h/(h + r)), r a hundredth
-of the largest curvature. c and s are measured on the folds: a fold's mean gradient g is H (theta0 - theta*) and noise,
-and sums over pairs of different rows tell the first from the second without bias. Curvature is that of rows that were
-not grown on, too: probabilities of the others lie too close to 0 and 1.
+Around a public fit of n rows the best theta* lies away by a normal vector of covariance c(h) s/(n h) in a direction of
+curvature h, s being the noise of one record's gradient in units of the curvature. Boosting stops early, so it errs less
+where the cost is flat: c(h) = c (1/4 + 3/4 h/(h + r)), r a hundredth of the largest curvature. c and s are measured on
+the folds: a fold's mean gradient is H (theta0 - theta*) and noise, and sums over pairs of different rows separate the
+two without bias.
 
-For an interval the public rows are drawn again, in columns that were grown on them. That changes what leaf values cost
-and how the cost bends there, and nothing else: leaf values stay. So losses and curvatures of single rows are found
-once. Nearly all of the cost's bend lies in a part of the directions; what the others have of it is spread evenly among
-them. That moves the forecast of a version by less than 1e-3 of itself, and versions differ by a tenth.
+For an interval the public rows are drawn again, in columns that were grown on them; leaf values stay. So losses and
+curvatures of single rows are found once. Nearly all of the cost's curvature lies in some directions; the rest is spread
+evenly among the others. That moves a version's forecast by less than 1e-3 of itself, and versions differ by a tenth.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +57,7 @@ DRAWN_LEAF_VALUES = 16  # leaf values as they may come out
 
 @dataclass(frozen=True)
 class CrossFit:
-    """What rows say of trees that were grown without them."""
+    """The judgement of rows on trees that were grown without them."""
 
     held_back: HeldBack  # what the trees alone cost, prepared
     noise: float  # s
@@ -69,8 +66,8 @@ class CrossFit:
     scores: Floats  # [n]: what trees say of each row that were grown without it
 
     def draws(self, curvature: Floats, directions: Floats, records: int) -> Floats:
-        """How far leaf values grown on so many rows may lie from the best [B, P], in opposite pairs; curvature [P] and
-        its directions [P, P] are those of the cost."""
+        """Draw, in opposite pairs, how far leaf values grown on these records may lie from the best [B, P]. Curvature
+        [P] and directions [P, P] are the cost's."""
         largest = float(curvature.max())
         curved = curvature > SETTLED_CURVATURE * largest
         share = self.share * (FLAT_SHARE + (1 - FLAT_SHARE) * curvature / (curvature + STOPPING_CURVATURE * largest))
@@ -110,8 +107,7 @@ def cross_fit(setup: Setup) -> CrossFit:
 
 
 def with_best_growth(terms: Terms) -> Terms:
-    """The terms with that way of growing for which trees cost least on public rows held back; larger samples bear
-    faster ones, and some a large model, of which most is a margin."""
+    """Return the terms with the way of growing whose trees cost least on public rows held back."""
     size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
     if _wide(terms, size):
         return _grown_by(terms, size, GROWTH_SETTINGS[0])
@@ -126,7 +122,7 @@ def with_best_growth(terms: Terms) -> Terms:
 
 
 def with_best_margin(terms: Terms) -> Terms:
-    """The terms with straight lines beside a margin of those trees that cost least on public rows held back."""
+    """Return the terms with lines beside the margin of those trees that cost least on public rows held back."""
     size, margins = Trees(), [{**growth, "refitted": 0} for growth in GROWTH_SETTINGS]
     if _wide(terms, size):
         return _grown_by(terms, size, margins[0])
@@ -135,8 +131,7 @@ def with_best_margin(terms: Terms) -> Terms:
 
 @dataclass(frozen=True, eq=False)
 class GrownSample(Sample):
-    """Public rows in columns that were grown on them: their own cost is too small, and most directions are too flat to
-    be learned in."""
+    """Public rows in columns grown on them: their own cost is too small, and most directions are too flat to learn."""
 
     optimism: float = 0.0  # by how much the rows cost too little
     flatness: float = 1.0  # what their curvature is to be multiplied with
@@ -148,15 +143,14 @@ class GrownSample(Sample):
         return replace(seen, least_cost=least, start_cost=least + above, curvature=curvature, records=None)
 
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
-        """The same in directions that are not flat."""
+        """Return the same in directions that are not flat."""
         curved = curvature > SETTLED_CURVATURE * float(curvature[-1])
         return float((spread[curved] / curvature[curved]).sum()) / 2
 
     def redrawn(
         self, objective: EmpiricalRisk, here: Landscape, rng: np.random.Generator, count: int
     ) -> "list[tuple[RedrawnRows, Floats]]":
-        """So many versions with as many rows, drawn with replacement from these, each with a start [1, r] of those that
-        `here`, the landscape of these rows, has."""
+        """Draw `count` versions with replacement, each with a start [1, r] of `here`, the landscape of these rows."""
         bends, directions, n = objective.record_curvatures(self.design, here.optimum), here.directions, len(self.design)
         if bends is None or directions is None:
             raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
@@ -178,7 +172,7 @@ class GrownSample(Sample):
 
 @dataclass(frozen=True, eq=False)
 class GrownRows:
-    """What each row has part in, at the leaf values: in `here`, the landscape of all rows, once each."""
+    """Each row's contributions at the leaf values, in `here`, the landscape of all rows once each."""
 
     here: Landscape
     bent: Floats  # [n, r]: the row in those directions that bend, times the root of its share in the curvature
@@ -189,8 +183,8 @@ class GrownRows:
 
 @dataclass(frozen=True, eq=False)
 class RedrawnRows(Source):
-    """Such rows, each counted as often as it was drawn; parameters are counted from the leaf values, in the directions
-    that bend. For moments alone: no algorithm can run on them."""
+    """The rows, each counted as often as it was drawn. Parameters are counted from the leaf values, in curved
+    directions. For moments alone: no algorithm can run on them."""
 
     sample: GrownSample
     seen: GrownRows
@@ -210,7 +204,7 @@ class RedrawnRows(Source):
 
     @cached_property
     def _principal(self) -> tuple[Floats, Floats]:
-        """(curvature [p], its directions [r, p]): those that bend, and the flat ones, all alike."""
+        """Curvature [p] and its directions [r, p]: the curved ones, and the flat ones, all alike."""
         some = np.flatnonzero(self.times)
         rows = self.seen.bent[some] * np.sqrt(self.times[some])[:, None]
         values, directions = np.linalg.eigh(rows.T @ rows)
@@ -227,7 +221,7 @@ class RedrawnRows(Source):
 
 
 def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
-    """Return (the place of the growth whose trees cost least on held-out rows, that cost)."""
+    """Return the place of the growth whose trees cost least on held-out rows, and that cost."""
     setup = resolve(_grown_by(terms, size, growths[0]))  # all have one preparation, except for the trees themselves
     folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING_FOLDS) for each in growths]
     costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)
@@ -235,7 +229,7 @@ def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -
 
 
 def _wide(terms: Terms, size: Trees) -> bool:
-    """Whether trees have so many columns that only one way of growing is tried."""
+    """Return whether trees have too many columns to try more than one way of growing."""
     return (
         len(resolve(_grown_by(terms, size, {**GROWTH_SETTINGS[0], "refitted": None})).preparation.unturned.labels)
         > MAX_FOREST_COLUMNS
@@ -247,7 +241,7 @@ def _grown_by(terms: Terms, size: Trees, growth: Mapping[str, Any]) -> Terms:
 
 
 def _judged(fold: TreeFold, loss: Loss) -> tuple[float, float, float]:
-    """(s, c s, curvature in units of that of the rows grown on) as the rows of one fold show them."""
+    """Return (s, c s, curvature in units of that of the rows grown on) by the rows of one fold."""
     objective, theta, grown, held = fold.objective, fold.theta, fold.grown, fold.judges
     bends = objective.record_curvatures(grown, theta)
     if bends is None:

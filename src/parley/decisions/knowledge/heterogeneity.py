@@ -1,8 +1,7 @@
-"""How much owners differ, as a forecast takes it: the variance between their best parameters, in units of the variance
-of an own estimate.
+"""Heterogeneity: the variance between owners' best parameters, in units of the variance of an own estimate.
 
 The unit is that of the owner of median size. So 0 is one law for all; at 1 two owners' best parameters are as far apart
-as two estimates of one parameter, each from that owner's number of rows, are by chance.
+as two estimates of one parameter, each from that owner's rows, are by chance.
 """
 
 import json
@@ -21,8 +20,7 @@ MAX_FREE_DIRECTIONS = 20  # up to which each may differ so much
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Between-owner variance as a multiple of the within-owner one: what is thought most likely, and from where to
-    where it may lie."""
+    """Between-owner variance as a multiple of the within-owner one: the most likely value, and its range."""
 
     mean: float
     low: float
@@ -59,7 +57,7 @@ class Heterogeneity:
         return found
 
     def at(self, position: float) -> float:
-        """The multiple at a position from 0 to 1 of its range: a twentieth lies below `low`, half below `mean`."""
+        """Return the multiple at a position from 0 to 1: a twentieth lies below `low`, half below `mean`."""
         if self.origin == "assumed":
             return self.high * assumed_ratio(position) / assumed_ratio(0.95)
         if position >= 0.5:
@@ -67,7 +65,7 @@ class Heterogeneity:
         return max(0.0, self.mean - (self.mean - self.low) * (0.5 - position) / 0.45)
 
     def words(self, rows: float) -> str:
-        """Describe what is assumed, for owners of whom the median one has so many rows."""
+        """Describe the assumption for owners whose median has this number of rows."""
         unit = f"the variance of an owner's own estimate from {round(rows):,} rows"
         if self.origin == "assumed":
             return (
@@ -86,20 +84,20 @@ class Heterogeneity:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `differences` in `parley forecast --json`."""
+        """Return the object under `differences` in `parley forecast --json`."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "origin": self.origin}
 
 
 def assumed_heterogeneity(rows: float, directions: int) -> Heterogeneity:
-    """Where nothing is known, for owners of whom the median one has so many rows and a model with so many directions:
-    populations differ by as much however many rows are drawn from them, and however many columns describe them."""
+    """Return the heterogeneity assumed if nothing is known, for the median owner's rows and a model's directions:
+    populations differ by as much however many rows are drawn or columns describe them."""
     scale = rows * min(1.0, MAX_FREE_DIRECTIONS / max(directions, 1))
     low, mean, high = (scale * assumed_ratio(position) for position in (0.05, 0.5, 0.95))
     return Heterogeneity(mean, low, high, "assumed")
 
 
 def assumed_ratio(position: float) -> float:
-    """The variance between owners over that of an estimate from one row, at a position of what is assumed: none in
-    `ONE_LAW_SHARE` of all consortia, else anything between `RATIO_RANGE`, each magnitude as likely as another."""
+    """Return the assumed variance between owners over that of an estimate from one row: 0 for `ONE_LAW_SHARE` of all
+    consortia, else log-uniform over `RATIO_RANGE`."""
     beyond = max(position - ONE_LAW_SHARE, 0.0) / (1 - ONE_LAW_SHARE)
     return 0.0 if position <= ONE_LAW_SHARE else RATIO_RANGE[0] * (RATIO_RANGE[1] / RATIO_RANGE[0]) ** beyond

@@ -1,5 +1,4 @@
-"""The setup and what is known of the data, put together: how the owners' answers will look before anybody asked
-them."""
+"""The setup together with public knowledge of the data: a preview of the owners' answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -41,7 +40,7 @@ DRAWN_FITS = 16  # public fits as they may come out
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Public knowledge, prepared as the owners' tables will be, and what the terms make of it."""
+    """Public knowledge, prepared like the owners' tables, under given terms."""
 
     setup: Setup
     source: Source
@@ -107,8 +106,8 @@ class Pilot:
 
     @cached_property
     def spread(self) -> Floats:
-        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used
-        as it comes, has fewer noises to be averaged. 1 where rounds wait."""
+        """Each owner's noise relative to others' [N]: an owner with fewer answers, each used as it comes, averages
+        fewer noises. 1 if rounds wait."""
         schedule = self.setup.schedule
         if schedule.own is None:
             return np.ones(len(schedule.names))
@@ -125,7 +124,7 @@ class Pilot:
         return self.variances_of(self.noise)
 
     def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
-        """The same for this noise in place of the owners'."""
+        """Return the same for this noise in place of the owners'."""
         schedule = self.setup.schedule
         if schedule.everybody or schedule.own is not None:  # answers that come one by one are averaged in the end, too
             return np.full(self.algorithm.horizon, noise.all_together)
@@ -135,11 +134,11 @@ class Pilot:
 
     @property
     def draws(self) -> int:
-        """How many noises enter a model where every owner is asked in every round."""
+        """The number of noises in a model if every owner is asked in every round."""
         return self.algorithm.horizon * (1 if self.terms.noise.summed else len(self.mechanisms))
 
     def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
-        """Noise of everybody's combined answer, drawn as in a study."""
+        """Draw noise of everybody's combined answer, as in a study."""
         first = self.mechanisms[0]
         if isinstance(first, SharedNoise):
             return first.over(int(self.rows.sum())).decode(first.drawn(shape, np.random.default_rng(seed)))
@@ -154,18 +153,17 @@ class Pilot:
         )
 
     def combined_variance(self) -> float:
-        """The mean of v_k over the rounds."""
+        """Return the mean of v_k over the rounds."""
         return float(self.variances.mean())
 
     def landscape(self) -> Landscape:
-        """The cost around its optimum, by the pilot."""
+        """Return the cost around its optimum, by the pilot."""
         return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
 
     @cached_property
     def starts(self) -> Floats:
-        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how
-        far it lies from the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn
-        from the population."""
+        """Possible theta[1] [B, P]. The public fit was made for these very rows, so its distance from the best model is
+        judged by fits to rows drawn from them with replacement."""
         if self.drawn is not None:
             return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
         if self.grown is not None:
@@ -178,13 +176,12 @@ class Pilot:
 
     @property
     def starts_publicly(self) -> bool:
-        """Whether training begins at what public rows teach: their best fit, or the trees that were grown on them."""
+        """Whether training begins at the public rows' best fit, or at trees grown on them."""
         return self.terms.learning.start == "public" or self.terms.model.trees is not None
 
     @cached_property
     def own_fit(self) -> PublicFit | None:
-        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is
-        none."""
+        """The pilot rows' best fit, its ridge chosen by cross-validation; None without rows or without a fit."""
         if not self.has_rows:
             return None
         if self.grown is not None:
@@ -195,7 +192,7 @@ class Pilot:
 
     @cached_property
     def grown(self) -> CrossFit | None:
-        """What the public sample says of trees that were grown without it; None where terms have none, or no rows."""
+        """The public sample's judgement of trees grown without it; None without trees or rows."""
         public = self.setup.public
         if self.terms.model.trees is None or not self.has_rows or public is None:
             return None
@@ -203,18 +200,17 @@ class Pilot:
         return public.derived(("cross-fit", type(self.objective)), grow)  # once, however the pilot's rows are drawn
 
     def leaning(self) -> "Pilot":
-        """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
+        """Tilt the rows' cost so that its minimum lies at their best ridge fit.
 
-        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much:
-        seen from there, a start at the public fit would look worse than it is. Only gradients can be tilted: algorithms
-        that ask for other things stay.
+        A small sample's own optimum lies farther out than the population's, so a start at the public fit would look
+        worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
         """
         if self.own_fit is None or (self.grown is None and self.terms.learning.rules.asks != "gradient"):
             return self
         return replace(self, source=self.source.leaning(self.own_fit.theta))
 
     def under(self, terms: Terms) -> "Pilot":
-        """The same knowledge under other terms for the same columns."""
+        """Return the same knowledge under other terms for the same columns."""
         setup, source, drawn = self.setup.under(terms), self.source, self.drawn
         if terms.learning.start != self.terms.learning.start:
             return _with(setup, source, self.apart)
@@ -223,7 +219,7 @@ class Pilot:
         return Pilot(setup, source, make_algorithm(setup).foretold(), self.apart, drawn=drawn)
 
     def others(self, rng: np.random.Generator, count: int, run: bool = True) -> "list[Pilot]":
-        """The pilot as it might have come out; a start at its public fit too, once for each. `run`: whether an
+        """Return the pilot as it might have come out, each with one start at its public fit. `run`: whether an
         algorithm shall run on its rows."""
         if isinstance(self.source, GrownSample) and not run:
             drawn = self.source.redrawn(self.objective, self.landscape(), rng, count)
@@ -236,7 +232,7 @@ class Pilot:
         return [pilot.towards_ridge(self.own_fit) for pilot in pilots]
 
     def towards_ridge(self, fit: PublicFit | None) -> "Pilot":
-        """These rows leaning towards their best fit with another fit's ridge."""
+        """Tilt these rows towards their best fit with another fit's ridge."""
         if fit is None or not self.has_rows:
             return self
         if self.grown is not None:
@@ -246,8 +242,8 @@ class Pilot:
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
-    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source;
-    `speeds` (asynchronous terms) as `train` takes them."""
+    """Open public knowledge for these terms: their own `model.public`, another public table or another source; `speeds`
+    (asynchronous terms) as `train` takes them."""
     check_speeds(terms, speeds)
     require_prediction(terms)
     if terms.studied:
@@ -264,8 +260,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
 
 
 def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
-    """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
-    were there."""
+    """Set owners' speeds; owners that never answer are left out, but the algorithm ends as if they were there."""
     never = {name for name, speed in speeds.items() if speed == 0}
     answering = {name: speed for name, speed in speeds.items() if name not in never}
     if not never:
@@ -291,7 +286,7 @@ def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
 
 
 def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
-    """The same with costs as rows have them that no tree was grown on."""
+    """Correct costs to those of rows on which no tree was grown."""
     if pilot.apart or not isinstance(pilot.source, GrownSample):
         return pilot
     source = replace(pilot.source, flatness=grown.curvature)
@@ -313,11 +308,8 @@ def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
 
 
 def _drawn_fits(pilot: Pilot) -> Floats:
-    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself.
-
-    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1
-    theta.
-    """
+    """Draw public fits [B, P] to rows drawn with replacement, with the public fit's own ridge. The rows lean towards
+    that fit (`leaning`), and a ridge pulls the drawn fits from there by r (H + r)^-1 theta."""
     fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
     if fit is None:
         raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
@@ -338,7 +330,7 @@ def _drawn_fits(pilot: Pilot) -> Floats:
 
 
 def _known_rows(setup: Setup, example: pd.DataFrame | None) -> Source:
-    """The rows of this table, else of the terms' public sample, else those that released scales and names allow."""
+    """Return the rows of this table, else of the terms' public sample, else rows invented from scales and names."""
     model, plain = setup.terms.model, setup.preparation.unturned
     turned = plain is not setup.preparation
     if example is not None:
@@ -357,10 +349,10 @@ def _known_rows(setup: Setup, example: pd.DataFrame | None) -> Source:
 
 
 def _targeted_columns(plain: Preparation, example: pd.DataFrame) -> Floats:
-    """The columns of a table's rows with a target, before a rotation, a basis or leaves."""
+    """Return the columns of a table's rows with a target, before a rotation, a basis or leaves."""
     return plain.design(example, "pilot").targeted().X
 
 
 def _public_columns(plain: Preparation) -> Floats:
-    """The same for the terms' public sample."""
+    """Return the same for the terms' public sample."""
     return plain.matrix(read_public(plain.model), PUBLIC_SAMPLE)

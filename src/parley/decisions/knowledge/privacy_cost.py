@@ -1,4 +1,4 @@
-"""What an owner says its people's privacy is worth: a cost that grows with the budget it spends."""
+"""An owner's stated privacy cost, which grows with the budget it spends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ CURVES: Mapping[str, tuple[Shape, Shape]] = {
 
 
 def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
-    """The owner's privacy cost in the terms; refused in bits where no epsilon bounds them."""
+    """Return the owner's privacy cost in the terms; raise an error for a cost in bits if no epsilon bounds them."""
     cost = owner.privacy_cost
     if cost is not None and cost.kind in BITS and terms.privacy.delta > 0:
         raise TermsError(
@@ -42,16 +42,17 @@ def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
 
 @dataclass(frozen=True, eq=False)
 class PrivacyCosts:
-    """One curve an owner, each a weight times one of these shapes, 0 at eps = 0:
+    """One privacy cost curve per owner: a weight times one of these shapes, 0 at eps = 0.
 
-    linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, P the most that an adversary
-    who gave a fact even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`);
-    its weight is the price of certainty. min-entropy: bits by which a yes-or-no fact can become easier to guess,
-    log2(2 e^eps/(1 + e^eps)) (T eq. 2.2); mutual-information: bits that become known of a record on average
-    (`accounting.meaning`); the weight is the price of a bit, and with it the game is T's of section 4.2, V = wf U - L.
-    The curves go by an owner's own eps. Bits bound what leaves where delta = 0 alone, so they are no price beside one
-    (`stated_cost`); posterior is P of eps whatever delta, which single releases may exceed then. The first two and the
-    last are convex; posterior and min-entropy level off, so an owner that pays them may have two locally best budgets.
+    linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, where P = e^eps/(1 + e^eps)
+    is the largest belief in a fact after even odds (`accounting.meaning.posterior_bounds`); its weight is the price of
+    certainty. min-entropy: log2(2 e^eps/(1 + e^eps)), the bits by which guessing a yes-or-no fact can become easier (T
+    eq. 2.2). mutual-information: the mean bits that become known of a record (`accounting.meaning`). The weight of the
+    last two is the price of a bit; with mutual-information the game is T's of section 4.2, V = wf U - L.
+
+    The curves go by an owner's own eps. Bits bound what leaves only if delta = 0 (`stated_cost`); posterior is P of eps
+    whatever delta, which single releases may then exceed. linear, exponential and mutual-information are convex; the
+    other two level off, so an owner may have two locally best budgets.
 
     >>> curves = [PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)]
     >>> costs = PrivacyCosts.from_curves(curves)
@@ -68,16 +69,15 @@ class PrivacyCosts:
         return cls({kind: np.array([each.weight if each.kind == kind else 0.0 for each in curves]) for kind in kinds})
 
     def __call__(self, epsilon: Floats) -> Floats:
-        """The cost of budgets [..., N], owner by owner; [..., 1]: of one that all have."""
+        """Return the cost of budgets [..., N], owner by owner, or of one common budget [..., 1]."""
         return self._summed(epsilon, 0)
 
     def marginal(self, epsilon: Floats) -> Floats:
-        """What a budget that is larger by a share costs more, for each unit of that share: eps times the derivative.
-        Shapes as of the cost."""
+        """Return eps times the derivative of the cost, in the cost's shapes."""
         return self._summed(epsilon, 1)
 
     def take(self, owners: Integers) -> "PrivacyCosts":
-        """The curves of these owners alone."""
+        """Return the curves of these owners alone."""
         return PrivacyCosts({kind: weight[owners] for kind, weight in self.weights.items()})
 
     def _summed(self, epsilon: Floats, which: int) -> Floats:
@@ -92,11 +92,8 @@ class PrivacyCosts:
 
 
 def joining_price(terms: Terms, name: str) -> float | None:
-    """What joining must save a row, in test cost, to be worth this owner's privacy cost: that of its epsilon, over its
-    value of one unit of test cost. None where its terms do not say both.
-
-    Where one noise protects everybody, all spend the smallest epsilon, and that is what it costs.
-    """
+    """Return the test cost per row that joining must save to be worth this owner's privacy cost: cost / value; None if
+    its terms do not state both. With one noise for all, the smallest epsilon counts."""
     part = terms.owner(name)
     cost = stated_cost(terms, part)
     if part.value is None or cost is None or not part.value > 0:
@@ -106,8 +103,7 @@ def joining_price(terms: Terms, name: str) -> float | None:
 
 
 def price_note(terms: Terms, name: str) -> str | None:
-    """Why an owner's privacy cost counts for nothing, or its value does; None: it is counted, or there is nothing to
-    count."""
+    """Say why an owner's privacy cost or value is ignored; None if it counts or neither is stated."""
     part = terms.owner(name)
     if part.privacy_cost is None and part.value is None:
         return None

@@ -1,7 +1,4 @@
-"""What a learner may know before training: a public sample, a DP release of second moments, or stated assumptions.
-
-Each source shows the cost around its optimum (a `Landscape`) and how else it might have come out, for the interval.
-"""
+"""What a learner may know before training: a public sample, a DP release of second moments, or stated assumptions."""
 
 import json
 import math
@@ -40,17 +37,16 @@ class Landscape:
 
     @property
     def start(self) -> Floats:
-        """theta[1] - theta* per direction [p]: the root of its mean square where there are several."""
+        """theta[1] - theta* per direction [p]; the root mean square if there are several starts."""
         return np.asarray(self.starts[0] if len(self.starts) == 1 else np.sqrt(np.mean(self.starts**2, axis=0)))
 
     @property
     def test_cost(self) -> float:
-        """Expected cost of the best model on new rows: an optimum fits its own records a little too well."""
+        """The best model's expected cost on new rows; an optimum fits its own records a little too well."""
         return self.least_cost if self.records is None else self.least_cost + self.estimation / self.records
 
     def least_at(self, records: float) -> float:
-        """Expected cost, on that many records, of the optimum found on them: what relative fitness will be measured
-        in."""
+        """Return the expected cost, on these records, of the optimum found on them: the unit of relative fitness."""
         least = self.least_cost
         if self.records is not None:
             least = max(self.test_cost - self.estimation / records, 0.5 * least)
@@ -63,8 +59,7 @@ class Landscape:
 
     @property
     def bent(self) -> NDArray[np.bool_]:
-        """The directions in which the cost is curved [p]. The others change no prediction, as the sum of a category's
-        columns does beside a constant: nothing is estimated along them, and no model errs there."""
+        """The directions in which the cost is curved [p]; the others change no prediction, so no model errs there."""
         return bent(self.curvature)
 
     @property
@@ -74,7 +69,7 @@ class Landscape:
 
     @property
     def begin(self) -> Floats:
-        """theta[1], the first of those that may be."""
+        """theta[1], the first of the possible starts."""
         return self.optimum + self.outward(self.starts[0])
 
     def inward(self, away: Floats) -> Floats:
@@ -82,18 +77,18 @@ class Landscape:
         return away if self.directions is None else np.asarray(away @ self.directions)
 
     def outward(self, error: Floats) -> Floats:
-        """Turn an error in directions of the curvature back into parameters."""
+        """Turn an error in the directions' coordinates back into parameters."""
         return error if self.directions is None else np.asarray(error @ self.directions.T)
 
 
 def bent(curvature: Floats) -> NDArray[np.bool_]:
-    """Mark the curvatures [p] that are more than rounding."""
+    """Mark the curvatures [p] that exceed rounding."""
     size = np.abs(curvature)
     return np.asarray(size > 2.0**-52 * len(size) * size.max())
 
 
 class Source(ABC):
-    """Public knowledge of the records' law. Some of it comes as rows, on which an algorithm can run; most does not."""
+    """Public knowledge of the records' law; only some sources have rows on which an algorithm can run."""
 
     coverage: ClassVar[str]  # what the interval covers, in words
     invented: ClassVar[bool] = False  # whether the relation of its rows to the target is made up
@@ -105,38 +100,34 @@ class Source(ABC):
 
     @property
     def rows(self) -> Design | None:
-        """Prepared rows in place of the owners', where it has any."""
+        """Prepared rows in place of the owners', if it has any."""
         return None
 
     @property
     def columns(self) -> Floats | None:
-        """The rows' columns [n, columns] before any rotation or basis, as trees take them; None where it has none."""
+        """The rows' columns [n, columns] before any rotation or basis, as trees take them; None if it has none."""
         return None
 
     @property
     def towards(self) -> Floats | None:
-        """theta* [p] where the rows' cost is tilted to have it; None: it is as it is."""
+        """The theta* [p] to which the rows' cost is tilted; None if it is not tilted."""
         return None
 
     def leaning(self, theta: Floats | None) -> "Source":
-        """Tilt its rows' cost so that the minimum lies at theta [p]; None: leave it as it is."""
+        """Tilt the rows' cost so that its minimum lies at theta [p]; None removes the tilt."""
         return self
 
     def tilt(self, objective: EmpiricalRisk) -> Floats | None:
-        """The gradient of the rows' own cost at `towards` [p]; None where nothing leans."""
+        """Return the gradient of the rows' own cost at `towards` [p]; None without a tilt."""
         return None
 
     @abstractmethod
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
-        """(low, high) around a forecast for so many records, from those of `others`.
-
-        `as_if_true` is what they would hit if this source were the truth.
-        """
+        """Return (low, high) around a forecast, from those of `others`, which scatter around `as_if_true`."""
 
     @abstractmethod
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        """The cost around its optimum, seen from the start `origin` [p], or from several as they may come out [B,
-        p]."""
+        """Return the cost around its optimum, seen from the start `origin` [p], or from possible starts [B, p]."""
 
     @abstractmethod
     def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
@@ -145,7 +136,7 @@ class Source(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Sample(Source):
-    """A public table of the same population, prepared as the owners' tables will be."""
+    """A public table of the same population, prepared like the owners' tables."""
 
     design: Design
     towards: Floats | None = None  # where the rows' own optimum is thought to lie too far out
@@ -177,11 +168,8 @@ class Sample(Source):
         return bootstrap_interval(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
 
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of
-        record gradients.
-
-        For least squares with noise of variance s^2 that is s^2 p, the textbook's.
-        """
+        """Return optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2, G the covariance of
+        record gradients; for least squares with noise of variance s^2 that is s^2 p."""
         design = self.design
         begin = None if origin is None else np.atleast_2d(origin)
         key = "landscape", objective, radius, self.towards is None
@@ -194,7 +182,7 @@ class Sample(Source):
         return replace(found, starts=found.inward(away), start_cost=first)
 
     def _around(self, objective: EmpiricalRisk, radius: float | None, starts: Floats | None) -> Landscape:
-        """The landscape from a start at zero, searched from the first of `starts`."""
+        """Return the landscape from a start at zero, searched from the first of `starts`."""
         design, theta = self.design, self.towards
         if theta is None:
             theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
@@ -223,7 +211,7 @@ class Sample(Source):
         )
 
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
-        """c = tr(H^-1 G)/2 from what G and the data's part of H are in each direction of the latter [p]."""
+        """Return c = tr(H^-1 G)/2 from G (`spread`) and H's data part in each direction of the latter [p]."""
         total = curvature + penalty
         curved = bent(total)
         return float((spread[curved] / total[curved]).sum()) / 2
@@ -236,8 +224,8 @@ class Sample(Source):
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments(Source):
-    """Second moments of z = [x, y] that owners released under DP, debited like any query (`algorithm =
-    "sufficient-statistics"`)."""
+    """Second moments of z = [x, y] that owners released under DP (`algorithm = "sufficient-statistics"`), debited like
+    any query."""
 
     matrix: Floats  # [p + 1, p + 1]
     records: int
@@ -246,7 +234,7 @@ class ReleasedMoments(Source):
 
     @classmethod
     def load(cls, path: str | Path) -> "ReleasedMoments":
-        """Read the object that `parley train --json` printed for terms whose algorithm is "sufficient-statistics"."""
+        """Read the JSON that `parley train --json` printed for terms whose algorithm is "sufficient-statistics"."""
         try:
             content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))["moments"]
             matrix = finite(content["matrix"], "matrix")
@@ -274,8 +262,7 @@ class ReleasedMoments(Source):
         return bootstrap_interval(forecast, as_if_true, others)
 
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as
-        noise high."""
+        """Return the landscape by the released matrix; directions below its noise count as noise high."""
         if not objective.quadratic:
             raise SettingError("second moments suffice for linear-regression only; give a public sample")
         p = self.width
@@ -309,11 +296,8 @@ class ReleasedMoments(Source):
 
 @dataclass(frozen=True, eq=False)
 class Stated(Source):
-    """Assumptions in place of data: the Hessian's eigenvalues, the least cost, and how far the optimum lies from the
-    start.
-
-    With a bare `distance` the forecast spreads it evenly over the directions, and the interval covers every way to
-    spread it.
+    """Assumptions in place of data: the Hessian's eigenvalues, the least cost, and the optimum's distance from the
+    start. A bare `distance` is spread evenly over the directions, and the interval covers every way to spread it.
 
     >>> from parley.losses import LinearRegression
     >>> Stated(np.array([2.0, 1.0]), 0.5, start=np.array([1.0, 0.0])).landscape(LinearRegression(), None).start_cost
@@ -381,8 +365,7 @@ class Stated(Source):
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """The whole distance in one direction, for each: the forecast is linear in the squares, so these are the
-        extremes."""
+        """Put the whole distance into each direction: the extremes, as the forecast is linear in the squares."""
         if self.distance is None:
             return [self]
         return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]
@@ -402,11 +385,10 @@ def _few_rows(rows: int, width: int) -> tuple[str, ...]:
 
 
 def bootstrap_interval(forecast: float, as_if_true: float, others: Floats, wider: float = 1.0) -> tuple[float, float]:
-    """The hull of the two 90 % bootstrap intervals in ratios, of percentiles and turned around: neither alone covers at
-    all sample sizes.
+    """Return the hull of two 90 % bootstrap intervals in ratios, percentile and reversed; neither alone always covers.
 
-    As `others` scatter around the source, the source scatters around the truth. `wider` stretches on the scale of
-    logarithms. Where not all are positive there is no such scale, and differences take the place of ratios.
+    As `others` scatter around the source, the source scatters around the truth. `wider` stretches on the log scale. If
+    some are not positive, differences replace ratios.
 
     >>> low, high = bootstrap_interval(2.0, 1.0, np.linspace(0.5, 2.0, 1001))
     >>> round(low, 2), round(high, 2)
