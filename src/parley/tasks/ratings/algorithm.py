@@ -1,9 +1,8 @@
-"""Items' factors learned from released updates alone: every round each owner answers with the bounded mean of its
-users' terms, and noise.
+"""Items' factors learned from released updates alone: in every round each owner answers with the noisy mean of its
+users' clipped terms.
 
-The learner sees the answers, how many users they are means over, and how large their noise is; all else follows from
-those. Owners whose noise drowns what they say count for little, by weights that are public. With one noise for all
-there is one answer, and one weight.
+The learner uses the answers, their numbers of users and their noise. Owners with much noise count for little, by public
+weights. One noise for all gives one answer with one weight.
 """
 
 from collections.abc import Sequence
@@ -29,8 +28,7 @@ PACE = 0.5  # of a full step in the factors
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers
-    [items]."""
+    """Learned V = [b, Q] [items, factors + 1], and estimates of how often each item was rated [items]."""
 
     V: Floats
     counts: Floats
@@ -38,15 +36,14 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class ItemFactors(Algorithm):
-    """The state remembers how often each owner's users rated each item, by its answers so far, and how many there were.
+    """The learner; its state holds each owner's average answer on how often items are rated, and the number of answers.
 
-    A user has x = (1, p_u), and E x^2 = m is 1 for b and the variance of users' factors for Q. Owner l's sums S_l = n_l
-    answer are about c_l m (V* - V) with variance c_l m v + s_l^2, c_l how often the item was rated, v the variance of a
-    rating's error and s_l the deviation of the owner's noise. So owners are weighted by w = 1/(1 + s_l^2/(c_l m v)),
-    c_l the average over items (from answers), and with a prior of deviation t on V the best step is (S/m - pull V)/(c +
-    (v + s^2/(c m))/(m t^2)), S, c and s^2 the sums of w S_l, w c_l and w^2 s_l^2. The prior's pull v/(m t^2) is one for
-    all rounds, in which noise averages out, so a round has the share of it that it has of what all rounds say. Users
-    follow the items, so that factors go half of their way.
+    A user has x = (1, p_u); E x^2 = m is 1 for b and the variance of users' factors for Q. Owner l's sums S_l = n_l
+    answer are about c_l m (V* - V) with variance c_l m v + s_l^2: c_l is how often the item was rated, v the variance
+    of a rating's error, s_l the noise's deviation. So the weight is w = 1/(1 + s_l^2/(c_l m v)), c_l averaged over
+    items. With a prior of deviation t on V the best step is (S/m - pull V)/(c + (v + s^2/(c m))/(m t^2)), with S, c and
+    s^2 the sums of w S_l, w c_l and w^2 s_l^2. The pull v/(m t^2) is one for all rounds, in which noise averages out,
+    so each round has its share of it. Users follow the items, so factors take half steps.
     """
 
     items: int
@@ -109,7 +106,7 @@ class ItemFactors(Algorithm):
         return State(state.round + 1, theta, {"counts": counts, "heard": heard})
 
     def learned(self, state: State) -> list[Items]:
-        """The items as they stand, for every replicate."""
+        """Return the present items of every replicate."""
         counts = state.memory["counts"]
         weights = self._weights(counts, list(range(len(self.names))))[..., 0]
         rated = np.maximum(np.einsum("...l,...li->...i", weights, counts), 0.0).reshape(-1, self.items)
@@ -117,8 +114,7 @@ class ItemFactors(Algorithm):
         return [Items(V.copy(), often) for V, often in zip(every, rated, strict=True)]
 
     def heard(self, rated: Floats) -> Floats:
-        """What share of what owners know of a factor all rounds say through their noise [owners], items being rated so
-        often at each."""
+        """Return the share [owners] of their information on a factor that all rounds pass on through noise."""
         counts = np.repeat(rated[:, None], self.items, axis=1)
         return np.asarray(self._weights(counts, list(range(len(self.names))), self.turns)[:, -1])
 
@@ -134,13 +130,13 @@ class ItemFactors(Algorithm):
         return np.asarray(self._pace * towards / (c + (ERROR**2 + loud / (c * self._signal)) / prior))
 
     def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
-        """How much each owner's sums count, in b and in every factor [..., owners, factors + 1]."""
+        """Return each owner's weight in b and in every factor [..., owners, factors + 1]."""
         noise = self.noise[there] ** 2 / (1.0 if rounds is None else rounds)
         return np.asarray(1 / (1 + noise[:, None] / (ERROR**2 * _often(counts)[..., None] * self._signal)))
 
     @property
     def _signal(self) -> Floats:
-        """E x^2 of what a number of an item is multiplied with: 1 for b, the variance of users' factors for Q."""
+        """E x^2: 1 for b, the variance of users' factors for Q."""
         return np.append(1.0, np.full(self.factors, USERS_SPREAD / self.ridge))
 
     @property
@@ -153,5 +149,5 @@ class ItemFactors(Algorithm):
 
 
 def _often(counts: Floats) -> Floats:
-    """How often an item is rated on average, at each owner [..., owners]; at least once."""
+    """Return how often an item is rated on average at each owner [..., owners], at least 1."""
     return np.asarray(np.maximum(counts.mean(axis=-1), 1.0))

@@ -1,4 +1,4 @@
-"""What `parley train`, `parley learner run` and `parley score` do by terms of ratings."""
+"""What `parley train`, `parley learner run`, `parley score` and others do under terms of ratings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,7 +43,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
 
 def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
-    """Learn items with owners that are elsewhere."""
+    """Learn items with owners elsewhere."""
     from parley.learning.deployed import prepare_run
     from parley.tasks.ratings.measured import require_items_worth
     from parley.tasks.ratings.run import items_result
@@ -59,7 +59,7 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
-    """What the items are worth to one owner, or to all of them."""
+    """Judge the items for one owner, or for all."""
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
     from parley.owner.owner import Owner
@@ -83,7 +83,7 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
 
 
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path) -> Sheet:
-    """Joint items, made an owner's own."""
+    """Personalise the joint items for one owner."""
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
@@ -104,14 +104,14 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 
 
 def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
-    """Refuse: nothing forecasts items yet."""
+    """Refuse: no forecast of items exists yet."""
     raise SettingError(
         "ratings: forecasts of ratings are not available yet; parley train without --ledgers simulates them"
     )
 
 
 def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> Sheet:
-    """Save what came out, and say it."""
+    """Save the result and return what to show."""
     from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
 
     if options.save is not None:

@@ -1,9 +1,7 @@
 """Matrix factorisation by stochastic gradient descent (P section 2.1): r ~ p_u.q_i, every factor within [-box, box].
 
-The loop over ratings is compiled by numba, the one well-kept way to a compiled loop that needs neither a compiler nor a
-wheel of our own. The package imports without it, and this file does not (extra `ratings`).
-
-P prints the error as p.q - r, with which its equation 3 climbs; here it is r - p.q.
+The loop is compiled by numba (extra `ratings`). P prints the error as p.q - r, with which its equation 3 climbs; here
+it is r - p.q.
 """
 
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ BLOCK = 256  # ratings
 
 @dataclass(frozen=True)
 class Factorization:
-    """Minimise the sum over ratings of (r - p_u.q_i)^2 + penalty (|p_u|^2 + |q_i|^2); P's settings by default."""
+    """Minimise the sum over ratings of (r - p_u.q_i)^2 + penalty (|p_u|^2 + |q_i|^2); defaults are P's settings."""
 
     factors: int = 4
     passes: int = 20
@@ -41,12 +39,11 @@ class Factorization:
         non_negative(self.penalty, "penalty")
 
     def start(self, count: int, rng: np.random.Generator) -> Floats:
-        """Factors [count, factors] to start from."""
+        """Return initial factors [count, factors]."""
         return np.clip(self.spread * rng.standard_normal((count, self.factors)), -self.box, self.box)
 
     def descend(self, ratings: Ratings, P: Floats, Q: Floats, rng: np.random.Generator) -> None:
-        """One pass over ratings that lie in random order (`shuffled`), block by block in random order. Changes P and
-        Q."""
+        """Make one pass over `shuffled` ratings, in random order of blocks. Changes P and Q."""
         if P.shape != (len(ratings.user_names), self.factors) or Q.shape != (len(ratings.item_names), self.factors):
             raise SettingError("P, Q: expected a row for each user and item, a column for each factor")
         blocks = rng.permutation(-(-len(ratings) // BLOCK))
@@ -54,8 +51,7 @@ class Factorization:
 
 
 def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
-    """The ratings in random order. Memory is read six times faster in the order in which it lies, so this is done once,
-    not each pass."""
+    """Return the ratings in random order, once for all passes: sequential reads are six times faster."""
     if not len(ratings):
         raise DataError("ratings: expected at least one")
     places = ((ratings.users, ratings.user_names), (ratings.items, ratings.item_names))
@@ -88,12 +84,12 @@ def _descend(
 
 
 def prediction_errors(ratings: Ratings, P: Floats, Q: Floats) -> Floats:
-    """The error r - p_u.q_i of each rating."""
+    """Return the error r - p_u.q_i of each rating."""
     return np.asarray(ratings.values - np.einsum("nf,nf->n", P[ratings.users], Q[ratings.items]))
 
 
 def root_mean_square(errors: Floats) -> float:
-    """The root of the mean squared error (P eq. 2)."""
+    """Return the root of the mean squared error (P eq. 2)."""
     return float(np.sqrt(np.mean(errors**2)))
 
 
@@ -101,7 +97,7 @@ Order = Literal["in-turn", "parallel"]
 
 
 class Player:
-    """An owner of ratings and of its users' factors. What comes in and goes out are the items' factors alone."""
+    """An owner of ratings and of its users' factors. Only the items' factors come in and go out."""
 
     def __init__(self, ratings: Ratings, rule: Factorization, rng: np.random.Generator) -> None:
         self._rng, self._rule, self._ratings = rng, rule, shuffled(ratings, rng)
@@ -110,28 +106,27 @@ class Player:
 
     @property
     def size(self) -> int:
-        """How many ratings it learns from."""
+        """The number of ratings it learns from."""
         return len(self._ratings)
 
     def descend(self, Q: Floats) -> Floats:
-        """The items' factors after a pass over its ratings."""
+        """Return the items' factors after a pass over its ratings."""
         after = Q.copy()
         self._rule.descend(self._ratings, self._own, after, self._rng)
         return after
 
     def predicted(self, Q: Floats, cells: Ratings) -> Floats:
-        """p_u.q_i for its own users at these cells."""
+        """Return p_u.q_i for its own users at these cells."""
         return cells.values - prediction_errors(cells, self._own, Q)
 
     def error(self, Q: Floats, held_out: Ratings) -> float:
-        """The root mean square error on centred ratings of its own users that it did not learn from."""
+        """Return the root mean square error on its users' held-out centred ratings."""
         return root_mean_square(prediction_errors(held_out, self._own, Q))
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What came of it: the common items' factors as they were shared last, the players, and the items' factors that
-    each ends with."""
+    """The last common items' factors, the players, and the items' factors that each ends with."""
 
     items: Floats
     players: tuple[Player, ...]
@@ -145,11 +140,11 @@ def factorize(
     order: Order = "in-turn",
     shared: int | None = None,
 ) -> Joint:
-    """All owners together, or one alone: `rule.passes` passes over everybody's ratings.
+    """Factorise the ratings of all owners together, or of one, in `rule.passes` passes.
 
-    In turn, each starts from what the one before it returned. In parallel, all start from the same Q, and the next is
-    the mean of what they return, weighted by ratings. With `shared`, only the first so many passes are; in the others
-    each goes on from what it has.
+    In turn, each owner starts from what the one before it returned. In parallel, all start from the same Q, and the
+    next is the mean of their results, weighted by ratings. With `shared`, owners go on alone after this number of joint
+    passes.
     """
     if not parts or len({part.item_names for part in parts}) != 1:
         raise SettingError("parts: expected the ratings of one owner or more, of the same items")
@@ -172,7 +167,6 @@ def factorize(
 
 
 def _alone(player: Player, Q: Floats, passes: int) -> Floats:
-    """A player's items' factors after so many further passes by itself."""
     for _ in range(passes):
         Q = player.descend(Q)
     return Q

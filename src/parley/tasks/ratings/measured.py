@@ -1,8 +1,7 @@
-"""How good joint items are for each owner, measured inside on its own held-out ratings, beside what it would have
-alone.
+"""The quality of joint items for each owner on its own held-out ratings, beside learning alone.
 
-Formal guarantee: none. What is measured is computed from private ratings without noise: for studies, and for an owner's
-own eyes. Nothing of it leaves the owner: no answer is released, no budget is spent.
+Formal guarantee: none. Everything is computed from private ratings without noise, for studies and for an owner's own
+eyes. Nothing leaves the owner, is released, or spends budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,17 +33,17 @@ EVERYBODY = {"participation": None, "participation_seed": None, "quorum": None, 
 
 
 def alone(terms: Terms, owner: Owner) -> Items:
-    """What an owner learns by itself: by the same rounds, from exact answers."""
+    """Return the items that an owner learns alone, by the same rounds from exact answers."""
     agreement = owner.prepare(_own_terms(terms, owner.name))
     return _learned(agreement, ratings_of(agreement.tables.train))
 
 
 def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommender, float]:
-    """(joint items moved towards the owner's own ratings, by which deviation): 0 where the joint ones had better be
-    left as they are.
+    """Return (joint items moved towards the owner's own ratings, the deviation used); deviation 0 leaves the joint
+    items as they are.
 
-    A prior around the joint items; ratings held back from the owner's own training ratings choose its deviation. Those
-    that are held out are not touched, so `parley score` can judge the outcome.
+    The prior is centred at the joint items; a fold of the owner's training ratings chooses its deviation. Held-out
+    ratings are not touched, so `parley score` can judge the outcome.
     """
     agreement = owner.prepare(_own_terms(terms, owner.name))
     train = ratings_of(agreement.tables.train)
@@ -62,7 +61,7 @@ def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommende
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """An owner asked by its own people: exact answers, which nobody else may see."""
+    """An owner asked by its own people: exact answers that nobody else may see."""
 
     agreement: Agreement
     ratings: UserRatings
@@ -82,7 +81,7 @@ def _judged(model: Recommender, own: UserRatings, judge: UserRatings) -> float:
 def _learned(
     agreement: Agreement, ratings: UserRatings, around: Items | None = None, deviation: float = ITEMS_SPREAD
 ) -> Items:
-    """Items from these ratings of the owner's, with a prior around others, or around nothing."""
+    """Return items learned from these ratings, with a prior around others or around 0."""
     setup = agreement.setup
     centre: Floats | float = 0.0 if around is None else around.V
     spreads = deviation, deviation / ITEMS_SPREAD * FACTORS_SPREAD
@@ -94,7 +93,7 @@ def _learned(
 
 
 def _own_terms(terms: Terms, name: str) -> Terms:
-    """Terms of this owner alone. No noise is ever drawn by them."""
+    """Return terms of this owner alone, by which no noise is drawn."""
     privacy = {"noise": "each-owner", "shared_records": 1, "mechanism": "gaussian", "delta": 1e-6}
     return terms.changed(only=[name], everyone={"stride": None}, privacy=privacy, hosts=(), learning=EVERYBODY)
 
@@ -102,8 +101,7 @@ def _own_terms(terms: Terms, name: str) -> Terms:
 def measured(
     result: ItemsResult, owners: Sequence[Owner], progress: Progress = lambda done, total: None
 ) -> ItemsResult:
-    """The result of a study with every replicate's error on all owners' held-out ratings, and what the first is worth
-    to each owner."""
+    """Return a study's result with its errors on held-out ratings, and the first model's worth to each owner."""
     if result.released:
         raise GuaranteeError("a release is not measured on private ratings; each owner can run parley score")
     found, errors = [], list[list[Floats]]()
@@ -118,18 +116,18 @@ def measured(
 
 
 def unlisted(terms: Terms, owners: Sequence[Owner]) -> dict[str, float]:
-    """What share of every owner's ratings is of items that the terms do not list, for a study."""
+    """Return each owner's share of ratings whose items the terms do not list, for a study."""
     preparation = rating_preparation(terms.model)
     return {owner.name: preparation.unlisted(owner.table, owner.name) for owner in owners}
 
 
 def worth_to(terms: Terms, owner: Owner, model: Recommender) -> OwnItems:
-    """What a model is worth to one owner, measured inside."""
+    """Return what a model is worth to one owner, measured inside."""
     return _worth(terms, owner, [model])[0]
 
 
 def _worth(terms: Terms, owner: Owner, models: Sequence[Recommender]) -> tuple[OwnItems, list[Floats]]:
-    """(what the first model is worth to an owner, every model's errors on its held-out ratings)."""
+    """Return (the first model's worth to an owner, every model's errors on its held-out ratings)."""
     tables = owner.prepare(terms).tables
     train, held_out = ratings_of(tables.train), ratings_of(tables.held_out)
     errors = [model.errors(train, held_out) for model in models]
@@ -149,22 +147,21 @@ ENOUGH = 0.5
 
 @dataclass(frozen=True)
 class ItemsWorth:
-    """`heard`: of how many users, asked without noise, the ratings say as much about items' factors as everybody's do
-    with it.
+    """How much a release says about items; `heard` is the number of users whose ratings without noise say as much about
+    factors as all do with it.
 
-    Through noise of deviation s in a sum, owner l's users say of a factor a share w = 1/(1 + s^2/(rounds c m v)) of
-    what they say without: the weight that the learner gives them (`ItemFactors`). c, how often an item is rated, nobody
-    knows before; but a user whose ratings measure more than the clip is scaled down, and w is then what it would be
-    with as many ratings as measure the clip. So w is largest there, whatever users rate, by errors and users' factors
-    of the usual size (`ERROR`, `USERS_SPREAD`). An owner that has far more users itself than are heard is expected to
-    do better alone.
+    With noise of deviation s in a sum, owner l keeps a share w = 1/(1 + s^2/(rounds c m v)) of its information on a
+    factor, its weight in `ItemFactors`. Nobody knows beforehand c, how often an item is rated. But a user with terms
+    beyond the clip is scaled down, so w is at most its value with as many ratings as fill the clip, for errors and
+    factors of the usual size (`ERROR`, `USERS_SPREAD`). An owner with far more users than `heard` is expected to do
+    better alone.
     """
 
     heard: float
     users: dict[str, int]
 
     def sentence(self) -> str | None:
-        """What speaks against these terms; None: nothing does."""
+        """Say what speaks against these terms; None if nothing does."""
         name, everybody = min(self.users, key=self.users.__getitem__), sum(self.users.values())
         if (
             self.heard > ENOUGH * self.users[name] or len(self.users) < 2
@@ -178,8 +175,7 @@ class ItemsWorth:
 
 
 def items_worth(terms: Terms) -> ItemsWorth | None:
-    """What a release of items is worth, by public numbers; None where ratings themselves are changed, which nobody
-    releases."""
+    """Return a release's worth by public numbers; None where ratings themselves are changed, which is no release."""
     if terms.privacy.mechanism in RATING_MECHANISMS:
         return None
     setup = resolve(terms)
@@ -190,7 +186,7 @@ def items_worth(terms: Terms) -> ItemsWorth | None:
 
 
 def require_items_worth(terms: Terms) -> None:
-    """Refuse terms by which every owner is expected to do worse than alone."""
+    """Refuse terms under which every owner is expected to do better alone."""
     found = items_worth(terms)
     sentence = None if found is None else found.sentence()
     if sentence is not None:
@@ -201,8 +197,7 @@ def require_items_worth(terms: Terms) -> None:
 
 
 def _uncut(setup: Setup) -> float:
-    """How many ratings of a user measure the clip together: what a rating measures is e (1, p) and the constant that
-    counts it."""
+    """Return how many ratings of a user fill the clip, each with terms e (1, p) and a counting constant."""
     terms, question = setup.terms, setup.part(setup.terms.owners[0].name).training.question
     clip, factors = float(terms.privacy.clip or 0.0), RatingsModel.expect(terms.model).factors
     size = USERS_SPREAD / terms.model.penalty  # variance of a user's factor

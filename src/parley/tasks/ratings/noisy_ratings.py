@@ -1,9 +1,7 @@
-"""Items learned from ratings that owners hide or change before anything is learned from them (P section 3), in
-simulations.
+"""Simulations of items learned from ratings that owners hide or change first (P section 3).
 
-Every owner changes its ratings once, inside; whatever is learned from changed ratings costs nothing more, so the items'
-factors go from owner to owner, in turn, pass after pass. Nothing here releases: ledgers and daemons know released
-updates alone (`setup.resolve` says so).
+Every owner changes its ratings once, and learning from them costs nothing more, so the items' factors pass from owner
+to owner. Nothing is released: ledgers and daemons know released updates alone (`setup.resolve`).
 """
 
 import time
@@ -48,8 +46,7 @@ SCALE = Scale(3.0 - HALF, 3.0 + HALF)  # every scale of ratings is moved to this
 
 @dataclass(frozen=True, eq=False)
 class Party:
-    """One owner's ratings, and how they are changed. `epsilon` is what the terms name, for one rating: a person's has
-    shares."""
+    """One owner's ratings; `epsilon` is that of one rating, a share of a person's."""
 
     name: str
     train: UserRatings
@@ -64,7 +61,7 @@ def learn_from_noisy(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> ItemsResult:
-    """A simulation of `replicates` runs, measured on held-out ratings."""
+    """Simulate `replicates` runs, measured on held-out ratings."""
     if terms.privacy.mechanism not in RATING_MECHANISMS:
         raise SettingError("privacy.mechanism: expected a mechanism that changes the ratings themselves")
     if any(owner.releases for owner in owners):
@@ -106,7 +103,7 @@ def _party(terms: Terms, preparation: RatingPreparation, owner: Owner, several: 
 
 
 def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequence) -> tuple[Recommender, list[Floats]]:
-    """(the model, every owner's errors on its held-out ratings) of one run."""
+    """Return (the model, every owner's errors on its held-out ratings) of one run."""
     first, *sources = seed.spawn(1 + len(parties))
     rule, mechanism = _rule(terms), _mechanism(terms)
     rngs = [np.random.default_rng(source) for source in sources]
@@ -134,7 +131,7 @@ def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequen
 
 
 def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> OwnItems:
-    """What the model is worth to an owner, beside what it learns from its own ratings, as they are."""
+    """Return the model's worth to an owner, beside learning from its own unchanged ratings."""
     own, rule = _raw(party.train), _rule(terms)
     centred = centre(own, SCALE.low, SCALE.high)
     factors = factorize([own.with_values(centred.residuals)], rule, 0).items
@@ -150,7 +147,7 @@ def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> Ow
 
 
 def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator) -> Ratings:
-    """Raw ratings as they are learned from."""
+    """Return the ratings after a sound mechanism or hiding."""
     raw = _raw(party.train)
     if mechanism == "hide":
         return hide(raw, hidden_share(party.epsilon), rng)
@@ -163,7 +160,7 @@ def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator)
 def _published(
     party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator
 ) -> Ratings:
-    """Centred ratings with the published noise."""
+    """Return centred ratings with the published noise."""
     raw = _raw(party.train)
     centred = raw.with_values(centre(raw, SCALE.low, SCALE.high).residuals)
     users, scale = None, published_scale(party.epsilon, rule, SCALE)
@@ -174,8 +171,7 @@ def _published(
 
 
 def hidden_share(epsilon: float) -> float:
-    """P's p, by which mechanisms are compared: 1/(1 + eps). For `hide` it is the share of ratings that is dropped, and
-    no privacy."""
+    """Return P's p = 1/(1 + eps) for comparing mechanisms; `hide` drops this share, which is no privacy."""
     return 1 / (1 + epsilon)
 
 
@@ -185,17 +181,17 @@ def _raw(table: UserRatings) -> Ratings:
 
 
 def _means(table: UserRatings) -> Floats:
-    """How far an owner's own item means lie from the middle."""
+    """Return an owner's own item means, less the middle."""
     return centre(_raw(table), SCALE.low, SCALE.high).item_means - SCALE.middle
 
 
 def _less(table: UserRatings, means: Floats) -> UserRatings:
-    """Ratings less what an owner keeps to itself about the items."""
+    """Subtract the item means that an owner keeps to itself."""
     return replace(table, values=table.values - means[table.items])
 
 
 def _united(parts: Sequence[Ratings]) -> Ratings:
-    """All ratings in one table, everybody's users apart."""
+    """Return all ratings in one table, with owners' users kept apart."""
     ends = np.cumsum([0, *(len(part.user_names) for part in parts)])
     users = np.concatenate([part.users + start for part, start in zip(parts, ends[:-1], strict=True)]).astype(np.int32)
     items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("items", "values"))
@@ -216,7 +212,7 @@ def _mechanism(terms: Terms) -> RatingMechanism:
 
 
 def _claim(terms: Terms, party: Party, several: int) -> Claim:
-    """What the terms name and what they give: m ratings of a person have m times the epsilon of each."""
+    """Return the claimed and real epsilon; m ratings of a person have m times that of each."""
     one = claim(_mechanism(terms), party.epsilon, _rule(terms), SCALE)
     if one.named is None or one.real is None:
         return one
@@ -234,7 +230,7 @@ ADJACENCY: dict[str, Adjacency | None] = {  # of an epsilon that terms name so
 
 
 def _unit(terms: Terms) -> str:
-    """Whose privacy an epsilon is about, in a word."""
+    """Return the unit of privacy in words."""
     what = {"hide": "nothing that is kept", "bounded-ratings": "the value of a rating", "unbounded-ratings": "a rating"}
     if terms.privacy.person is None or terms.privacy.mechanism == "hide":
         return what[terms.privacy.mechanism]

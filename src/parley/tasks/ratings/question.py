@@ -1,9 +1,8 @@
-"""What users' ratings say about the items at given item factors: what joint factorisation asks, round after round.
+"""The question of joint factorisation: the gradient of users' ratings in the item factors.
 
-A rating is about middle + b_i + a_u + p_u.q_i. The items' V = [b, Q] are public in every round. An owner solves (a_u,
-p_u) for each of its users from that user's ratings and V alone, so it has no state between rounds. Then each rated item
-gets e (1, p_u), e the error that is left, and a constant that counts it. One rating moves its user's (a_u, p_u) and so
-all of that user's terms: whatever the unit of privacy, it is the user's terms together that are clipped.
+A rating is about middle + b_i + a_u + p_u.q_i, with the items' V = [b, Q] public in every round. An owner solves each
+user's (a_u, p_u) from that user's ratings and V alone. Each rated item then gets e (1, p_u), e the error, and a
+counting constant. One rating moves all of its user's terms, so these are always clipped together.
 """
 
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ from parley.validate import Floats, positive, whole
 
 @dataclass(frozen=True)
 class UserUpdate:
-    """How a user's terms are made and bounded: `ridge` on p_u and `own_ridge` on a_u, `count` what a rated item counts,
-    `clip` on all."""
+    """How a user's terms are made and clipped: `ridge` is on p_u, `own_ridge` on a_u, `count` counts an item."""
 
     clip: float
     norm: Norm = "l2"
@@ -40,18 +38,17 @@ class UserUpdate:
                 raise SettingError(f"{name} = {value:g}: expected a number from 1e-50 to 1e50")
 
     def mean(self, table: UserRatings, V: Floats) -> Bounded:
-        """The mean over users of their clipped terms [items (factors + 2)]: the gradient in b, in Q, and how often an
-        item is rated.
+        """Return the mean over users of their clipped terms [items (factors + 2)]: the gradients in b and Q, and how
+        often an item is rated.
 
-        Formal guarantee: replacing all ratings of one user (and so replacing, adding or removing one rating) moves the
-        computed value by at most `sensitivity` in `norm`, the number of users being public. A user's terms are a
-        function of its ratings and V. What is added of them measures at most clip: the size of m stored numbers is
-        computed with a relative error of at most (m + 2) u, which the margin of 4 (m + 8) u covers with its own
-        rounding and that of every product; squares that vanish belong to terms below 1e-150, nothing beside a clip of
-        1e-50; what measures infinity or is no number counts for nothing. So the exact mean moves by at most 2 clip/n. A
-        user has one rating of an item (`by_user`) and adds one number to each coordinate at most, in the order of
-        users: a computed sum is off by at most gamma_n times the sum of sizes, the mean by gamma_n clip, the slack of
-        `RecordBound`.
+        Formal guarantee: replacing all ratings of one user (so also replacing, adding or removing one rating) moves the
+        computed value by at most `sensitivity` in `norm`; the number of users is public. A user's terms are a function
+        of its ratings and V. Their clipped norm is at most clip: the norm of m stored numbers has a relative error of
+        at most (m + 2) u, which the margin of 4 (m + 8) u covers with its own rounding and that of every product.
+        Squares that vanish belong to terms below 1e-150, negligible beside a clip of 1e-50. Terms with infinite or NaN
+        norm count 0. So the exact mean moves by at most 2 clip/n. A user has one rating of an item (`by_user`), so it
+        adds at most one number to each coordinate, in the order of users. A computed sum is off by at most gamma_n
+        times the sum of sizes, and the mean by gamma_n clip, the slack of `RecordBound`.
         """
         if V.ndim != 2 or V.shape[0] != table.item_count or not np.abs(V).max(initial=0.0) <= LARGEST_ITEM:
             raise SettingError(
@@ -61,7 +58,7 @@ class UserUpdate:
         return Bounded(total.ravel() / len(table), self.sensitivity(len(table)), self.norm)
 
     def sensitivity(self, users: int) -> float:
-        """How far one of so many users can move the mean."""
+        """Return how far one of `users` users can move the mean."""
         return self.bound.sensitivity(users, mean_slack(users))
 
     @property
@@ -70,8 +67,7 @@ class UserUpdate:
         return RecordBound(self.clip, self.norm, clips=True)
 
     def solved(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats]:
-        """(a_u and p_u of every user [n, factors + 1], what its terms measure before they are clipped [n]). They stay
-        with the owner."""
+        """Return ((a_u, p_u) of every user [n, factors + 1], norms of unclipped terms [n]). They stay with the owner."""
         _, own, sizes = self._terms(table, V)
         return own, sizes
 
@@ -85,15 +81,14 @@ class UserUpdate:
 
 
 def mean_slack(users: int) -> float:
-    """The relative rounding error of a mean of so many numbers, added up one after the other."""
+    """Return the relative rounding error of a mean of `users` numbers added in sequence."""
     roundings = (whole(users, "users") + 8) * UNIT_ROUNDOFF
     return roundings / (1 - roundings)
 
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuery(Query):
-    """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row
-    (`question`)."""
+    """The mean over an owner's users of their clipped terms at theta, V = [b, Q] row by row (`question`)."""
 
     kind: ClassVar[str] = "item-factors"
     theta: Floats
@@ -101,14 +96,13 @@ class ItemFactorsQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuestion(Question):
-    """Every user's terms about all items are bounded together: the gradients in b and Q, and how often an item is
-    rated.
+    """A user's terms about all items are clipped together: the gradients in b and Q, and how often an item is rated.
 
-    Formal guarantee: an owner solves a user's (a_u, p_u) from that user's ratings and theta alone and remembers
-    nothing, so a user's terms are a function of its own ratings and the question; they measure at most `clip` in
-    `norm`, and replacing the user (so also any of its ratings) moves the mean over the public number of users by at
-    most `sensitivity` (`UserUpdate.mean` has the proof, rounding included). No answer holds a user's factors: all that
-    leaves is this mean with its noise.
+    Formal guarantee: an owner solves a user's (a_u, p_u) from that user's ratings and theta alone and keeps no state.
+    So a user's terms are a function of its own ratings and the question, with norm at most `clip` in `norm`. Replacing
+    the user (so also any of its ratings) moves the mean over the public number of users by at most `sensitivity`,
+    rounding included (proof in `UserUpdate.mean`). All that leaves is this mean with its noise; no answer holds a
+    user's factors.
     """
 
     asks = ItemFactorsQuery
@@ -161,7 +155,7 @@ class ItemFactorsQuestion(Question):
 
 
 def ratings_of(rows: Any) -> UserRatings:
-    """Rows that are ratings by users."""
+    """Return rows that are ratings by users; refuse others."""
     if not isinstance(rows, UserRatings):
         raise DataError("ratings: expected a table prepared under terms of ratings")
     return rows

@@ -1,9 +1,8 @@
-"""Private ratings (P section 3): hide some, noise on each, noise on every cell. Training on what comes out of it costs
-nothing more.
+"""Private ratings (P section 3): hide some, add noise to each, or to every cell. Training on the result costs nothing
+more.
 
-Sound by default: the noise falls on raw ratings, before any mean is taken, and is as large as the range of a rating
-demands. The published noise is smaller, and falls on centred ratings, of which one rating moves many; what it really
-gives is `Claim.real`.
+The sound mechanisms add noise to raw ratings, as large as the range demands. The published ones add less, to centred
+ratings, of which one rating moves many; `Claim.real` is what they really give.
 """
 
 import math
@@ -29,7 +28,7 @@ CELLS = 2**20  # of the matrix that are given noise at a time
 
 @dataclass(frozen=True)
 class Scale:
-    """Ratings lie in [low, high], which is public; whatever is outside is moved to the nearer end."""
+    """The public range [low, high]; ratings outside are moved to the nearer end."""
 
     low: float = 1.0
     high: float = 5.0
@@ -40,19 +39,19 @@ class Scale:
 
     @property
     def middle(self) -> float:
-        """What stands for a rating that is not there."""
+        """The stand-in for a missing rating."""
         return (self.low + self.high) / 2
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a mechanism says it gives, and what it gives; None: no epsilon at all."""
+    """The epsilon that a mechanism claims, and the one it gives; None: no epsilon at all."""
 
     named: float | None
     real: float | None
 
     def words(self) -> str:
-        """In a sentence's place.
+        """Return the claim in words.
 
         >>> Claim(1.0, 13.37).words(), Claim(None, None).words()
         ('up to ε = 13.4, not 1', 'no ε')
@@ -64,23 +63,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class Thinning:
-    """What unbounded DP drops after the noise: all within `near` of the middle, and all but a share `keep` of what lies
-    at an end.
-
-    P says that both are chosen and not how; with these its table 3 comes out to within a quarter.
-    """
+    """What unbounded DP drops after the noise: ratings within `near` of the middle, and all except a share `keep` of
+    those at an end. P does not give these values; with them its table 3 is matched to within a quarter."""
 
     near: float = 0.6
     keep: float = 0.2
 
     def surviving(self, noise_scale: float, half: float) -> float:
-        """The probability with which an empty cell becomes a rating: |L| > near, less what is dropped of |L| >=
-        half."""
+        """Return the probability that an empty cell becomes a rating."""
         return math.exp(-self.near / noise_scale) - (1 - self.keep) * math.exp(-half / noise_scale)
 
 
 def published_scale(epsilon: float, rule: Factorization, scale: Scale) -> float:
-    """S_JL/eps as P prints it (eq. 6, with its minus): 1.197/eps for P's settings.
+    """Return S_JL/eps as P prints it (eq. 6, with its minus): 1.197/eps for P's settings.
 
     >>> round(published_scale(1.0, Factorization(), Scale()), 4)
     1.197
@@ -90,16 +85,18 @@ def published_scale(epsilon: float, rule: Factorization, scale: Scale) -> float:
 
 
 def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale: Scale) -> Claim:
-    """Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded ones, for
-    one rating that is added, removed, or replaced by another anywhere.
+    """Return the claimed and the real epsilon of a mechanism.
 
-    Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals
-    together by at most four ranges (`table.centre` says why), and Laplace noise of scale b on a vector that
-    moves by D in L1 costs D/b, rounding in floating point not counted. This holds for one owner whose means are its own
-    and never leave. Means that owners take together, or hand out, carry no noise: then there is no epsilon at all. A
-    rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of
-    those who rated it by a range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5
-    ranges; replaced by one of another user and item it is removed and added: 9 ranges.
+    Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded mechanisms, for
+    one rating added, removed, or replaced by another anywhere. Sound: the noise is calibrated (`bounded`, `unbounded`).
+    Published: replacing one rating moves all residuals together by at most four ranges (proof in `table.centre`), and
+    Laplace noise of scale b on a vector that moves by D in L1 costs D/b, floating-point rounding not counted. This
+    holds for one owner whose means are its own and never leave. Means that owners compute together, or hand out, carry
+    no noise and give no epsilon at all.
+
+    A rating added or removed moves its own cell by half a range, its item's mean and through it the means of those who
+    rated it by a range each, and its user's mean by two (what is left of a rating is within a range of 0): 4.5 ranges.
+    Replacing it by one of another user and item does both: 9 ranges.
     """
     if mechanism == "hide":
         return Claim(None, None)
@@ -110,17 +107,17 @@ def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale
 
 
 def hide(ratings: Ratings, share: float, rng: np.random.Generator) -> Ratings:
-    """Without a random share of the ratings. No epsilon: who stays is not protected."""
+    """Drop a random share of the ratings. This gives no epsilon: ratings that stay are not protected."""
     if not 0 <= share < 1:
         raise SettingError(f"share = {share}: expected a number from 0 to below 1")
     return ratings.pick(np.sort(rng.permutation(len(ratings))[round(share * len(ratings)) :]))
 
 
 def bounded(ratings: Ratings, epsilon: float, scale: Scale, noise: Noise) -> Ratings:
-    """Every raw rating with Laplace noise.
+    """Add Laplace noise to every raw rating.
 
-    Formal guarantee: eps-DP for replacing the value of one rating. Values are moved into the public range first, so one
-    of them moves the vector by at most the range in L1. Which cells hold a rating is not hidden.
+    Formal guarantee: eps-DP for replacing the value of one rating. Values are first moved into the public range, so one
+    moves the vector by at most the range in L1. Which cells hold a rating is not hidden.
     """
     values = Bounded(np.clip(ratings.values, scale.low, scale.high), scale.range, "l1")
     return ratings.with_values(Laplace.calibrate(exact(epsilon), scale.range).release(values, noise))
@@ -136,13 +133,13 @@ def unbounded(
     thinning: Thinning = Thinning(),  # noqa: B008 - frozen
     memory: float = 2e9,
 ) -> Ratings:
-    """Noise on every cell of the matrix of these users, then fewer of them. Users and items are public: fixed before
+    """Add noise to every cell of the matrix of these users, then thin it. Users and items are public, fixed before
     anybody saw ratings.
 
-    Formal guarantee: eps-DP for one rating that is added, removed, or replaced by another of these users anywhere. An
-    empty cell holds the middle of the scale, a rating is at most half the range from it: the two cells move by at most
-    the range together, in L1. Noise comes in pieces of some users each, of which such a change touches two
-    (`in_pieces`). What is dropped afterwards depends on noisy values alone.
+    Formal guarantee: eps-DP for one rating added, removed, or replaced by another of these users anywhere. An empty
+    cell holds the middle of the scale and a rating is at most half the range from it, so the two cells move by at most
+    the range together, in L1. Noise is drawn for pieces of some users each, of which such a change touches two
+    (`in_pieces`). Thinning depends on noisy values alone.
     """
     items = len(ratings.item_names)
     height = max(CELLS // items, 1)
@@ -173,8 +170,7 @@ def published_noise(
     rng: np.random.Generator,
     thinning: Thinning,
 ) -> Ratings:
-    """Centred ratings with the published noise, moved back into their range; with `users`, in every cell of theirs. For
-    studies only."""
+    """Add the published noise to centred ratings, or to every cell of `users`. For studies only."""
     half = Scale(-2.0, 2.0)
     if users is None:
         return residuals.with_values(
@@ -189,8 +185,7 @@ def published_noise(
 
 
 def thin(noisy: Floats, scale: Scale, thinning: Thinning, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-    """(places, values) of what unbounded DP keeps of noisy cells, moved into the range (P section 3.2.2, steps 3 and
-    4)."""
+    """Return (places, values) that unbounded DP keeps of noisy cells (P section 3.2.2, steps 3 and 4)."""
     inside = np.clip(noisy, scale.low, scale.high)
     ends = (inside == scale.low) | (inside == scale.high)
     kept = np.flatnonzero(
@@ -200,12 +195,12 @@ def thin(noisy: Floats, scale: Scale, thinning: Thinning, rng: np.random.Generat
 
 
 def expected_ratings(users: int, items: int, noise_scale: float, half: float, thinning: Thinning) -> float:
-    """How many ratings unbounded DP makes of a matrix, if all cells were empty: true ones are few beside them."""
+    """Return how many ratings unbounded DP makes of an empty matrix; true ratings add few."""
     return users * items * thinning.surviving(noise_scale, half)
 
 
 def require_memory(users: int, items: int, noise_scale: float, half: float, thinning: Thinning, memory: float) -> None:
-    """Refuse unbounded DP that would need more than `memory` bytes, before it starts."""
+    """Refuse unbounded DP that would need more than `memory` bytes."""
     count = expected_ratings(users, items, noise_scale, half, thinning)
     if not count * BYTES <= memory:
         raise GuaranteeError(
@@ -216,7 +211,7 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
 
 
 def _grid(ratings: Ratings, scale: Scale) -> Floats:
-    """Values within the range; of cells rated twice nothing is known to be true, so they are refused."""
+    """Return values within the range; refuse cells that are rated twice."""
     cells = ratings.users.astype(np.int64) * len(ratings.item_names) + ratings.items
     if len(np.unique(cells)) < len(cells):
         raise SettingError("ratings: some user rated an item twice; keep one of each")

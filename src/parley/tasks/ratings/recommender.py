@@ -1,6 +1,4 @@
-"""A recommender of learned items: predicts for an owner's own users, and says what one of them would like. Their
-factors are solved inside when somebody asks, and kept nowhere.
-"""
+"""A recommender of learned items, which solves users' factors on request and never stores them."""
 
 import json
 from dataclasses import dataclass
@@ -27,8 +25,7 @@ FEW = 20.0  # how often an item is taken to be rated at least, so that noise abo
 
 @dataclass(frozen=True, eq=False)
 class Recommender:
-    """The named items as they were learned, and the scale and ridges by which a user is solved. It holds nobody's
-    ratings or factors."""
+    """Learned items, and the scale and ridges for solving a user. It holds nobody's ratings or factors."""
 
     items: Items
     item_names: tuple[str, ...]
@@ -40,35 +37,35 @@ class Recommender:
     released: bool = False  # whether it was made of safe, debited answers alone
 
     def scores(self, own: UserRatings, users: NDArray[np.int64] | None = None) -> Floats:
-        """What these users (left out: all) would rate [users, items], within the scale, from their own ratings here."""
+        """Return the expected ratings [users, items] of these users, default all, from their ratings `own`."""
         x, V = self._solved(own), self.items.V
         x = x if users is None else x[users]
         return self._in_units(V[:, 0] + x[:, :1] + x[:, 1:] @ V[:, 1:].T)
 
     def rank_scores(self, own: UserRatings, users: NDArray[np.int64] | None = None) -> Floats:
-        """By what items are ranked: expected rating + log(how often rated), for people mostly rate what many do."""
+        """Return expected rating + log(how often rated), by which items are ranked: most people rate popular items."""
         scores = (self.scores(own, users) - self.low) * (2 * HALF / (self.high - self.low))
         return np.asarray(scores + np.log(self.items.counts + FEW))
 
     def errors(self, own: UserRatings, held_out: UserRatings) -> Floats:
-        """By how much each held-out rating differs from what is expected of its user, whose other ratings are `own`."""
+        """Return the error at each held-out rating, given its user's other ratings `own`."""
         x, v = self._solved(own)[held_out.users], self.items.V[held_out.items]
         found = np.clip(v[:, 0] + x[:, 0] + np.einsum("nf,nf->n", x[:, 1:], v[:, 1:]), -HALF, HALF)
         return np.asarray((held_out.values - found) * ((self.high - self.low) / (2 * HALF)))
 
     def predict(self, own: Ratings, user: str, item: str) -> float:
-        """The rating expected of this user for this item."""
+        """Return the rating expected of this user for this item."""
         return float(self._of(own, user, self.scores)[_place(self.item_names, item, "item")])
 
     def recommend(self, own: Ratings, user: str, k: int = 10) -> list[str]:
-        """The k items that this user has not rated and that rank highest, best first."""
+        """Return the k best-ranked items that this user has not rated, best first."""
         scores = self._of(own, user, self.rank_scores)
         scores[own.items[own.users == own.user_names.index(user)]] = -np.inf
         best = np.argsort(-scores, kind="stable")[: whole(k, "k")]
         return [self.item_names[i] for i in best if np.isfinite(scores[i])]
 
     def save(self, path: str | Path) -> None:
-        """As a JSON file: items, their factors, public settings."""
+        """Write items, their factors and public settings as JSON."""
         facts = {name: getattr(self, name) for name in ("low", "high", "ridge", "own_ridge", "terms_hash", "released")}
         content = {"format": FORMAT, "kind": KIND, "items": list(self.item_names), **facts}
         content |= {"V": self.items.V.tolist(), "counts": self.items.counts.tolist()}
@@ -76,7 +73,7 @@ class Recommender:
 
     @classmethod
     def load(cls, path: str | Path) -> "Recommender":
-        """What `save` wrote; of anything else a `ModelError`."""
+        """Read what `save` wrote; anything else is a `ModelError`."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT or content["kind"] != KIND:
@@ -100,12 +97,12 @@ class Recommender:
         return cls(Items(V, counts), names, **numbers, terms_hash=said[0], released=said[1])
 
     def _solved(self, own: UserRatings) -> Floats:
-        """Everybody's (a_u, p_u), which stay here."""
+        """Return all users' (a_u, p_u), which stay with the owner."""
         update = UserUpdate(1.0, ridge=self.ridge, own_ridge=self.own_ridge)
         return update.solved(own, self.items.V)[0]
 
     def _of(self, own: Ratings, user: str, scores: "_Scores") -> Floats:
-        """The scores of all items for one user [items]."""
+        """Return one user's scores of all items [items]."""
         if own.item_names != self.item_names:
             raise SettingError(
                 "ratings: expected ratings of the model's items in its order; read them with items=model.item_names"
@@ -133,27 +130,27 @@ def _place(names: tuple[str, ...], name: str, what: str) -> int:
 def recommendations(
     model: Recommender, terms: Terms, owner: Owner, user: str, best: int = 10, item: str | None = None
 ) -> list[tuple[str, float]]:
-    """The items that a user has not rated and that rank highest, best first, with the ratings expected of them.
+    """Return the best-ranked items that a user has not rated, best first, with their expected ratings.
 
-    The user's factors are solved from the user's own ratings at the owner's and kept nowhere. What comes back tells of
-    those ratings: it is for that user.
+    The owner solves the user's factors from the user's own ratings and does not keep them. The result reveals those
+    ratings: it is for that user.
 
     Formal guarantee: none. It is computed from private ratings without noise.
 
     Parameters
     ----------
     model
-        The items, as `parley.train` learned them or `Recommender.load` read them.
+        The items, from `parley.train` or `Recommender.load`.
     terms
-        By which they were learned.
+        The terms of their training.
     owner
-        Whose user it is.
+        The user's owner.
     user
         A name in the owner's column of users.
     best
-        How many items.
+        The number of items.
     item
-        Only this one, rated or not.
+        Only this item, rated or not.
 
     Returns
     -------

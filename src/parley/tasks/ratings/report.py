@@ -1,4 +1,4 @@
-"""Learned items in tables, sentences and a figure: whose error falls."""
+"""Learned items in tables, sentences and a figure."""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ LEAST = 5e-4  # a change that is printed as 0.0%
 
 
 def items_summary(result: ItemsResult) -> Summary:
-    """What `parley train` prints, for a notebook."""
+    """Return what `parley train` prints, for a notebook."""
     gained = gain_line(result)
     said = [*([] if gained is None else [gained]), *unlisted_lines(result), unit_line(result)]
     return Summary(
@@ -31,7 +31,7 @@ def items_summary(result: ItemsResult) -> Summary:
 
 
 def items_rows(result: ItemsResult) -> list[list[str]]:
-    """Every owner: what it spent and, in a study, what it gained."""
+    """Return a table of every owner's spending and, in a study, its gain."""
     own = {each.name: each for each in result.owners}
     refined = any(each.rmse_personal is not None for each in result.owners)
     rows = [
@@ -46,13 +46,13 @@ def items_rows(result: ItemsResult) -> list[list[str]]:
 
 
 def worth_rows(found: OwnItems) -> list[list[str]]:
-    """What a model is worth to one owner."""
+    """Return a table of a model's worth to one owner."""
     errors = [_error(found.rmse_alone), _error(found.rmse_together), _error(found.rmse_personal)]
     return [["", "alone", "together", "personal"], ["root mean square error", *errors]]
 
 
 def ranking_line(ours: Ranking, usual: Ranking) -> str:
-    """Rankings, beside the most popular items."""
+    """Compare rankings with the most popular items."""
     return (
         f"Of held-out favourites the best {BEST} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the "
         f"{BEST} most popular "
@@ -61,7 +61,7 @@ def ranking_line(ours: Ranking, usual: Ranking) -> str:
 
 
 def unit_line(result: ItemsResult) -> str:
-    """Whom or what the epsilons are about."""
+    """Say whom or what the epsilons protect."""
     if result.notes:
         return "What is hidden: " + "; ".join(map(printable, result.notes)) + "."
     delta, rows = result.terms.privacy.delta, result.terms.privacy.records_per_person
@@ -76,7 +76,7 @@ def unit_line(result: ItemsResult) -> str:
 
 
 def gain_line(result: ItemsResult) -> str | None:
-    """What becomes of errors by learning together, in a study."""
+    """Say how learning together changes errors, in a study."""
     known = [(each.name, each.rmse_alone, each.rmse_together) for each in result.owners]
     gains = {name: 1 - together / alone for name, alone, together in known if alone and together is not None}
     if not gains:
@@ -92,7 +92,7 @@ def gain_line(result: ItemsResult) -> str | None:
 
 
 def unlisted_lines(result: ItemsResult) -> list[str]:
-    """Owners, in a study, whose ratings are mostly of items that the terms do not list."""
+    """Name a study's owners whose ratings are mostly of unlisted items."""
     model = result.terms.model
     return [
         f"{printable(name)}: {words}"
@@ -102,7 +102,6 @@ def unlisted_lines(result: ItemsResult) -> list[str]:
 
 
 def _moves(gain: float) -> str:
-    """By how much an error falls or grows."""
     if abs(gain) < LEAST:
         return "stays the same"
     return f"{'falls' if gain > 0 else 'grows'} by {percent(abs(gain))}"
@@ -113,7 +112,7 @@ def _error(value: float | None) -> str:
 
 
 def items_gains(result: ItemsResult) -> "Figure | None":
-    """What joint items, made each owner's own, save of its error alone; None where nothing was measured."""
+    """Draw the share of its error alone that each owner saves with personal joint items; None if unmeasured."""
     from parley.report.figures.owner_gains import OwnerGain, owner_gains
 
     users = {part.name: part.records for part in result.terms.owners}

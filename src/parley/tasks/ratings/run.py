@@ -1,6 +1,4 @@
-"""Several owners learn items from their users' ratings, on this machine or elsewhere: the rounds, and the recommender
-that they make.
-"""
+"""Joint learning of items from ratings, on this machine or elsewhere, and the resulting recommender."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +32,7 @@ Scorer = Callable[[NDArray[np.int64]], Floats]  # scores [users, items] of some 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well the k best of unrated items hold what was held out: the share of it found, and the same weighed by
-    place."""
+    """Recall and NDCG of the k best unrated items on held-out favourites."""
 
     recall: float | None  # None: nobody has a held-out rating that counts as liked
     ndcg: float | None
@@ -43,7 +40,7 @@ class Ranking:
 
 
 def ranking(scores: Scorer, train: UserRatings, held_out: UserRatings, liked: float = LIKED, k: int = BEST) -> Ranking:
-    """Recall@k and NDCG@k over the users who have a held-out rating of `liked` or more."""
+    """Return Recall@k and NDCG@k over the users with a held-out rating of at least `liked`."""
     recalls, gains = [np.empty(0)], [np.empty(0)]
     liking = held_out.where(held_out.values >= liked)
     judged = np.flatnonzero(np.diff(liking.first))
@@ -66,24 +63,24 @@ def ranking(scores: Scorer, train: UserRatings, held_out: UserRatings, liked: fl
 
 
 def popularity(train: UserRatings) -> Scorer:
-    """The baseline: how often an item was rated, the same for everybody. Not private: for studies."""
+    """Return the baseline scores: how often an item was rated, for all users alike. Not private: for studies."""
     counts = np.bincount(train.items, minlength=train.item_count).astype(np.float64)
     return lambda users: np.tile(counts, (len(users), 1))
 
 
 def ranked(model: Recommender, train: UserRatings, held_out: UserRatings) -> Ranking:
-    """How well the recommender ranks held-out items."""
+    """Return how well the recommender ranks held-out items."""
     return ranking(lambda users: model.rank_scores(train, users), train, held_out)
 
 
 def root_mean_square(errors: Floats) -> float | None:
-    """The root of the mean squared error; None if there are no errors."""
+    """Return the root of the mean squared error; None without errors."""
     return float(np.sqrt(np.mean(errors**2))) if len(errors) else None
 
 
 @dataclass(frozen=True)
 class OwnItems:
-    """What the items are worth to one owner, measured inside on its own held-out ratings; None where there are none."""
+    """The items' worth to one owner on its own held-out ratings; None where there are none."""
 
     name: str
     rmse_alone: float | None  # items learned from its own ratings alone, without noise
@@ -93,7 +90,7 @@ class OwnItems:
     rmse_personal: float | None = None  # joint items moved towards its own ratings, which stay with it
 
     def to_json(self) -> dict[str, Any]:
-        """As `parley train --json` has it of every owner."""
+        """Return the owner's entry in `parley train --json`."""
         errors = {
             "rmse_alone": self.rmse_alone,
             "rmse_together": self.rmse_together,
@@ -104,7 +101,7 @@ class OwnItems:
 
 @dataclass(frozen=True, eq=False)
 class ItemsResult:
-    """The recommender, what it cost, and in a study how good it is."""
+    """The recommender, its cost, and in a study its quality."""
 
     terms: Terms
     models: tuple[Recommender, ...]  # of every replicate
@@ -128,7 +125,7 @@ class ItemsResult:
         return self.models[0]
 
     def to_json(self) -> dict[str, Any]:
-        """What `parley train --json` prints for ratings."""
+        """Return what `parley train --json` prints for ratings."""
         own = {each.name: each.to_json() for each in self.owners}
         judged = [each for each in self.owners if each.ranking.users]
         return {
@@ -161,7 +158,7 @@ class ItemsResult:
         }
 
     def _epsilons(self, owner: OwnerTerms) -> dict[str, float | None]:
-        """Where ratings themselves are changed, what the terms name is not always what holds."""
+        """Return an owner's epsilons; where ratings themselves are changed, the real one can differ from the terms'."""
         spent = self.spent.get(owner.name)
         if self.terms.privacy.mechanism in RATING_MECHANISMS:
             return {"epsilon": spent, "epsilon_named": owner.epsilon, "epsilon_spent": spent}
@@ -169,7 +166,7 @@ class ItemsResult:
 
 
 def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:
-    """Both rankings by the names that the literature has for them."""
+    """Return both rankings under their usual names."""
     return {
         f"recall@{BEST}": ours.recall,
         f"ndcg@{BEST}": ours.ndcg,
@@ -179,7 +176,7 @@ def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:
 
 
 def _pooled(rankings: Sequence[Ranking]) -> Ranking:
-    """The ranking over the users of several owners together."""
+    """Return the ranking over all users of several owners."""
     users = sum(each.users for each in rankings)
     if not users:
         return Ranking(None, None, 0)
@@ -200,10 +197,10 @@ def learn_items(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> ItemsResult:
-    """Learn items from the ratings of owners on this machine; how good they are, `measured` says.
+    """Learn items from the ratings of owners on this machine; `measured` judges them.
 
-    Owners with durable ledgers release: each must have accepted the terms, and nothing but the noisy answers is looked
-    at. Owners without take part in a study of `replicates` parallel runs.
+    Owners with durable ledgers release: each must have accepted the terms, and only noisy answers are used. Owners
+    without take part in a study of `replicates` parallel runs.
     """
     return items_result(ask_items(terms, owners, replicates, seed, progress))
 
@@ -215,28 +212,28 @@ def ask_items(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Asked:
-    """All rounds, and nothing measured."""
+    """Run all rounds, without measuring."""
     return ask_here(terms, owners, lambda setup: (_algorithm(setup), starting_point(setup)), replicates, seed, progress)
 
 
 def items_result(asked: Asked) -> ItemsResult:
-    """What the rounds came to, here or elsewhere."""
+    """Return the result of the rounds, run here or elsewhere."""
     models = tuple(recommender(asked.setup, items, asked.released) for items in learned_items(asked))
     return ItemsResult(asked.setup.terms, models, (), (), asked.spent, "user", asked.released, asked.seconds)
 
 
 def learned_items(asked: Asked) -> list[Items]:
-    """The items that each replicate learned."""
+    """Return the items that each replicate learned."""
     return _algorithm(asked.setup).learned(asked.final)
 
 
 def recommender(setup: Setup, items: Items, released: bool = False) -> Recommender:
-    """The model that these items make."""
+    """Return the model of these items."""
     return made_of(RatingsModel.expect(setup.terms.model), items, setup.hash, released)
 
 
 def made_of(model: RatingsModel, items: Items, terms_hash: str = "", released: bool = False) -> Recommender:
-    """The recommender by these terms' scale and ridge."""
+    """Return the recommender with these terms' scale and ridge."""
     return Recommender(
         items,
         model.item_names,

@@ -1,10 +1,8 @@
-"""Ratings of items by users: reading them, leaving out the rare, taking means away, dividing users among owners.
+"""Ratings: reading, filtering and centring them, dividing users among owners, and one record per user.
 
-Ratings user by user, as they are learned from: a record is all ratings of one user.
-
-Formal guarantee: a prepared user is a function of that user's own rows and the terms. No other row touches it: which of
-a user's ratings count, which are held out and how they are scaled follow from the user's rows, the public seed and the
-public list of items. So replacing one user, with all ratings, replaces one record.
+Formal guarantee: a prepared user is a function of that user's own rows and the terms. Which of a user's ratings count,
+which are held out and how they are scaled follow from the user's rows, the public seed and the public list of items. So
+replacing one user, with all ratings, replaces one record.
 """
 
 import hashlib
@@ -37,8 +35,7 @@ FILES = ("ml1m.parquet", "ratings.parquet", "ratings.dat", "ratings.csv")
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Rating `values[j]` of item `item_names[items[j]]` by user `user_names[users[j]]`. Any of the names may have no
-    rating."""
+    """`values[j]` is the rating of item `items[j]` by user `users[j]`, by place; names may have no rating."""
 
     users: Places
     items: Places
@@ -51,21 +48,21 @@ class Ratings:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many ratings there are, by how many users, of how many items."""
+        """The numbers of ratings, users and items."""
         return {"ratings": len(self), "users": len(self.user_names), "items": len(self.item_names)}
 
     def pick(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Ratings":
-        """Some of the ratings, of the same users and items."""
+        """Return some of the ratings, with the same users and items."""
         return replace(self, users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
 
     def with_values(self, values: Floats) -> "Ratings":
-        """The same cells with other numbers in them."""
+        """Return the same cells with other numbers."""
         return replace(self, values=values)
 
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """What is left of every rating beyond its item's mean [items] and its user's [users]."""
+    """Item means [items], user means [users], and the residuals of ratings."""
 
     item_means: Floats
     user_means: Floats
@@ -73,7 +70,7 @@ class Centred:
     half: float  # residuals lie in [-half, half]
 
     def residuals_of(self, ratings: Ratings) -> Floats:
-        """What these means leave of other ratings of the same users and items."""
+        """Return the residuals of other ratings of the same users and items."""
         return np.clip(
             ratings.values - self.item_means[ratings.items] - self.user_means[ratings.users], -self.half, self.half
         )
@@ -87,12 +84,11 @@ def read_ratings(
     items: Sequence[str] | None = None,
     name: str | None = None,
 ) -> Ratings:
-    """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns.
+    """Read MovieLens' `ratings.dat`, or a CSV file, Parquet file or data frame with these three columns.
 
-    `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out.
-    Without it the items are those that somebody rated, which is for studies: whether an item was ever rated tells of a
-    rating. A row without a rating is left out, too; its user remains, and so does its place among the user's rows.
-    `name` is for messages.
+    `items` is a public list, the same for all owners; ratings of other items are dropped. Without it the items are
+    those rated, for studies only: it reveals whether an item was rated. Rows without a rating are dropped, too, but
+    keep their user and place. `name` is for messages.
     """
     source = find_source(table)
     frame = read_table(source) if source.named else read_table(source).set_axis([user, item, target], axis=1)
@@ -107,8 +103,7 @@ def read_ratings(
 
 
 def find_ratings(folder: Path) -> Ratings:
-    """The ratings in a folder: MovieLens 1M as a Parquet file, `ratings.dat`, or a CSV file with the names of the small
-    sets."""
+    """Return the ratings in a folder: MovieLens 1M as Parquet, `ratings.dat`, or a CSV file of the small sets."""
     for name in FILES:
         if (folder / name).is_file():
             if name.endswith(".csv"):
@@ -118,8 +113,7 @@ def find_ratings(folder: Path) -> Ratings:
 
 
 def enough(ratings: Ratings, least: int = 10) -> Ratings:
-    """Without items and users that have fewer than `least` ratings, as often as it takes until none is left (P section
-    4.1, step 1)."""
+    """Drop items and users with fewer than `least` ratings until none is left (P section 4.1, step 1)."""
     least = whole(least, "least")
     while True:
         per_item = np.bincount(ratings.items, minlength=len(ratings.item_names))
@@ -132,11 +126,11 @@ def enough(ratings: Ratings, least: int = 10) -> Ratings:
 
 
 def centre(ratings: Ratings, low: float = 1.0, high: float = 5.0) -> Centred:
-    """Item means, then user means of what is left, both and the rest clamped (P section 4.1, steps 2 to 4).
+    """Subtract item means, then user means of the rest, clamping both and the residuals (P section 4.1, steps 2 to 4).
 
     Replacing one rating moves all residuals together by at most 4 (high - low) in L1: its own residual, its item's mean
     over that item's ratings, its user's mean over that user's, and the means of all who rated the item, each by at most
-    high - low; clamping only shrinks.
+    high - low. Clamping only shrinks.
     """
     if not high > low:
         raise SettingError(f"low, high = {low}, {high}: expected a range")
@@ -150,7 +144,8 @@ def centre(ratings: Ratings, low: float = 1.0, high: float = 5.0) -> Centred:
 
 
 def divide(ratings: Ratings, shares: Sequence[float], rng: np.random.Generator) -> list[Ratings]:
-    """Users among owners at random, with all of their ratings: `shares` of them each. Items are common to all.
+    """Divide users with all their ratings among owners at random, in proportion to `shares`. All owners have the same
+    items.
 
     >>> some = Ratings(*(np.arange(10, dtype=np.int32),) * 2, np.ones(10), ("u",) * 10, ("i",) * 10)
     >>> [len(np.unique(part.users)) for part in divide(some, [1, 4], np.random.default_rng(0))]
@@ -168,7 +163,7 @@ def divide(ratings: Ratings, shares: Sequence[float], rng: np.random.Generator) 
 
 
 def hold_out(ratings: Ratings, share: float, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-    """(to learn from, to be judged by): `share` of the ratings at random are kept for the second."""
+    """Return (training ratings, test ratings), with a random `share` of them in the second."""
     if not 0 < share < 1:
         raise SettingError(f"share = {share}: expected a number between 0 and 1")
     order = rng.permutation(len(ratings))
@@ -179,7 +174,7 @@ def hold_out(ratings: Ratings, share: float, rng: np.random.Generator) -> tuple[
 def _places(
     frame: pd.DataFrame, column: str, name: str, known: Sequence[str] | None = None
 ) -> tuple[Places, tuple[str, ...]]:
-    """The place of every cell in the list, beyond its end for others; without one, among the column's names, sorted."""
+    """Return every cell's place in the list (beyond its end for others), or among the column's sorted names."""
     if known is not None:
         if len(set(known)) < len(known):
             raise SettingError("items: expected different names")
@@ -191,7 +186,7 @@ def _places(
 
 
 def _compact(ratings: Ratings) -> Ratings:
-    """Without names that have no rating."""
+    """Drop names without a rating."""
     users, new_users = np.unique(ratings.users, return_inverse=True)
     items, new_items = np.unique(ratings.items, return_inverse=True)
     return Ratings(
@@ -204,7 +199,7 @@ def _compact(ratings: Ratings) -> Ratings:
 
 
 def _means(places: Places, values: Floats, size: int, otherwise: float) -> Floats:
-    """The mean of the values at each place; `otherwise` where there is none."""
+    """Return the mean value at each place; `otherwise` where there is none."""
     counts = np.bincount(places, minlength=size)
     sums = np.bincount(places, weights=values, minlength=size)
     return np.asarray(np.divide(sums, counts, out=np.full(size, otherwise), where=counts > 0))
@@ -217,7 +212,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 @dataclass(frozen=True, eq=False)
 class UserRatings(WholeTable):
-    """Ratings from -2 to 2 in the order of users: those of user u lie at first[u] to first[u + 1]."""
+    """Ratings from -2 to 2 in the order of users: those of user u are at first[u] to first[u + 1]."""
 
     called: ClassVar[str] = "ratings"
 
@@ -235,22 +230,21 @@ class UserRatings(WholeTable):
 
     @property
     def users(self) -> NDArray[np.int64]:
-        """The place of the user who gave each rating."""
+        """The place of each rating's user."""
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def where(self, chosen: NDArray[np.bool_]) -> "UserRatings":
-        """Some of the ratings, of the same users."""
+        """Return some of the ratings, with the same users."""
         kept = np.concatenate([[0], np.cumsum(chosen)])[self.first]
         return UserRatings(kept.astype(np.int64), self.items[chosen], self.values[chosen], self.item_count)
 
     def sum(self, part: Callable[[Any], Floats]) -> Floats:
-        """The sum of `part` over all users, computed at once."""
+        """Return the sum of `part` over all users at once."""
         return np.asarray(part(self))
 
 
 def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float) -> UserRatings:
-    """The ratings of these users (public, some may have none), cut to [low, high]; of those of one user for one item,
-    the first."""
+    """Return the ratings of these public users, cut to [low, high]; a user's first rating of an item counts."""
     row = np.full(len(ratings.user_names), -1)
     row[users] = np.arange(len(users))
     place = row[ratings.users]
@@ -264,8 +258,7 @@ def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float)
 
 
 def held_out(seed: int, names: tuple[str, ...], ratings: UserRatings, share: float) -> NDArray[np.bool_]:
-    """Which ratings are kept for judging: about this share, drawn by public seed, user's name and item, so by nobody
-    else's ratings."""
+    """Mark about this share of ratings as held out, by public seed, user's name and item alone."""
     keys = [hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8] for name in names]
     x = np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64)[ratings.users]
     with np.errstate(over="ignore"):  # whole numbers modulo 2^64, mixed as splitmix64 does
@@ -288,11 +281,11 @@ class RatingPreparation(Preparation):
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """None of features: there are none. That of ratings is the target's."""
+        """Empty: there are no features, and the range of ratings is the target's."""
         return {}
 
     def read(self, table: Table, terms: Terms, name: str) -> Ratings:
-        """The ratings that count, in their own units: of each user's those that the terms say, of listed items."""
+        """Return the ratings that count, in their own units, of listed items."""
         model, privacy = self.model, terms.privacy
         table = self._frame(table, privacy.person, name)
         if privacy.person is not None:
@@ -300,7 +293,7 @@ class RatingPreparation(Preparation):
         return read_ratings(table, model.user, model.item, model.target, model.item_names, name)
 
     def _frame(self, table: Table, person: str | None, name: str) -> pd.DataFrame:
-        """The columns that are read, all rows at once."""
+        """Return all rows of the columns in use."""
         source = open_table(table)
         if source.streams:
             raise DataError(f"{name}: a streamed table cannot be split into users; give one file")
@@ -310,17 +303,17 @@ class RatingPreparation(Preparation):
         return source.frame(columns)
 
     def unrated(self, table: Table, name: str) -> tuple[int, int]:
-        """(rows without a rating, all rows) of a table. For the owner's own eyes."""
+        """Return (rows without a rating, all rows) of a table. For the owner's own eyes."""
         gaps = is_gap(self._frame(table, None, name), self.model.target, name)
         return int(np.count_nonzero(gaps)), len(gaps)
 
     def unlisted(self, table: Table, name: str) -> float:
-        """What share of a table's ratings is of items that the terms do not list. For the owner's own eyes."""
+        """Return the share of a table's ratings whose items the terms do not list. For the owner's own eyes."""
         listed, table = self.model.item_names, self._frame(table, None, name)
         return float((codes(table, self.model.item, listed, name) >= len(listed)).mean()) if len(table) else 0.0
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
-        """One record a user; `holdout` of everybody's ratings are kept for judging."""
+        """Return (training, held-out) users; the share `holdout` of each one's ratings is held out."""
         if find_spec("numba") is None:  # now, and not when the first question has come
             raise SettingError("ratings need the extra 'ratings': pip install 'parley-dp[ratings]'")
         ratings = self.read(table, terms, name)
@@ -331,7 +324,7 @@ class RatingPreparation(Preparation):
 
 
 def unlisted_words(share: float, model: Model) -> str | None:
-    """What to say of a catalogue that does not hold what was rated; None where it holds most."""
+    """Warn of a list of items without most of the rated ones; None if it has most."""
     if not share > MOST:
         return None
     start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
@@ -345,6 +338,6 @@ def unlisted_words(share: float, model: Model) -> str | None:
 
 
 def rating_preparation(model: Model) -> RatingPreparation:
-    """The preparation that the terms alone fix."""
+    """Return the preparation that the terms alone fix."""
     none = np.empty(0)
     return RatingPreparation(RatingsModel.expect(model), (), {}, none, none, model.bounds[model.target], none, none)

@@ -1,4 +1,4 @@
-"""Items learned from ratings: what the trunk needs to know of it."""
+"""The task "ratings" as the rest of the package sees it: items learned from ratings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,11 @@ START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell 
 
 @dataclass(frozen=True)
 class ItemObjective(Objective):
-    """Items' V = [b, Q] of a matrix factorisation: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u)
-    never leave their owner.
+    """Items' V = [b, Q], theta row by row: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u) never leave
+    their owner.
 
-    What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what
-    each user says once its own factors are solved (`question`).
-
-    theta is V, row by row: an item's b, then its factors.
+    Owners answer with what each user says once its own factors are solved (`question`), not with the gradient of a loss
+    at common parameters.
     """
 
     def parameters(self, preparation: Preparation) -> int:
@@ -40,7 +38,7 @@ class ItemObjective(Objective):
         return model.item_count * (model.factors + 1)
 
     def start(self, preparation: Preparation) -> Floats:
-        """No item better than another, and factors drawn by the terms' public seed."""
+        """Return b = 0, and factors drawn by the terms' public seed."""
         model = RatingsModel.expect(preparation.model)
         V = np.zeros((model.item_count, model.factors + 1))
         V[:, 1:] = START * np.random.default_rng(model.seed).standard_normal(V[:, 1:].shape)
@@ -48,7 +46,7 @@ class ItemObjective(Objective):
 
 
 class Ratings(BoundedRecords):
-    """A record is one user with all ratings; what comes out are items' factors."""
+    """A task whose record is one user with all ratings, and whose result is items' factors."""
 
     name = "ratings"
     unit = "user"
@@ -67,7 +65,7 @@ class Ratings(BoundedRecords):
     }
 
     def unreleased(self, terms: Terms) -> str | None:
-        """No ledger could tell whether ratings that are changed themselves were changed once or for every question."""
+        """Refuse to release changed ratings: no ledger can tell if they were changed once or for every question."""
         if terms.privacy.mechanism not in RATING_MECHANISMS:
             return None
         return (
@@ -98,7 +96,7 @@ class Ratings(BoundedRecords):
         return ratings.item_names if column == ratings.item else ()
 
     def notes(self, agreement: Agreement) -> list[str]:
-        """Whom a promise about ratings is made to, and what never leaves."""
+        """Say whom a promise about ratings protects, and what never leaves."""
         terms = agreement.setup.terms
         user = printable(RatingsModel.expect(terms.model).user)
         most = (
@@ -112,7 +110,7 @@ class Ratings(BoundedRecords):
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-        """A public list of items that holds few, or none, of those that were rated here."""
+        """Warn of a public list with few, or none, of the items rated here."""
         model = agreement.setup.terms.model
         words = unlisted_words(rating_preparation(model).unlisted(owner.table, owner.name), model)
         return [] if words is None else [TermsWarning("model.items", f"In your table, {words}")]

@@ -1,4 +1,4 @@
-"""What terms must say about items that are learned from ratings."""
+"""The keys and checks of terms for items learned from ratings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +41,7 @@ USELESS = (
 
 
 class RatingsModel(Model):
-    """Ratings have their columns, range and items, and none of what columns of a table have."""
+    """The columns, range and items of ratings, without the keys of table columns."""
 
     user: Name
     item: Name
@@ -57,13 +57,13 @@ class RatingsModel(Model):
 
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Four factors within a box of 2, and the seed 0, where nothing else is said."""
+        """Return the content with defaults: four factors within a box of 2, and seed 0."""
         usual = {"factors": 4, "radius": BOX, "seed": 0}
         return {**content, **{key: value for key, value in usual.items() if content.get(key) is None}}
 
     @property
     def item_count(self) -> int:
-        """How many items the public list has."""
+        """The number of items in the public list."""
         return len(self.items) if isinstance(self.items, tuple) else self.items
 
     @property
@@ -72,7 +72,7 @@ class RatingsModel(Model):
         return self.items if isinstance(self.items, tuple) else tuple(str(place + 1) for place in range(self.items))
 
     def check(self) -> None:
-        """Refuse ratings without a range, items that no message holds, and what ratings have no use for."""
+        """Refuse ratings without a range, too many items for a message, and keys without a use."""
         if self.holdout_by is not None:
             raise ValueError("holdout_by|not allowed for ratings: some ratings of every user are held out")
         if self.holdout_seed is not None:
@@ -105,7 +105,7 @@ class RatingsModel(Model):
             )
 
     def check_terms(self, terms: CheckableTerms) -> None:
-        """Refuse what has no meaning beside ratings."""
+        """Refuse settings that have no meaning for ratings."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError("learning.step|not allowed for ratings, nor is start: the noise decides how far to go")
@@ -145,7 +145,7 @@ class RatingsModel(Model):
 
     @classmethod
     def read(cls, content: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """With the file of items read: a name a line."""
+        """Return the content with the file of items read, one name per line."""
         model = content.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("items"), str):
             return content

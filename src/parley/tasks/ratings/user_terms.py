@@ -1,4 +1,4 @@
-"""Users solved and their terms bounded, one by one: the compiled inner loop of `question`."""
+"""The compiled inner loop of `question`: solve each user and clip its terms."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _compiled(function: F) -> F:
-    """Kept beside the source where that can be written to, so that an owner that starts again answers at once."""
+    """Compile, cached beside the source where possible, so a restarted owner answers at once."""
     try:
         kept: Any = njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:  # no place for it
@@ -35,8 +35,7 @@ def terms_of_users(
     clip: float,
     absolute: bool,
 ) -> tuple[Floats, Floats, Floats]:
-    """(the sum of clipped terms [items, m + 1], what users are solved to [users, m], sizes [users]); m = factors +
-    1."""
+    """Return (the sum of clipped terms [items, m + 1], solved users [users, m], norms [users]); m = factors + 1."""
     users, m = len(first) - 1, V.shape[1]
     total = np.zeros((V.shape[0], m + 1))
     solved, sizes = np.zeros((users, m)), np.zeros(users)
@@ -92,7 +91,7 @@ def terms_of_users(
 
 @_compiled
 def _solve(A: Floats, y: Floats) -> None:
-    """Solve A x = y for a positive definite A, of which the lower half is read: Cholesky. Changes A; x is left in y."""
+    """Solve A x = y by Cholesky for a positive definite A (lower half read). Changes A; y becomes x."""
     m = len(y)
     for j in range(m):
         for c in range(j):
