@@ -101,7 +101,7 @@ class Summable(ABC):
     @property
     @abstractmethod
     def studied(self) -> "Design | None":
-        """The rows, if the time that sums take may depend on what they hold, since nobody outside sees it; else None."""
+        """The rows, if nobody outside sees how long sums take, so that the time may depend on the rows; else None."""
 
     @abstractmethod
     def for_studies(self) -> "Summable":

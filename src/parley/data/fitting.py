@@ -368,7 +368,7 @@ def dropped_rows(model: Model) -> str | None:
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
-    """Return every numeric column. In a private table a text column is refused: one odd cell must not drop a feature."""
+    """Return every numeric column. A private table's text column is refused: one odd cell must not drop a feature."""
     if schema is None:
         raise DataError("model.features: list the columns: there is no public sample or table to take them from")
     excluded = {*terms.model.outcome_columns, terms.privacy.person}

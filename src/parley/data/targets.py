@@ -63,7 +63,7 @@ def dropped_words(public: pd.DataFrame, target: Sequence[str], listed: Set[str],
 
 
 def _gaps(rows: Rows, columns: Sequence[str], listed: Set[str], name: str) -> NDArray[np.bool_]:
-    """Mark the rows that miss any of the target's columns [n]; `listed` are names in the first."""
+    """Mark the rows that miss any of the target's columns [n]; `listed` are class names in the first."""
     first, *others = columns
     gaps = is_gap(rows, first, name, listed)
     for column in others:

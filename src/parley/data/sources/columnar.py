@@ -23,8 +23,7 @@ from parley.errors import DataError
 
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
-    """Return the same columns in a data frame, by declared type. Dictionaries of text become categories, others plain
-    cells."""
+    """Return the same columns in a data frame, by declared type; dictionaries of text become categories."""
     table = table.cast(usual_schema(table.schema))
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
@@ -85,8 +84,7 @@ class Format(Protocol):
     def batches(
         self, file: DataFile, groups: Sequence[int], columns: Sequence[str], most: int, each: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield (group, some of its rows) in order, at most `most` rows at a time; `each`: bytes of a column read at a
-        time."""
+        """Yield (group, at most `most` of its rows) in order; `each`: bytes of a column read at a time."""
 
     def table(self, file: DataFile, columns: Sequence[str]) -> pa.Table:
         """Return all rows at once."""
@@ -174,7 +172,7 @@ class ColumnarTable(TableSource):
             return tuple(pool.map(lambda file: file.stamp(), self.parts))
 
     def require_unchanged(self) -> None:
-        """Refuse if a file was changed, added or removed since the table was first read: places and sizes are promises."""
+        """Refuse if a file changed, came or went since the table was first read: places and sizes are promises."""
         if self.found() != self.parts or self._look() != self._stamps:
             raise DataError(
                 f"{self.where}: its files changed since the table was opened; restore them, or open the table again"
@@ -225,8 +223,7 @@ class ColumnarTable(TableSource):
         return own or self.arrow_schema.names[: bool(folder_cells)]
 
     def digest(self) -> bytes:
-        """Return a digest of its files' bytes, in order, and of folder names; from then on changes are refused
-        (`require_unchanged`)."""
+        """Return a digest of its files' bytes, in order, and of folder names; from then on changes are refused."""
         self.require_unchanged()
         with ThreadPoolExecutor(MAX_READERS) as pool:
             parts = list(pool.map(lambda file: file.digest(), self.parts))

@@ -21,7 +21,7 @@ UNPACKED_RATIO = 8  # times as many bytes as a packed file has, about
 
 
 class CsvFile(TextFile):
-    """A CSV file held in memory, with commas, or with semicolons, tabs or bars if the line of names has more of them."""
+    """A CSV file held in memory, with commas, or with semicolons, tabs or bars if its line of names has more."""
 
     form: ClassVar[str] = FORMAT_NAME
     drops_words: ClassVar[bool] = True
@@ -95,8 +95,7 @@ class LongCsvFile(TableSource):
 
 
 def csv_file(place: Path | DataFile, separator: str | None = None, encoding: str | None = None) -> TableSource:
-    """Open a CSV file, held in memory if it is small and local. The line of names shows separator and encoding by
-    default."""
+    """Open a CSV file, held if small and local; the line of names shows separator and encoding by default."""
     if isinstance(place, DataFile):
         return LongCsvFile(place, separator, encoding)
     packed = place.suffix.lower() in PACKINGS

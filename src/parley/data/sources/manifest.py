@@ -23,7 +23,7 @@ _TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_COMMENT}", re.DOT
 
 @dataclass(frozen=True)
 class Manifest:
-    """A snapshot: query, ordering columns, server without account or password, time, columns, rows, files and digest."""
+    """A snapshot: query, ordering columns, server without account or password, time, columns, files and digest."""
 
     query: str
     keys: tuple[str, ...]

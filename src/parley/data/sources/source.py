@@ -189,7 +189,7 @@ class TableSource(ABC):
 
     @property
     def likeness(self) -> Hashable | None:
-        """What all copies of this table share: a file's size, a folder, or objects' sizes and ETags; None if unknown."""
+        """What copies of this table share: a file's size, a folder, or objects' sizes and ETags; None if unknown."""
         if self._place is None:
             return tuple(part.stamp()[1:] for part in self.parts) or None
         if not self._place.exists():
