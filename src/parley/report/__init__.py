@@ -1,7 +1,5 @@
-"""What people look at: figures, tables on the terminal, pages; `summary` and `figure` for a notebook.
-
-Names are looked up when they are first used: a command that prints a table does not wait for figures.
-"""
+"""Figures, terminal tables and pages; `summary` and `figure` for notebooks. Names load on first use, because figures
+are slow."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What commands draw, for a notebook: a figure, with words for those who do not see it."""
+"""The figures of commands for a notebook, with descriptions in words."""
 
 import io
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ SAID = 12  # owners in the words
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drawing:
-    """A figure that a notebook shows by itself, and what is seen there, in words."""
+    """A figure that a notebook displays, with its description in words."""
 
     figure: Figure
     words: str
@@ -39,32 +39,31 @@ class Drawing:
         return self.words
 
     def _repr_png_(self) -> bytes:
-        """As a notebook asks for it."""
         buffer = io.BytesIO()
         self.figure.savefig(buffer, format="png", dpi=DPI)
         return buffer.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file; its ending says the format (.png, .svg, .pdf)."""
+        """Write the figure to a file in the format of its ending (.png, .svg, .pdf)."""
         picture.save(self.figure, path)
 
 
 def figure(thing: Any, beside: Any = None) -> Drawing:
-    """The figure of a forecast, a deal or a result, beside what was found or foreseen.
+    """Draw a forecast, a negotiation or a result, next to what was found or forecast.
 
     Parameters
     ----------
     thing
         What `forecast` returned: what joining saves each owner. What `negotiate` returned: payoffs by budget, and what
-        quality costs. What `train` returned, of a simulation: the way to the model without privacy, or the task's own
-        figure. Scores of owners, as `score` returns them: what joining saved each.
+        quality costs. What `train` returned for a simulation: relative fitness by round, or the task's own figure.
+        Scores of owners, as `score` returns them: what joining saved each.
     beside
-        Scores of the owners beside a forecast; a forecast beside the result of `train`.
+        Scores of the owners next to a forecast; a forecast next to the result of `train`.
 
     Returns
     -------
     Drawing
-        Which a notebook shows; `save` writes it to a file.
+        A notebook displays it; `save` writes it to a file.
 
     Examples
     --------
@@ -91,7 +90,7 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
 
 
 def _path(result: Result, expected: Forecast | None) -> Drawing:
-    """Relative fitness by round, beside the forecast of the same terms."""
+    """Draw relative fitness by round, next to the forecast of the same terms."""
     if result.path is None:
         why = result.relative_fitness_undefined or "a release is not measured"
         raise SettingError(f"nothing can be drawn: {why}")
@@ -102,7 +101,7 @@ def _path(result: Result, expected: Forecast | None) -> Drawing:
 
 
 def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing:
-    """What joining saves each owner of its error alone, owners by their numbers of rows."""
+    """Draw the share of its error alone that joining saves each owner, sorted by number of rows."""
     sizes = _sizes(expected, verdicts)
     foreseen = {} if expected is None else {owner.name: owner for owner in expected.owners}
     judged = {} if verdicts is None else {verdict.owner: verdict for verdict in verdicts}
@@ -123,7 +122,7 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
 
 
 def _hoped(expected: Forecast) -> set[str]:
-    """Who is expected to gain, where owners differ as is thought most likely."""
+    """Return the owners expected to gain at the most likely heterogeneity."""
     return {
         part.name for part, gains in zip(expected.terms.owners, expected.outlook.chances >= 0.5, strict=True) if gains
     }
@@ -140,7 +139,7 @@ def _shares(gain: dict[str, float], alone: float) -> tuple[float, float, float]:
 
 
 def _title(found: Floats, hoped: int | None, count: int) -> str:
-    """For how many joining saves something; `hoped`: for how many that was forecast."""
+    """Say for how many owners joining saves something; `hoped` is the forecast number."""
     if not len(found):
         return f"Expected to be better off together: {hoped} of {count}"
     foreseen = "" if hoped is None else f" (forecast: {hoped})"

@@ -1,4 +1,4 @@
-"""Commands that need more than the core say which extra brings it."""
+"""Error messages that name the missing extra."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ _EXTRAS = {
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """Imports inside this block may lack their extra."""
+    """Name the missing extra if an import in this block fails."""
     try:
         yield
     except ModuleNotFoundError as error:

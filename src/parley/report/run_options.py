@@ -1,4 +1,4 @@
-"""What the commands share that ask owners for something else than a model: options, and owners that are elsewhere."""
+"""Options and helpers shared by the commands that ask owners for something other than a model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
-    way."""
+    """The options of `parley train` and `parley learner run`, for tasks with their own version of these commands."""
 
     ledgers: Path | None = None
     lifetime: float | None = None
@@ -76,7 +75,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def require_one_way(options: RunOptions) -> None:
-    """Refuse a release, a simulation and owners elsewhere at once."""
+    """Refuse a combination of release, simulation and owners elsewhere."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
         raise SettingError("--owners: not allowed with --ledgers or --seed: owners elsewhere have ledgers of their own")
     if options.ledgers is not None and options.seed is not None:
@@ -84,7 +83,7 @@ def require_one_way(options: RunOptions) -> None:
 
 
 def only_agreement(asked: Terms, file: Path | None) -> bool:
-    """Write the agreement and say what it is for, where a file was named; nobody is asked then."""
+    """Write the agreement and say what it is for, if a file was named; then nobody is asked."""
     if file is not None:
         write_terms(asked, file)
         console.print(f"{file}  now every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
@@ -92,7 +91,7 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
 
 
 def say_books(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
-    """Before a release: which ledgers it makes, for ever."""
+    """Say before a release which ledgers it creates; they are permanent."""
     from parley.learning.owners import missing_ledgers
     from parley.report.words.ledgers import made_words
 
@@ -104,7 +103,7 @@ def say_books(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delt
 
 
 def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
-    """The owners on this machine: for a simulation, or with the ledgers that a release debits."""
+    """Return the owners on this machine, for a simulation or with the ledgers that a release debits."""
     from parley.learning.owners import accepting_owners, open_owners
 
     if options.ledgers is None:
@@ -114,7 +113,7 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
 
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
-    """What the owners at the addresses of these options answered, by a prepared run."""
+    """Run a prepared run with the owners at these options' addresses, and return their answers."""
     from parley.learning.deployed import ask_elsewhere, open_federation
     from parley.report.terminal import watched
 
@@ -134,13 +133,13 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
 
 
 def unheard_lines(names: Sequence[str]) -> list[Line]:
-    """Which owners elsewhere were not heard of at the end."""
+    """Say which remote owners did not answer at the end."""
     said = (f"{name} was not heard of at the end: its ledger knows what it spent." for name in names)
     return lines(said, "yellow", folded=True)
 
 
 def cost_sentence(asked: Terms, released: bool) -> str:
-    """Whether something was released by this agreement, and what that costs every owner."""
+    """Say whether this agreement released something, and what that costs every owner."""
     from parley.learning.outcome.guarantee import INSIDE
 
     promised = {owner.name: number(asked.promised_epsilon(owner.name), side="above") for owner in asked.owners}
@@ -158,6 +157,6 @@ def cost_sentence(asked: Terms, released: bool) -> str:
 
 
 def left_sentence(ready: Terms) -> str:
-    """What is left of the budgets to learn with."""
+    """Say how much of the budgets is left for learning."""
     budgets = ", ".join(f"{owner.name} {number(owner.epsilon, side='below')}" for owner in ready.owners)
     return f"Left of ε: {budgets}; of δ: {number(ready.privacy.delta, side='below')}."

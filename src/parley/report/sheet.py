@@ -1,4 +1,4 @@
-"""What a command shows of its report: tables and sentences in order, or one JSON object. No report prints itself."""
+"""A command's report: tables and sentences in order, or one JSON object. Reports do not print themselves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 
 class Part:
-    """A piece of what is printed: a line or a table."""
+    """A line or a table to print."""
 
 
 @dataclass(frozen=True)
 class Line(Part):
-    """A sentence; `folded` between words where a screen is narrow, `aside` on stderr."""
+    """A sentence; `folded`: wrapped on a narrow screen, `aside`: printed on stderr."""
 
     text: str = ""
     style: str | None = None
@@ -21,7 +21,7 @@ class Line(Part):
 
 @dataclass(frozen=True)
 class Grid(Part):
-    """A table whose first row is its head; `bold` is the row to point out."""
+    """A table whose first row is its head; `bold` is the row to highlight."""
 
     rows: Sequence[Sequence[str]]
     title: str = ""
@@ -32,7 +32,7 @@ BLANK = Line()
 
 
 class Report(Protocol):
-    """What a workflow returns."""
+    """The result of a workflow."""
 
     @property
     def inside(self) -> bool:
@@ -40,41 +40,41 @@ class Report(Protocol):
         ...
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that --json prints, without `inside`."""
+        """Return the object that --json prints, without `inside`."""
         ...
 
     def parts(self) -> Iterable[Part]:
-        """What is printed without --json."""
+        """Return what is printed without --json."""
         ...
 
     def require_done(self) -> None:
-        """Refuse, once all else was shown, what could not be done."""
+        """Raise an error for anything that could not be done, after the rest was shown."""
 
 
 class Finished:
-    """A report of what was done whole."""
+    """A report of work that was completed."""
 
     def require_done(self) -> None:
-        """Nothing is left to be done."""
+        """Do nothing: all is done."""
 
 
 @dataclass(frozen=True)
 class Sheet(Finished):
-    """A report that was written already."""
+    """A report that is already written."""
 
     content: Mapping[str, Any]
     shown: Sequence[Part]
     inside: bool = field(kw_only=True)
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that --json prints."""
+        """Return the object that --json prints."""
         return self.content
 
     def parts(self) -> Sequence[Part]:
-        """What is printed without --json."""
+        """Return what is printed without --json."""
         return self.shown
 
 
 def lines(sentences: Iterable[str | None], style: str | None = None, folded: bool = False) -> list[Line]:
-    """A line for each sentence that there is."""
+    """Return a line for each sentence that is not None."""
     return [Line(each, style, folded) for each in sentences if each is not None]

@@ -1,5 +1,4 @@
-"""What commands print, for a notebook: a table and sentences of terms, a forecast, a plan, a deal, a result, a
-verdict."""
+"""What commands print, as tables and sentences for a notebook."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,8 +32,7 @@ EXPLAINED = 8  # different epsilons that are put into words
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """A headline, a table whose first row is its head, and sentences; a notebook shows them as such, a program prints
-    them as text."""
+    """A headline, a table whose first row is its head, and sentences; notebooks render them, programs print plain text."""
 
     headline: str
     rows: Rows = ()
@@ -52,7 +50,7 @@ class Summary:
     __repr__ = __str__
 
     def _repr_markdown_(self) -> str:
-        """The same for a notebook: names that somebody else chose are no markup."""
+        """Return Markdown in which names chosen by others are escaped."""
         parts = [f"**{_plain(self.headline)}**"]
         if self.rows:
             head, *body = (f"| {' | '.join(map(_plain, row))} |" for row in self.rows)
@@ -63,7 +61,7 @@ class Summary:
 
 
 def summary(thing: Any) -> Summary:
-    """What the command prints of its outcome, as a table and sentences.
+    """Return what a command prints about its outcome, as a table and sentences.
 
     Parameters
     ----------
@@ -74,7 +72,7 @@ def summary(thing: Any) -> Summary:
     Returns
     -------
     Summary
-        Which a notebook shows as it is, and `print` as text.
+        A notebook displays it, and `print` writes it as text.
 
     Examples
     --------
@@ -179,7 +177,7 @@ _KINDS: tuple[tuple[type, Callable[[Any], Summary]], ...] = (
 
 
 def _plain(text: str) -> str:
-    r"""The text for Markdown: whatever would be markup or a formula is shown as it is.
+    r"""Escape a text for Markdown, formulas included.
 
     >>> _plain("a|b <i> $2_3")
     'a\\|b &lt;i&gt; \\$2\\_3'

@@ -1,4 +1,4 @@
-"""Where output goes: results to stdout, progress and remarks to stderr."""
+"""Output: results to stdout, progress and remarks to stderr."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ LONG_NAME = 20  # beyond which a name's words are broken before those of heads
 
 
 def warn(sentence: str) -> None:
-    """Print a sentence that somebody should look at, on stderr."""
+    """Print a warning on stderr."""
     errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)
 
 
@@ -46,12 +46,12 @@ _watchers: list[Watcher] = []
 
 
 def watch_progress(watcher: Watcher) -> None:
-    """From here on, tell this too what bars show, for as long as the process lives."""
+    """Report the progress of all bars to this watcher too, until the process ends."""
     _watchers.append(watcher)
 
 
 class Bar:
-    """How far the work is, and what it is."""
+    """The current work and its progress."""
 
     def __init__(self, bar: Progress, label: str) -> None:
         self._bar, self._task, self._label = bar, bar.add_task(label, total=1), label
@@ -63,13 +63,13 @@ class Bar:
         self._tell(done, total)
 
     def says(self, label: str) -> None:
-        """From here on this is worked at."""
+        """Start a new stage with this label."""
         self._bar.update(self._task, description=label, completed=0, total=1)
         self._label = label
         self._tell(0, 1)
 
     def line(self) -> str:
-        """The same in one line, with the seconds since the work began."""
+        """Return the progress in one line, with the seconds since the work began."""
         counted = f" {self._done}/{self._total}" if self._total > 1 else ""
         return f"{self._label}{counted}, {time.monotonic() - self._began:.0f} s so far"
 
@@ -81,8 +81,8 @@ class Bar:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Bar]:
-    """A bar on stderr while the work goes on, gone afterwards; where stderr is no terminal a line every ten seconds,
-    unless a watcher is told."""
+    """Show a temporary bar on stderr; without a terminal, print a line every ten seconds unless a watcher gets
+    progress."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -100,7 +100,7 @@ def progress_bar(label: str) -> Iterator[Bar]:
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """Say what to do where nobody is at the keyboard and standard input ends without an answer."""
+    """Explain what to do if standard input ends without an answer and nobody is at the keyboard."""
     try:
         yield
     except typer.Abort:
@@ -142,7 +142,7 @@ class Terminal:
 
 @contextmanager
 def _lines(bar: Bar) -> Iterator[None]:
-    """A line about the work every so many seconds, also while it says nothing of itself."""
+    """Print a line about the work every few seconds."""
     ended = threading.Event()
 
     def tell() -> None:
@@ -159,10 +159,9 @@ def _lines(bar: Bar) -> Iterator[None]:
 
 
 def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
-    """One JSON object on stdout. `inside` goes with it: whether anything in it was computed from private rows without
-    safe noise.
+    """Print one JSON object with `inside`: whether anything in it was computed from private rows without safe noise.
 
-    Every command has to say so, hence no default: who passes an object on can tell by one field whether it may leave.
+    There is no default, so every command must state it: this field tells whether the object may be passed on.
     """
     typer.echo(json.dumps({**content, "inside": inside}, indent=2, allow_nan=False))
 
@@ -177,7 +176,7 @@ def show(report: Report, as_json: bool = False) -> None:
 
 
 def show_parts(parts: Iterable[Part]) -> None:
-    """Print tables and sentences, each as soon as it is there."""
+    """Print tables and sentences as they become available."""
     for part in parts:
         if isinstance(part, Grid):
             console.print(terminal_table(part.rows, part.title, part.bold))
@@ -187,12 +186,8 @@ def show_parts(parts: Iterable[Part]) -> None:
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:
-    """A table whose first row is its head; the first column holds names, the others numbers. `bold` is the row to point
-    out.
-
-    Cells are shown as they are: what somebody wrote into a title is no markup. Where the screen is too narrow, names
-    are the last to be broken.
-    """
+    """Return a table whose first row is its head: names on the left, then numbers, and the row `bold` highlighted.
+    Cells are plain text, without markup. On a narrow screen names are broken last."""
     head, *body = rows
     table = Table(
         title=Text(title) if title else None,
@@ -211,9 +206,10 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
 
 
 def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
-    """How wide the columns of a table are on a screen of this width: as wide as their cells where there is room; else
-    the widest give way, first heads between words, then other cells, then the names, which are the first column. Where
-    that is not enough, words are broken: of very long names, then of others, then of names.
+    """Return the widths of a table's columns on a screen of this width.
+
+    If cells do not fit, the widest columns shrink: first heads between words, then other cells, then the names in the
+    first column. If that is not enough, words are broken: very long names, then other cells, then names.
 
     >>> column_widths([["owner", "interval"], ["Credit Union of the North", "0.01 to 0.02"]], 35)
     [25, 8]
@@ -233,13 +229,13 @@ def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
 
 
 def _words(cell: str) -> list[str]:
-    """What of a cell stays on one line: its words, a number with its unit."""
+    """Split a cell into parts that stay on one line: words, and numbers with units."""
     return cell.replace(" %", "_%").split() or [""]
 
 
 @contextmanager
 def watched(terms: "Terms", federation: "Federation") -> Iterator["Callable[[State], None]"]:
-    """A table on stderr while the rounds go on, where somebody watches."""
+    """Show a table on stderr between rounds, if stderr is a terminal."""
     with Live(console=errors_console, transient=True, auto_refresh=False) as live:
         shown = 0.0
 
@@ -254,7 +250,7 @@ def watched(terms: "Terms", federation: "Federation") -> Iterator["Callable[[Sta
 
 
 def status_table(terms: "Terms", known: "dict[str, PeerStatus]", done: int) -> Table:
-    """Every owner's latency and what is left of its budget."""
+    """Return a table of every owner's latency and remaining budget."""
     from parley.terms.participation import steps_of
 
     rows = [["owner", "last round", "latency", "ε left"]]

@@ -1,14 +1,12 @@
-"""What a run tells whoever keeps track of runs: parameters, metrics, tags and files and how they are written down.
+"""Runs for experiment tracking: parameters, metrics, tags and files, in the layout of MLflow's file store.
 
-Formal guarantee: of a release it says what the learner received with noise and what follows from that, the terms, what
-public rows say of them, and the ends of the owners' ledgers, which are independent of tables and answers (`chain`). So
-what is kept tells nothing more about anybody than the answers that were debited. A simulation is computed from
-everybody's rows and has no guarantee: its run says so in its tags (`inside`), and so that nobody takes one for the
-other, every run says which it is.
+Formal guarantee: for a release this contains what the learner received with noise and what follows from that, the
+terms, what public rows say of them, and the ends of the owners' ledgers, which are independent of tables and answers
+(`chain`). So it reveals nothing more about anybody than the answers that were debited. A simulation is computed from
+everybody's rows and has no guarantee: its tags say so (`inside`). Every run names its kind.
 
-The layout is that of MLflow's file store, which all its versions read, or take over into a database (`mlflow
-migrate-filestore`); nothing of MLflow is needed to write it. An experiment is a title of terms. Whatever ends the
-writing early leaves no run: it gets its name last.
+All MLflow versions read this layout or import it (`mlflow migrate-filestore`); writing it needs no MLflow. An
+experiment is a title of terms. A run gets its name last, so an interrupted write leaves no run.
 """
 
 import hashlib
@@ -45,8 +43,8 @@ Writer = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run as it is kept: `metrics` have a value for every step, numbers that are none apart, and `files` are written
-    by whoever is told where; `inside`: whether anything in it was computed from private rows without safe noise."""
+    """A run to track. `metrics` hold a value per step, without those that are not finite; `files` are written by
+    functions of a path; `inside`: whether anything was computed from private rows without safe noise."""
 
     kind: Kind
     command: str
@@ -62,7 +60,7 @@ class TrackedRun:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What tells runs apart, one kind from another first of all."""
+        """Tags that identify the run, its kind first."""
         said = {"run": self.kind, "inside": "true" if self.inside else "false", "terms_hash": self.terms_hash}
         ends = {
             f"ledger_head.{owner}": f"{head.entries}:{head.hash}"
@@ -79,7 +77,7 @@ def tracked_training(
     heads: Mapping[str, Head | None] | None = None,
     seed: int | None = None,
 ) -> TrackedRun:
-    """A simulation, with its figures from the private tables; or a release, with what was released alone."""
+    """Return a simulation with figures from the private tables, or a release with what was released alone."""
     if result.released:
         result = replace(result, quality=None)  # nobody measures a release; if somebody did, it is not told
     told = result.to_json()
@@ -113,7 +111,7 @@ def tracked_training(
 
 
 def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
-    """A forecast from public knowledge: no private record was looked at."""
+    """Return a forecast, which uses public knowledge alone."""
     told = result.to_json()
     chosen = ("relative_fitness", "excess_cost", "by_method", "metrics", "expected_cost", "baselines")
     steps = {"relative_fitness.path": [float(value) for value in result.path]}
@@ -136,8 +134,7 @@ def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
 
 
 def parameters(terms: Terms) -> dict[str, str]:
-    """Every key of the agreement with its value, as all parties have it: without anybody's file paths; owners and hosts
-    by their names."""
+    """Return every key of the agreement with its value, without file paths; owners and hosts by name."""
     content = json.loads(terms.canonical)
     for parties in ("owners", "hosts"):
         content[parties] = {party.pop("name"): party for party in content.get(parties, [])}
@@ -145,7 +142,7 @@ def parameters(terms: Terms) -> dict[str, str]:
 
 
 def numbers(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """(dotted name, value) of all finite numbers in a JSON object.
+    """Yield (dotted name, value) of all finite numbers in a JSON object.
 
     >>> dict(numbers({"cost": 2, "metrics": {"accuracy": 0.5, "area": None}, "words": "x"}))
     {'cost': 2.0, 'metrics.accuracy': 0.5}
@@ -158,7 +155,7 @@ def numbers(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 def _leaves(content: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """(dotted name, value as text) of everything in a JSON object that is no object itself."""
+    """Yield (dotted name, value as text) of everything in a JSON object that is not an object."""
     if isinstance(content, Mapping):
         for key, value in content.items():
             yield from _leaves(value, f"{name}.{key}" if name else str(key))
@@ -167,7 +164,7 @@ def _leaves(content: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _path(path: Floats | None) -> dict[str, list[float]]:
-    """Quartiles of relative fitness after each round."""
+    """Return quartiles of relative fitness by round."""
     if path is None:
         return {}
     names = ("relative_fitness.path.q25", "relative_fitness.path", "relative_fitness.path.q75")
@@ -189,7 +186,7 @@ _FOREIGN = re.compile(r"[^\w.\- ]", re.ASCII)  # what names of parameters, metri
 
 
 def write_run(run: TrackedRun, folder: Path) -> Path:
-    """The folder of the run, which MLflow opens from now on; for this account alone where private rows speak in it."""
+    """Write the run to a new MLflow folder, private to this account if `inside`, and return the folder."""
     ended = time.time()
     with explained(folder):
         experiment = _experiment(folder.absolute(), run.title or NAMELESS)
@@ -230,7 +227,7 @@ def write_run(run: TrackedRun, folder: Path) -> Path:
 
 
 def _experiment(folder: Path, name: str) -> Path:
-    """The folder of all runs of this title, made if it is not there: its number follows from the title."""
+    """Return the folder of all runs with this title, numbered by a hash of it; create it if needed."""
     number = str(10**17 + int(hashlib.sha256(name.encode()).hexdigest(), 16) % (9 * 10**17))
     place, now = folder / number, _milliseconds(time.time())
     place.mkdir(parents=True, exist_ok=True)
@@ -251,7 +248,7 @@ def _experiment(folder: Path, name: str) -> Path:
 
 
 def _usual_tags(run: TrackedRun) -> dict[str, str]:
-    """Tags that MLflow itself shows."""
+    """Return the tags that MLflow shows."""
     return {
         "mlflow.note.content": run.note,
         "mlflow.runName": _run_name(run),
@@ -266,7 +263,7 @@ def _run_name(run: TrackedRun) -> str:
 
 
 def _write_cells(folder: Path, cells: Mapping[str, str]) -> None:
-    """A file for each: its name, and what is in it. Where two names would be one, the second gets longer."""
+    """Write one file per name; a repeated name gets longer."""
     folder.mkdir()
     taken = set[str]()
     for name, cell in cells.items():
@@ -278,7 +275,7 @@ def _write_cells(folder: Path, cells: Mapping[str, str]) -> None:
 
 
 def _steps(values: Sequence[float], ended: float) -> str:
-    """A line for each finite one: when, what, after which round; a value by itself belongs to none, which is 0."""
+    """Return lines (time, value, round) of the finite values; a single value has round 0."""
     rounds = enumerate(values, start=min(len(values) - 1, 1))
     return "".join(f"{_milliseconds(ended)} {value!r} {number}\n" for number, value in rounds if math.isfinite(value))
 
@@ -292,5 +289,5 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _yaml(content: Mapping[str, object]) -> str:
-    """Plain values, each as JSON writes it, which YAML reads."""
+    """Return plain values as JSON, which YAML can read."""
     return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in content.items())

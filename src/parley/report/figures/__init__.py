@@ -1,1 +1,1 @@
-"""Figures: plain numbers in, a `Picture` with words that say what is seen out; and the look that all of them share."""
+"""Figures: plain numbers in, a `Picture` with a description in words out; and their common look."""

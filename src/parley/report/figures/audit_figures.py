@@ -1,4 +1,4 @@
-"""Attacks in figures: their errors beside what is claimed, and members found by false alarms."""
+"""Figures of attacks: their errors next to the claim, and members found by false alarm rate."""
 
 from collections.abc import Mapping
 from textwrap import fill
@@ -19,7 +19,7 @@ from parley.report.words.membership import claim as member_claim
 
 
 def audit_figure(verdict: Verdict) -> Picture:
-    """The attack's errors beside the claim: all of it, and how far it is better than guessing."""
+    """Draw the attack's errors next to the claim, and its advantage over guessing."""
     alarms, misses = np.array(verdict.curve).T
     x = np.linspace(0, 1, 401)
     least = error_tradeoff(verdict.claimed_epsilon, verdict.delta, x)
@@ -55,8 +55,8 @@ COLOURS: dict[str, str] = {"online": TOGETHER, "offline": SERIES[4], "shadow": M
 
 
 def membership_figure(found: Mapping[str, Membership], below: str = "") -> Picture:
-    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title, and
-    `below` all of them a sentence."""
+    """Draw members found by false alarms, on logarithmic axes, next to the claim: one panel per title, `below` as a
+    note."""
     seen = "; ".join(f"{title}: {_seen(each)}" for title, each in found.items())
     figure = Picture(
         0.6 + 5.6 * len(found), 5.2, f"Members that attacks find, by their false alarms. {seen}. {below}".strip()
@@ -70,7 +70,7 @@ def membership_figure(found: Mapping[str, Membership], below: str = "") -> Pictu
 
 
 def own_figure(audit: ModelAudit) -> Picture:
-    """The curves of models like the one that was audited; says that they are for the owner's own eyes."""
+    """Draw the curves of models like the audited one, marked as for the owner only."""
     return membership_figure(
         {TITLE: audit.membership}, below=f"For {lettered(audit.owner or 'the owner')} alone. {INSIDE}"
     )

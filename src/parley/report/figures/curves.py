@@ -1,4 +1,4 @@
-"""Curves: a run's path to the model without privacy, what an attacker may reach, delta by epsilon."""
+"""Curves: relative fitness by round, what an attacker can reach, delta by epsilon."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,8 +19,8 @@ EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 def fitness_path(
     path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None
 ) -> Picture:
-    """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7); the forecast
-    mean [T] dashed."""
+    """Draw relative fitness by round [T, replicates], median and quartiles (W figures 2 and 7); the forecast [T]
+    dashed."""
     rounds = np.arange(1, len(path) + 1)
     q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
     figure, axes = _canvas(_path_words(title, median, path.shape[1], forecast))
@@ -63,7 +63,7 @@ def fitness_path(
 
 
 def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) -> str:
-    """What is seen of relative fitness by round."""
+    """Describe relative fitness by round."""
     of = f"the median of {runs:,} runs" if runs > 1 else "one run"
     last, foreseen = number(median[-1]), "" if forecast is None else f" The forecast ends at {number(forecast[-1])}."
     seen = f"{last} after the only round"
@@ -73,7 +73,7 @@ def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) 
 
 
 def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Picture:
-    """No test for a person's presence lies below this curve; the diagonal is guessing."""
+    """Draw the lowest errors of any test for a person's presence; the diagonal is guessing."""
     title = (
         f"What an attacker can reach at ε = {epsilon:g}"
         + (f", δ = {delta:g}" if delta else "")
@@ -100,8 +100,7 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
 
 
 def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
-    """Panels of curves, each a mapping with title, over ("epsilon" or "scale") and curves (label, alpha, spread, x,
-    y)."""
+    """Draw panels with a title, over ("epsilon" or "scale") and curves (label, alpha, spread, x, y)."""
     seen = "; ".join(f"{panel['title']}: {_curve_words(panel)}" for panel in panels)
     figure = Picture(
         7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4, f"Privacy cost of several kinds of noise. {seen}."
@@ -139,7 +138,7 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
 
 
 def _curve_words(panel: Mapping[str, Any]) -> str:
-    """What a panel of curves shows."""
+    """Describe a panel of curves."""
     laws = dict.fromkeys(curve["label"] for curve in panel["curves"])
     what = "δ against ε" if panel["over"] == "epsilon" else "ε against the scale of the noise"
     return f"{what} ({Adjacency.REPLACE_ONE}), for {', '.join(laws)}"

@@ -1,4 +1,4 @@
-"""Figures of games: what owners gain by a budget, what quality costs. Plain numbers in, figures out."""
+"""Figures of games: what owners gain by a budget, and what quality costs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,11 +35,11 @@ def negotiation(
     spend: Mapping[str, tuple[Floats, Floats]],
     budget: str = f"own budget {EPSILON}",
 ) -> Picture:
-    """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against
-    spend. Of many owners those with the highest payoffs have names.
+    """Draw payoffs against own budgets on the left, quality against spend on the right.
 
-    `payoffs` holds one curve an owner over `epsilons`, `chosen` the budgets of those who join, `spend` curves (money,
-    relative fitness).
+    `payoffs` holds one curve per owner over `epsilons`, the others' budgets as agreed; `chosen` the budgets of those
+    who join; `spend` curves (money, relative fitness). If there are many owners, those with the highest payoffs have
+    names.
     """
     figure = Picture(10.2, 5.2, _deal_words(payoffs, chosen, spend))
     left, right = (decorate(axes) for axes in figure.subplots(1, 2))
@@ -50,7 +50,7 @@ def negotiation(
 
 
 def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], chosen: Mapping[str, float]) -> None:
-    """Payoffs by budget, those with names in front."""
+    """Draw payoffs by budget, named owners in front."""
     ranked = sorted(payoffs, key=lambda name: -float(payoffs[name].max())) if len(payoffs) > NAMED else list(payoffs)
     lowest = 0.0
     for place, name in enumerate(ranked):
@@ -80,7 +80,7 @@ def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], c
 def _deal_words(
     payoffs: Mapping[str, Floats], chosen: Mapping[str, float], spend: Mapping[str, tuple[Floats, Floats]]
 ) -> str:
-    """What is seen of a negotiation."""
+    """Describe a negotiation."""
     joining = [f"{name} at ε = {number(chosen[name], 3)}" for name in payoffs if name in chosen]
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
@@ -89,7 +89,7 @@ def _deal_words(
 
 
 def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
-    """What half and nine in ten of many owners get."""
+    """Draw the median and the middle 50% and 90% of many owners."""
     low, q25, median, q75, high = np.quantile(curves, (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
     axes.fill_between(epsilons, low, high, color=LIMIT, alpha=0.18, linewidth=0)
     axes.fill_between(epsilons, q25, q75, color=LIMIT, alpha=0.3, linewidth=0)
@@ -97,8 +97,7 @@ def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
 
 
 def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
-    """(colour, width, label) of an owner's curve: the first ones by name, a crowd's others alike, with one label for
-    all of them."""
+    """Return (colour, width, label) of an owner's curve; owners without names look alike and share one label."""
     if place < NAMED:
         return SERIES[place], 1.8, lettered(name) if joins else f"{lettered(name)} (stays out)"
     return LIMIT, 0.7, f"{owners - NAMED} more owners" if place == NAMED else None
@@ -108,7 +107,7 @@ KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise 
 
 
 def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Picture:
-    """Left: what joining pays one of so many equal owners, by kind of noise. Right: how good the joint model is."""
+    """Draw what joining pays one of many equal owners, by kind of noise, and the quality of the joint model."""
     ends = "; ".join(f"{label} {number(float(payoff[kind][-1]), 3)}" for kind, (label, _) in KINDS.items())
     figure = Picture(
         10.2,
@@ -144,7 +143,7 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
 
 
 def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None:
-    """Money on a logarithmic axis: ways to pay differ by orders of magnitude. What is free is left of it."""
+    """Draw quality against money on a logarithmic axis; free points are left out."""
     drawn = 0
     for (label, (money, fitness)), colour in zip(spend.items(), (TOGETHER, ALONE), strict=False):
         paid = money > 1e-6 * max(float(money.max(initial=0.0)), 1e-300)
@@ -162,7 +161,7 @@ def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None
 
 
 def _at_the_end(axes: Axes, x: float, word: str, above: bool) -> None:
-    """A word at the right end of the line at 0."""
+    """Write a word at the right end of the line at 0."""
     place: Any = {"ha": "right", "va": "bottom" if above else "top", "textcoords": "offset points", "bbox": PAPER}
     axes.annotate(word, (x, 0), xytext=(-2, 2 if above else -3), color=MUTED, fontsize=9, **place)
 
@@ -175,7 +174,7 @@ def _log_budgets(axes: Axes, label: str) -> None:
 
 
 def negotiation_figure(result: Negotiation) -> Figure:
-    """Payoffs by own budget with the choices marked, and quality against spend."""
+    """Draw payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
     budget = f"{'common' if result.terms.noise.common else 'own'} budget ε ({adjacency(result)})"

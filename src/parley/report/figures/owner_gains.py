@@ -1,6 +1,5 @@
-"""What joining brings each owner, with its interval, beside what was forecast: every owner by name while they are few,
-of a crowd those at both ends and the quantiles of all; and what three models cost one owner.
-"""
+"""What joining brings each owner, with interval and forecast, and what three models cost one owner. Of many owners only
+both ends have names."""
 
 import math
 from collections.abc import Sequence
@@ -34,8 +33,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class OwnerGain:
-    """What one owner gains, between which ends, and whether it had better join; `foreseen`: (low, mean, high) as it was
-    forecast, where that is another figure."""
+    """One owner's gain, its interval and verdict; `foreseen`: (low, mean, high) of the forecast, if that differs."""
 
     name: str
     mean: float
@@ -46,15 +44,15 @@ class OwnerGain:
 
     @classmethod
     def of(cls, name: str, ends: Floats, verdict: Advice, foreseen: Floats | None = None) -> "OwnerGain":
-        """A gain between (low, mean, high)."""
+        """Make a gain from (low, mean, high)."""
         low, mean, high = (float(each) for each in ends)
         before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
         return cls(name, mean, low, high, verdict, before)
 
 
 def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, shares: bool = False) -> Picture:
-    """A dot for each owner's gain and a line from end to end, the largest first, and behind them a band with a stroke
-    for what was foreseen; `about`: what the ends are; `shares`: gains are parts of 1, shown in per cent."""
+    """Draw each owner's gain with its interval, largest first, and a band for the forecast. `about` says what the ends
+    are; `shares`: gains are shares of 1, shown in percent."""
     ranked = sorted(gains, key=lambda each: -each.mean)
     crowd = len(ranked) > EVERYBODY
     named = [*ranked[:AT_EACH_END], *ranked[-AT_EACH_END:]] if crowd else ranked
@@ -95,7 +93,7 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, s
 
 
 def _quantiles(axes: Axes, values: Floats, line: float) -> None:
-    """How many owners lie, on one line."""
+    """Draw the quantiles of many owners on one line."""
     low, q25, median, q75, high = np.quantile(values, QUANTILES)
     axes.plot([low, high], [line, line], color=INK, linewidth=1.2)
     axes.plot([q25, q75], [line, line], color=INK, linewidth=8, alpha=0.35, solid_capstyle="butt")
@@ -115,7 +113,7 @@ MODELS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
 
 
 def model_costs(verdict: Verdict) -> Picture:
-    """A dot for each model's mean cost and a line for its interval, where there are rows enough for one."""
+    """Draw each model's mean cost, with an interval if there are enough rows."""
     said = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODELS)
     figure = Picture(
         7.2,
@@ -144,8 +142,7 @@ SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
 
 
 def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None = None) -> Picture:
-    """A panel for each way of learning together, side by side on one scale; behind them, narrow, owners that are all
-    `large`."""
+    """Draw one panel for each way of learning together, on one scale, and a narrow one for the `large` owners."""
     widths = [4.0] * len(chapters) + ([1.5] if large else [])
     figure = Picture(2.5 + 1.1 * sum(widths), 4.9, _joined_words(chapters, title, large))
     panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, squeeze=False)[0]
@@ -192,7 +189,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
 
 
 def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = False) -> None:
-    """Dots: what owners saved. Band and dashed line: what was forecast."""
+    """Draw savings as dots, forecasts as a band and a dashed line."""
     owners = sorted(chapter.owners, key=lambda owner: owner.records)
     x = [float(place if alike else owner.records) for place, owner in enumerate(owners)]
     few = len(owners) <= CROWD
@@ -231,7 +228,7 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = 
 
 
 def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None) -> str:
-    """What is seen of owners that joined."""
+    """Describe the owners that joined."""
     seen = [
         f"{name}: {chapter.paying} of {len(chapter.owners)} gain, {share(chapter.saved)} of the error is saved on "
         f"average, {chapter.right} forecasts are right"
@@ -242,7 +239,7 @@ def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
 
 
 def _squeezed(saved: Floats) -> Floats:
-    """The root, with a sign: small gains are to be seen beside large ones."""
+    """Return the signed root, which shows small gains next to large ones."""
     return np.asarray(np.sign(saved) * np.sqrt(np.abs(saved)))
 
 
@@ -263,7 +260,7 @@ def _sizes(axes: Axes, records: Sequence[int]) -> None:
 
 
 def _legend() -> list[Line2D | Patch]:
-    """The handles of the legend: what each mark means."""
+    """Return the handles of the legend."""
 
     def dot(label: str, face: str, edge: str, size: float = 6.5) -> Line2D:
         return Line2D(

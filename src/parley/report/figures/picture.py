@@ -1,7 +1,4 @@
-"""What all figures share: their look, words that say what is seen, and how they are written to a file or into a page.
-
-Text stays text: browsers draw names in any letters, and others can search it.
-"""
+"""The common look of figures, their descriptions, and writing them to a file or a page. Text stays text, in any script."""
 
 import hashlib
 import io
@@ -50,7 +47,7 @@ NUMBERED = "Names that no font here can draw are numbered; an .svg has them."
 
 
 def lettered(text: str, longest: int = LONGEST) -> str:
-    """Somebody's name as figures show it: a long one keeps its beginning and its end, which tell it from its like.
+    """Return a name as figures show it; a long one keeps its beginning and its end.
 
     >>> lettered("Regional Hospital of the North, Ward A", 18), lettered("_$x$")
     ('Regional Ho…Ward A', '\\u2009_\\\\$x\\\\$')
@@ -69,7 +66,7 @@ def lettered(text: str, longest: int = LONGEST) -> str:
 
 
 def first_names(names: Iterable[str], shown: int) -> str:
-    """Some of the names, and how many more there are.
+    """List the first names, and how many more there are.
 
     >>> first_names("abcd", 2)
     'a, b and 2 more'
@@ -81,14 +78,14 @@ def first_names(names: Iterable[str], shown: int) -> str:
 
 @contextmanager
 def fonts() -> Iterator[None]:
-    """Draw with the fonts of figures, whatever the machine's settings are."""
+    """Draw with the fonts of figures, whatever the machine's settings."""
     with rc_context({"font.family": "sans-serif", "font.sans-serif": list(_families())}):
         yield
 
 
 @contextmanager
 def relettered(figure: Figure, other: Callable[[str], str]) -> Iterator[list[tuple[Text, str]]]:
-    """For as long as it lasts, whatever words of texts no font here can draw are others; each text with what it was."""
+    """Replace words that no font here can draw within this block; yield each text with its original."""
     ticks = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if any(map(_undrawn, _labels(axis)))]
     formatters = [axis.get_major_formatter() for axis in ticks]
     named = [(label, label.get_text()) for axis in ticks for label in _labels(axis) if _undrawn(label)]
@@ -113,7 +110,7 @@ def relettered(figure: Figure, other: Callable[[str], str]) -> Iterator[list[tup
 
 
 def _replaced(text: str, other: Callable[[str], str]) -> str:
-    """A text with other words for those that cannot be drawn, however many stand in a row."""
+    """Replace runs of words that cannot be drawn."""
     parts = groupby(re.split(r"(\W)", text), key=lambda word: _missing(word) or not word.strip())
     said = ""
     for strange, words in parts:
@@ -132,12 +129,12 @@ def _undrawn(text: Text) -> bool:
 
 
 def stand_in(text: str) -> str:
-    """A text that takes the same room as another, of letters that every font has."""
+    """Return a text of the same width in letters that every font has."""
     return "".join(("W" if _width(c) == 2 else "n") if _missing(c) else c for c in text)
 
 
 def _width(text: str) -> int:
-    """How wide a text is, in letters: those of East Asia count twice."""
+    """Return the width of a text in letters; East Asian ones count twice."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
@@ -166,7 +163,7 @@ PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}  #
 
 
 class Picture(Figure):
-    """A figure on light paper that also says in words what is seen on it, for who cannot see it."""
+    """A figure on light paper with a description in words for those who cannot see it."""
 
     def __init__(self, width: float, height: float, alt: str) -> None:
         margin = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.09)
@@ -175,7 +172,7 @@ class Picture(Figure):
 
 
 def decorate(axes: Axes) -> Axes:
-    """The look that all figures share."""
+    """Give axes the common look."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(LIMIT)
     axes.tick_params(colors=MUTED, which="both")
@@ -187,13 +184,13 @@ def decorate(axes: Axes) -> Axes:
 
 
 def headed(axes: Axes, title: str) -> Axes:
-    """A panel with its title: what is seen there."""
+    """Give a panel its title."""
     axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
     return axes
 
 
 def alt_text(figure: Figure) -> str:
-    """What a figure says of itself; of one that says nothing, its titles."""
+    """Return a figure's description, or its titles."""
     if isinstance(figure, Picture):
         return figure.alt
     titles = [figure.get_suptitle(), *(axes.get_title(loc) for axes in figure.axes for loc in ("left", "center"))]
@@ -207,7 +204,7 @@ def require_figure_name(path: str | Path) -> None:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure to a file, with its words; its ending says the format."""
+    """Write a figure and its description to a file in the format of its ending."""
     require_figure_name(path)
     kind, words = Path(path).suffix.lower(), alt_text(figure)
     if kind == ".svg":
@@ -220,12 +217,13 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG text to put into a page."""
+    """Return the figure as SVG text for a page."""
     return vector(figure, alt_text(figure), page=True)
 
 
 def vector(figure: Figure, words: str, page: bool = False) -> str:
-    """The figure as SVG, with its first line as title and its words as description; for a page without a namespace."""
+    """Return the figure as SVG with its description, whose first sentence is the title; without a namespace for a
+    `page`."""
     buffer = io.StringIO()
     with rc_context(PLAIN), fonts(), relettered(figure, stand_in) as texts:
         names = {f"{MARK}{place}": word for place, (_, word) in enumerate(texts)}
@@ -248,7 +246,7 @@ def vector(figure: Figure, words: str, page: bool = False) -> str:
 
 @contextmanager
 def _numbered_names(figure: Figure) -> Iterator[None]:
-    """For as long as it lasts, names that no font here can draw have numbers instead, and the figure says so."""
+    """Number the names that no font here can draw within this block, and add a note."""
     numbers: dict[str, str] = {}
     below = figure.get_supxlabel()
     with relettered(figure, lambda word: numbers.setdefault(word, f"name {len(numbers) + 1}")) as texts:
@@ -259,12 +257,12 @@ def _numbered_names(figure: Figure) -> Iterator[None]:
 
 
 def _first(words: str) -> str:
-    """The first sentence of a description."""
+    """Return the first sentence of a description."""
     return re.split(r"(?<=[.:?!])\s", words, maxsplit=1)[0].rstrip(".:")
 
 
 def _named(body: str, names: dict[str, str]) -> str:
-    """The texts again, where others stood for them."""
+    """Put the original texts back in place of their stand-ins."""
 
     def again(found: re.Match[str]) -> str:
         name = names[found["mark"]].replace(r"\$", "$")
@@ -274,7 +272,7 @@ def _named(body: str, names: dict[str, str]) -> str:
 
 
 def _inert(body: str, own: str) -> str:
-    """The same drawing with attributes instead of styles, and with names of its own; texts stay as they are."""
+    """Replace styles by attributes and make ids unique; texts stay as they are."""
 
     def tag(found: re.Match[str]) -> str:
         plain = re.sub(r'\s+style="([^"]*)"', _attributes, found[0].replace("xlink:href", "href"))
@@ -284,7 +282,7 @@ def _inert(body: str, own: str) -> str:
 
 
 def _attributes(style: re.Match[str]) -> str:
-    """A style as attributes that say the same; families are the figure's."""
+    """Return a style as attributes, without font families."""
     said = []
     for declaration in style[1].split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))

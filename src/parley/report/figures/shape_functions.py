@@ -1,6 +1,5 @@
-"""What every column adds to a prediction, and pairs of columns together; and a saved model as a picture, with survival
-curves of a table's rows: drawn without noise, as private as the rows.
-"""
+"""What each column, or pair of columns, adds to a prediction, and survival curves of rows. Pictures have no noise: they
+are as private as the rows."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -35,9 +34,9 @@ _SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
 
 
 def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
-    """A panel for each column, all on one scale, those that move predictions most first: steps for numbers, dots for
-    names and gaps; shaded, what noise does, where the models of several runs or a posterior say so. Below, what pairs
-    of columns that the terms cross add beside it; what pairs of boosted trees add is not in it."""
+    """Draw one panel per column on one scale, those that move predictions most first: steps for numbers, dots for names
+    and gaps. The effect of noise is shaded if several runs or a posterior show it. Crossed pairs follow below; pairs of
+    boosted trees are left out."""
     shapes = model.shapes(runs)
     if shapes is None:
         raise SettingError(
@@ -70,7 +69,7 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
 
 
 def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
-    """What is seen of columns that add up."""
+    """Describe the columns that add up."""
     most = first_names((shape.column for shape in shown), 6)
     return (
         f"What each column adds to the prediction of {target}. {len(shown)} of {columns} "
@@ -79,14 +78,14 @@ def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
 
 
 def unit_words(model: Model) -> str:
-    """In what unit columns add up."""
+    """Return the unit in which columns add up."""
     if model.predicts == "two classes":
         return "log odds" if model.smooth else "margin"
     return UNITS.get(model.predicts, model.target)
 
 
 def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
-    """What 0 is, what is shaded, and what is not shown, in a sentence or two."""
+    """Say in a sentence or two what 0 is, what is shaded, and what is not shown."""
     said = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
     said.append("No bands: one run does not show how far noise moved it." if shapes.about is None else "")
     said[-1] = said[-1] or f"Shaded: {shapes.about}."
@@ -96,8 +95,8 @@ def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
 
 
 def draw_pairs(figure: Any, pairs: Sequence[PairShape]) -> None:
-    """A panel for each pair, all on one scale of colours: a cell for each bin of the first column (below) within one of
-    the second; of several classes, how far the largest differs from the least. Empty: no public row lies there."""
+    """Draw one panel per pair on one colour scale, with a cell for each pair of bins, the first column's below. For
+    several classes a cell shows the range over classes; it is empty without public rows."""
     down = -(-len(pairs) // PAIRS_ACROSS)
     panels = figure.subplots(down, min(PAIRS_ACROSS, len(pairs)), squeeze=False).ravel()
     tables = [pair.values if pair.values.ndim == 2 else np.ptp(pair.values, axis=0) for pair in pairs]
@@ -135,7 +134,7 @@ def _draw(panel: Axes, shape: ShapeFunction) -> None:
 
 
 def _numbers(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, _: float) -> None:
-    """A column of numbers, by steps or lines; gaps, where some are expected, are a dotted line."""
+    """Draw a column of numbers as steps or lines; expected gaps are a dotted line."""
     steps, line = shape.numbers, len(shape.knots) > 0
     if band is not None and line:
         panel.fill_between(shape.knots, *band[:, :steps], color=colour, alpha=0.2, linewidth=0)
@@ -156,7 +155,7 @@ def _numbers(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | N
 
 
 def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, beside: float) -> None:
-    """A column of names: those that add or take most over all rows, a dot each."""
+    """Draw a column of names, those with most effect over all rows, as dots."""
     most = np.abs(shape.values.reshape(-1, len(values))).max(axis=0) * np.sqrt(shape.shares)
     chosen = np.argsort(-most, kind="stable")[:MOST_NAMES]
     shown = np.sort(chosen[shape.shares[chosen] > 0])
@@ -173,7 +172,7 @@ def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | Non
 
 
 def _reach(shapes: list[ShapeFunction]) -> tuple[float, float]:
-    """The ends of the scale: all that is added, and as much of the bands as leaves it readable."""
+    """Return the ends of the scale: all values, and as much of the bands as stays readable."""
     values = np.concatenate([[0.0], *(shape.values.ravel() for shape in shapes)])
     bands = np.concatenate([[0.0], *(shape.band.ravel() for shape in shapes if shape.band is not None)])
     low, high = float(values.min()), float(values.max())
@@ -183,13 +182,13 @@ def _reach(shapes: list[ShapeFunction]) -> tuple[float, float]:
 
 
 def _far(cuts: Floats) -> bool:
-    """Whether steps grow so much that they need a logarithm."""
+    """Whether steps grow enough to need a logarithm."""
     widths = np.diff(cuts)
     return len(widths) > 0 and bool(cuts[0] >= 0 and widths[-1] > 50 * widths[0])
 
 
 def _bins(axis: Axis) -> list[str]:
-    """What the bins of a column are called."""
+    """Name the bins of a column."""
     return [
         *(f"{low:.4g} – {high:.4g}" for low, high in pairwise(axis.cuts)),
         *(lettered(n, PAIR_LETTERS) for n in axis.names),
@@ -200,7 +199,7 @@ MAX_CURVES = 60  # curves of single rows
 
 
 def require_drawing(model: JointModel, path: Path) -> None:
-    """Refuse a model of which there is nothing to draw, and a file that cannot be written."""
+    """Refuse a model that cannot be drawn, and a file that cannot be written."""
     if not isinstance(model, JointSurvivalModel) and model.shapes() is None:
         raise SettingError(
             f"--plot {path}: expected a model of kind survival, which has curves, or one of bins or boosted trees, "
@@ -211,7 +210,7 @@ def require_drawing(model: JointModel, path: Path) -> None:
 
 
 def draw(model: JointModel, rows: pd.DataFrame, path: Path) -> None:
-    """Write a picture of the rows' survival curves, else of what each column adds."""
+    """Write a picture of the rows' survival curves, or of what each column adds."""
     if isinstance(model, JointSurvivalModel):
         time, event = model.preparation_.model.outcome_columns
         save(survival_curves(model.periods_, model.predict_survival(rows), time, event), path)
@@ -220,7 +219,7 @@ def draw(model: JointModel, rows: pd.DataFrame, path: Path) -> None:
 
 
 def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Picture:
-    """The curves [n, periods] of up to `MAX_CURVES` rows, evenly chosen by who survives, and the mean of all."""
+    """Draw the curves [n, periods] of up to `MAX_CURVES` rows, evenly spaced by final survival, and the mean of all."""
     title = f"Survival: until {lettered(event)}"
     left = percent(float(alive[:, -1].mean())) if len(alive) else "nobody"
     figure = Picture(

@@ -1,1 +1,1 @@
-"""Self-contained pages of runs, forecasts, deals and verdicts, in the sentences of the terminal."""
+"""Self-contained pages of runs, forecasts, negotiations and verdicts, in the terminal's sentences."""

@@ -1,4 +1,4 @@
-"""Audits as pages, for a privacy officer: of terms, of a model, of a served owner, of owners that lie."""
+"""Audits as pages for a privacy officer: of terms, a model, a served owner, or lying owners."""
 
 from parley.audit import Audit
 from parley.audit.attacks.damage import Damage
@@ -24,7 +24,7 @@ from parley.terms import Terms
 
 
 def audit_page(audit: Audit, terms: Terms) -> str:
-    """The HTML page of an audit."""
+    """Return the HTML page of an audit."""
     first = audit.verdicts[0]
     sections = [
         Section("What was learned?", words.learned(audit), words.owner_rows(audit), svg(audit_figure(first))),
@@ -45,7 +45,7 @@ def audit_page(audit: Audit, terms: Terms) -> str:
 
 
 def poisoning_page(found: Damage, terms: Terms) -> str:
-    """The HTML page of what liars can do."""
+    """Return the HTML page of what lying owners can do."""
     moved, undetectable, named, *learner = sentences(found)
     sections = [
         Section("How far can lies move a round?", [moved], rule_rows(found)),
@@ -56,7 +56,7 @@ def poisoning_page(found: Damage, terms: Terms) -> str:
 
 
 def served_page(verdict: ServedVerdict, terms: Terms) -> str:
-    """The HTML page of such an audit."""
+    """Return the HTML page of an audit of a served owner."""
     sections = [
         Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
         Section("What was not tried?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
@@ -66,7 +66,7 @@ def served_page(verdict: ServedVerdict, terms: Terms) -> str:
 
 
 def membership_page(audit: ModelAudit) -> str:
-    """The HTML page of a model's audit, with a place to sign."""
+    """Return the HTML page of a model's audit, with a place to sign."""
     found = audit.membership
     drawn = svg(own_figure(audit))
     sections = [

@@ -1,4 +1,4 @@
-"""A forecast, a negotiation and the demo's story as pages, in the sentences of the terminal."""
+"""Pages of a forecast, a negotiation and the demo, in the terminal's sentences."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,8 +43,8 @@ def forecast_page(
     proposal: Proposal | None = None,
     planned: Mapping[str, Any] | None = None,
 ) -> str:
-    """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan,
-    `verdict` the sentences that it begins with."""
+    """Return a forecast's HTML page. `noise` and `planned`: JSON of the noise comparison and the plan; `verdict`: its
+    lead."""
     terms, without = result.terms, said.better_without(result)
     baselines = said.baseline_line(result.worth, result.expected_cost)
     good = [*said.details(result), baselines, *said.verdict_lines(result)]
@@ -72,12 +72,12 @@ def forecast_page(
 
 
 def fitness_figure(result: Forecast) -> Picture:
-    """Expected relative fitness by round."""
+    """Draw expected relative fitness by round."""
     return curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
 
 
 def gains_figure(result: Forecast) -> Picture:
-    """What joining would bring each owner."""
+    """Draw what joining would bring each owner."""
     gains = [OwnerGain(o.name, o.gain.mean, o.gain.low, o.gain.high, o.verdict) for o in result.owners]
     better = sum(gain.verdict == "join" for gain in gains)
     title = f"{better:,} of {len(gains):,} owners gain for sure"
@@ -96,7 +96,7 @@ def _footer(terms: Terms) -> str:
 
 
 def negotiation_page(result: Negotiation) -> str:
-    """The HTML page of a negotiation."""
+    """Return the HTML page of a negotiation."""
     drawn = picture.svg(negotiation_figure(result))
     if result.deal.members.any():
         words = [*agreed.prices(result), agreed.checked(result)]
@@ -117,7 +117,7 @@ def negotiation_page(result: Negotiation) -> str:
 
 
 def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
-    """The demo's HTML report as text."""
+    """Return the demo's HTML report."""
     terms, prices = one.expected.terms, [owner.price for owner in one.owners]
     sections = [
         Section(

@@ -1,4 +1,4 @@
-"""A self-contained HTML page: text, tables, figures. It asks nobody for anything, and what people wrote stays text."""
+"""A self-contained HTML page of text, tables and figures. It loads nothing, and user input stays text."""
 
 import hashlib
 from base64 import b64encode
@@ -12,8 +12,7 @@ LONG = 32  # letters of a cell that may break
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, an optional table (first row = head, with its caption) and an optional figure (SVG
-    text)."""
+    """A heading, paragraphs, an optional table (first row: head) with a caption, and an optional SVG figure."""
 
     heading: str
     paragraphs: Sequence[str] = ()
@@ -31,20 +30,20 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
-    """An HTML page as text: title, lead, sections, footer."""
+    """Return an HTML page: title, lead, sections, footer."""
     body = "\n".join(f"<section>{section.html()}</section>" for section in sections)
     said = {"title": escape(title), "lead": escape(lead), "body": body, "footer": escape(footer)}
     return _PAGE.substitute(said, style=_STYLE, policy=_POLICY)
 
 
 def _paragraph(text: str) -> str:
-    """A sentence or two; lines stay lines."""
+    """Return a paragraph that keeps its line breaks."""
     kind = ' class="lines"' if "\n" in text else ""
     return f"<p{kind}>{escape(text)}</p>"
 
 
 def _wide(label: str, inner: str) -> str:
-    """What may be wider than the page: whoever has no mouse can move along it, too."""
+    """Return content that may be wider than the page, scrollable by keyboard too."""
     return f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">{inner}</div>'
 
 
@@ -59,7 +58,7 @@ def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Figures stay on one line; sentences may take several."""
+    """Return a cell; numbers stay on one line, sentences may wrap."""
     kind = ' class="long"' if len(text) > LONG else ""
     return f"<td{kind}>{escape(text)}</td>"
 

@@ -1,4 +1,4 @@
-"""A user's own run as a page, and owners' own verdicts on the joint model, for their eyes only."""
+"""Pages of a run and of owners' verdicts on the joint model, the latter for the owners only."""
 
 from collections.abc import Sequence
 
@@ -51,8 +51,7 @@ SETTINGS = (
 
 
 def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str] = ()) -> str:
-    """The HTML page of a run, a simulation or a release, without anything from outside; `notes` are what is to be
-    looked at twice."""
+    """Return the HTML page of a simulation or a release; `notes` are points to check."""
     terms = result.terms
     beside = [line for line in (clip_line(result), aborted_line(result), consensus_line(result)) if line is not None]
     words = result.model.preparation_.target_words
@@ -104,7 +103,7 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
 
 
 def _settings(result: Result) -> list[list[str]]:
-    """A table of the main keys of the terms."""
+    """Return a table of the main keys of the terms."""
     rows = [["key", "value"]]
     for section in SETTINGS:
         for key in section:
@@ -119,7 +118,7 @@ KEEP = "Who may see this?"
 
 
 def verdict_page(verdict: Verdict, terms: Terms) -> str:
-    """The HTML page of one owner's verdict."""
+    """Return the HTML page of one owner's verdict."""
     words = [*explained(verdict), *([] if verdict.target_words is None else [verdict.target_words])]
     drawn = picture.svg(model_costs(verdict))
     sections = [Section("On its own held-out rows", words, verdict_rows(verdict), drawn), Section(KEEP, [INSIDE])]
@@ -128,7 +127,7 @@ def verdict_page(verdict: Verdict, terms: Terms) -> str:
 
 
 def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
-    """The HTML page of all owners' verdicts."""
+    """Return the HTML page of all owners' verdicts."""
     drawn = picture.svg(verdicts_figure(verdicts))
     sections = [Section("On their own held-out rows", (), owners_rows(verdicts), drawn), Section(KEEP, [INSIDE])]
     title = f"Which owners gained? {terms.title}".strip()
@@ -136,7 +135,7 @@ def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
 
 
 def verdicts_figure(verdicts: Sequence[Verdict]) -> Picture:
-    """What joining saves each owner on its own held-out rows, with its personal model."""
+    """Draw what joining saves each owner on its own held-out rows, with its personal model."""
     gains = [_gain(each) for each in verdicts]
     paid, surely = sum(gain.mean > 0 for gain in gains), sum(gain.low > 0 for gain in gains)
     title = f"Joining pays for {paid:,} of {len(gains):,} owners, significantly for {surely:,}"
