@@ -95,6 +95,7 @@ def test_all_that_should_stay_are_dropped_at_once_and_again_until_nobody_should(
     outlook, asked = ruled("abcde", gaining)
     assert outlook.consortium.to_json() == {"verdict": "join", "members": ["a", "b"]}
     assert list(dict.fromkeys(asked)) == ["abcde", "abe", "ab"]
+    assert verdict_sentence(outlook).endswith(" c, d gain too little and stay out; without them, so does e.")
     one, _ = ruled("abc", lambda there: {"a": 95, "b": 50} if "c" in there else {"a": 95, "b": 89})
     assert one.consortium.to_json() == {"verdict": "unsure", "members": ["a", "b"]}
 

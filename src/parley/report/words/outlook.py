@@ -29,9 +29,7 @@ def verdict_sentence(outlook: Outlook) -> str:
         return NOBODY
     there = outlook.at(members=found.members)
     members = [owner for owner in there.owners if owner.name in found.members]
-    out = [name for name in outlook.names if name not in found.members]
-    stays = "gains too little and stays" if len(out) == 1 else "gain too little and stay"
-    rest = f" {listed_names(out)} {stays} out." if out else ""
+    rest = _who_stays_out(outlook)
     average = _average_gain(members)
     if found.verdict == "join":
         whom = "both members gain" if len(members) == 2 else f"all {counted(len(members), 'member')} gain"
@@ -42,6 +40,19 @@ def verdict_sentence(outlook: Outlook) -> str:
         return f"Unsure: no owner gains for sure. {average}{possibly}.{rest}"
     surely = f"{len(sure)} of {counted(len(members), 'member')} {'gains' if len(sure) == 1 else 'gain'} for sure"
     return f"Unsure: {surely}: {listed_names(sure)}. {average}.{rest}"
+
+
+def _who_stays_out(outlook: Outlook) -> str:
+    """Owners to whom joining everybody is not worth it, then those who lose theirs once the first stay out."""
+    out = [owner for owner in outlook.owners if owner.name not in outlook.consortium.members]
+    first = [owner.name for owner in out if owner.verdict == "stay"]
+    then = [owner.name for owner in out if owner.verdict != "stay"]
+    if not first:
+        return f" The others gain more without {listed_names(then)}." if then else ""
+    stays = "gains too little and stays out" if len(first) == 1 else "gain too little and stay out"
+    so = "so does" if len(then) == 1 else "so do"
+    follow = f"; without {'it' if len(first) == 1 else 'them'}, {so} {listed_names(then)}" if then else ""
+    return f" {listed_names(first)} {stays}{follow}."
 
 
 def _average_gain(members: Sequence[OwnerOutlook]) -> str:
