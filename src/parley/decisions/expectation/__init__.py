@@ -1,1 +1,1 @@
-"""What training by terms gives on average, by moments or by runs on a pilot."""
+"""The average outcome of training by terms, by moments or by runs on a pilot."""

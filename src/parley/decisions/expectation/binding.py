@@ -1,5 +1,5 @@
-"""Would the clip or the box bind? Only where neither does are the moments exact. And the cost as clipped gradients see
-it: a clip that binds leads elsewhere, and along other curvatures."""
+"""Whether the clip or the box binds, since moments are exact only if neither does; and the cost as clipped gradients
+see it."""
 
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 
 
 def _speeds_sentence(pilot: Pilot) -> str:
-    """State how fast owners are assumed to be where nobody waits for them."""
+    """State the assumed speeds of owners whose answers are used as they come."""
     if pilot.speeds is None:
         return "answers are used as they come: the forecast assumes that all owners finish at the same time (--speeds)"
     silent = (
@@ -67,13 +67,13 @@ def _speeds_sentence(pilot: Pilot) -> str:
 
 
 def on_the_way(here: Landscape) -> Floats:
-    """The start, the midpoint and the optimum [3, p]."""
+    """Return the start, the midpoint and the optimum [3, p]."""
     begin = here.begin
     return begin + np.array([0.0, 0.5, 1.0])[:, None] * (here.optimum - begin)
 
 
 def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
-    """Describe how the clip binds; None where it does not."""
+    """Describe how the clip binds; None if it does not."""
     if not pilot.bound.clips:
         return None
     if not pilot.has_rows:
@@ -100,8 +100,7 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
 
 
 def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
-    """Say how much of an owner's answer a clip of the whole leaves at the start of training; None where it leaves
-    all."""
+    """Say what share of an owner's first answer a clip of the whole leaves; None if all."""
     clip = pilot.question.answer_clip
     if clip is None or not pilot.has_rows:
         return None
@@ -119,7 +118,7 @@ def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
 
 
 def _cuts_nothing(pilot: Pilot) -> str:
-    """Name the clip of second moments that would cut no pilot record: moments are the same at every parameter."""
+    """State the clip of second moments that would cut no pilot record; moments do not depend on parameters."""
     if pilot.terms.learning.rules.asks != "statistics":
         return ""
     largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
@@ -129,13 +128,12 @@ def _cuts_nothing(pilot: Pilot) -> str:
 
 
 def _most_rows(pilot: Pilot) -> int:
-    """The largest owner's rows: where answers are clipped as a whole, a record is cut at this many times the clip."""
+    """Return the largest owner's rows: with answers clipped as a whole, records are cut at this many times the clip."""
     return max(pilot.terms.train_rows(owner.name) for owner in pilot.terms.owners)
 
 
 def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
-    """Whether the noiseless clipped run ends elsewhere than the moments say, by more than noise and bias let go
-    unnoticed."""
+    """Return whether the noiseless clipped run ends noticeably elsewhere than the moments say."""
     total = here.curvature + pilot.objective.regularisation
     expected = float(0.5 * (moments.bias[-1] ** 2 + pilot.combined_variance() * moments.gain[-1]) @ total)
     quiet = float(pilot.objective.cost(pilot.design, pilot_models(pilot, 1, 0, noiseless=True))[0]) - here.least_cost
@@ -143,7 +141,7 @@ def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
 
 
 def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
-    """Without a sample: whether gradients of the size that the landscape makes typical come near the clip.
+    """Warn, without a sample, if gradients of typical size come near the clip.
 
     E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most
     sqrt p times the L2 norm. For other losses the derivative is at most 1.
@@ -165,7 +163,7 @@ def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | Non
 
 
 def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
-    """Parameters [8, p] that the noisiest round may ask at."""
+    """Draw parameters [8, p] that the noisiest round may ask at."""
     noisiest = int(np.argmax(moments.point_gain @ (here.curvature + pilot.objective.regularisation)))
     z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
     error = moments.point_bias[noisiest] + np.sqrt(pilot.combined_variance() * moments.point_gain[noisiest]) * z
@@ -173,7 +171,7 @@ def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
 
 
 def _box_binds(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
-    """Whether some coordinate leaves the box in some round with more than a small probability."""
+    """Return whether some coordinate leaves the box in some round with more than a small probability."""
     radius = pilot.terms.model.radius
     if radius is None or here.directions is None:
         return False
@@ -189,12 +187,12 @@ DIFFERENCE_WIDTH = 0.02  # of theta's size: how far apart gradients are compared
 
 @dataclass(frozen=True, eq=False)
 class ClippedLandscape:
-    """Where clipped gradients lead, and how: `goal` [p], curvatures (penalty included) and directions there, what the
-    true cost makes of errors in these directions (`metric` [p, p]), and its excess at the goal.
+    """The goal of clipped gradients: `goal` [p], curvatures (with penalty) and directions there, the true cost's
+    `metric` [p, p] in them, and its excess at the goal.
 
     For costs of the margin, records scaled down to a clip follow the gradient of another convex cost (a Huber-like
-    one). Its minimum and its curvature there, found on the public rows, say what a clip does once training is near its
-    goal; how it gets there, only a run can tell.
+    one). Its minimum and curvature, found on the public rows, describe a clip near the goal; only a run shows the way
+    there.
     """
 
     bound: RecordBound
@@ -210,7 +208,7 @@ class ClippedLandscape:
 def clipped_landscape(
     objective: EmpiricalRisk, design: Design, here: Landscape, bound: RecordBound
 ) -> ClippedLandscape | None:
-    """Find the landscape under a clip; None where no goal is found."""
+    """Find the landscape under a clip; None if no goal is found."""
     if here.directions is None:
         return None
     r = objective.regularisation
@@ -242,7 +240,7 @@ def _share(objective: EmpiricalRisk, design: Design, theta: Floats, bound: Recor
 def _field(
     objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound, tilt: Floats | None
 ) -> tuple[Floats, Floats]:
-    """The clipped mean gradient with the penalty's, and its derivative by finite differences [p, p]."""
+    """Return the clipped mean gradient with the penalty's, and its derivative by finite differences [p, p]."""
     p, width = len(theta), DIFFERENCE_WIDTH * max(float(np.abs(theta).max()), 0.1)
     points = np.concatenate([theta[None], theta + width * np.eye(p), theta - width * np.eye(p)])
     gradients = objective.mean_gradient(design, points, bound) + objective.penalty_gradient(points)

@@ -1,9 +1,9 @@
-"""How an algorithm turns noise into error, exactly, for a quadratic cost.
+"""The error that an algorithm makes of noise, exactly, for a quadratic cost.
 
 In each eigen-direction of the Hessian the error theta - theta* obeys the algorithm's own update with gradient h (theta
-- theta*) + noise: a linear recursion of theta and what the algorithm remembers. What one round makes of a unit of each,
-and of one unit of noise, is found by running the algorithm itself for that round; mean and covariance follow. No update
-rule is written a second time, any algorithm that is linear in its answers can be forecast, and T rounds cost O(T).
+- theta*) + noise: a linear recursion of theta and the algorithm's memory. Running the algorithm for one round shows
+what it makes of a unit of each and of noise; mean and covariance follow. So any algorithm that is linear in its answers
+can be forecast, and T rounds cost O(T).
 """
 
 from collections import deque
@@ -22,8 +22,8 @@ MAX_TRACED_ROUNDS = 64  # rounds up to which the response to each round's noise 
 
 @dataclass(frozen=True, eq=False)
 class SeparateAnswers:
-    """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's
-    records, and the deviation of its noise in units of one."""
+    """Owners' separate answers, for algorithms that distinguish owners: names asked in each round, records, and
+    deviations of noise in units of one."""
 
     turns: Sequence[Sequence[str]]
     records: Mapping[str, int]
@@ -32,9 +32,9 @@ class SeparateAnswers:
 
 @dataclass(frozen=True, eq=False)
 class ErrorMoments:
-    """After round k the model's error in direction j has mean `kept`[k, j] times the start's and variance `gain`[k, j]
-    times that of one round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round
-    asks, or of several the most."""
+    """The model's error after round k in direction j: mean `kept`[k, j] times the start's, variance `gain`[k, j] times
+    that of one round's noise. `point_kept` and `point_gain` are the same for the parameter at which the next round
+    asks, or the largest of several."""
 
     start: Floats  # [p]
     kept: Floats  # [T, p]
@@ -61,9 +61,9 @@ def error_moments(
     noise: Floats | None = None,
     separate: SeparateAnswers | None = None,
 ) -> ErrorMoments:
-    """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without
-    a box. `noise` [T] is each round's variance in units of one; left out: all are one. With `separate` every owner's
-    answer has its own noise instead.
+    """Return the moments in directions of these curvatures (of the cost's data part), from these starting errors,
+    without a box. `noise` [T] is each round's variance, default one. With `separate` every owner's answer has its own
+    noise.
 
     >>> from parley.learning.algorithms.gradient_descent import GradientDescent
     >>> from parley.losses import LinearRegression
@@ -84,7 +84,7 @@ def error_moments(
 
 
 def end_moments(algorithm: Descent, curvature: Floats) -> tuple[Floats, Floats]:
-    """The moments after the last round alone, (`kept`, `gain`) [p]: most of the work is in the others.
+    """Return the moments after the last round alone, (`kept`, `gain`) [p], which is faster.
 
     >>> from parley.learning.algorithms.gradient_descent import GradientDescent
     >>> from parley.losses import LinearRegression
@@ -96,15 +96,14 @@ def end_moments(algorithm: Descent, curvature: Floats) -> tuple[Floats, Floats]:
 
 
 def _free(algorithm: Descent) -> Descent:
-    """The algorithm as errors go through it: without a box, and with a penalty of the error itself, wherever theta0
-    lies."""
+    """Return the algorithm without a box, and with a penalty on the error itself, wherever theta0 lies."""
     return replace(algorithm, radius=None, objective=replace(algorithm.objective, origin=None))
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Mean [p, part, 1] and covariance [p, part, part] of the error and what is remembered after a round, what the
-    round makes of a unit of each and of noise, and the state in which the next one asks."""
+    """Mean [p, part, 1] and covariance [p, part, part] of error and memory after a round, the round's linear maps, and
+    the next state."""
 
     mean: Floats
     spread: Floats
@@ -113,11 +112,11 @@ class _Round:
     ahead: State
 
     def model(self, free: Descent) -> Floats:
-        """The parts that make up the model [p, 1, part]."""
+        """Return the parts that make up the model [p, 1, part]."""
         return free.model(self.ahead)[: self.mean.shape[1]].T[:, None]
 
     def of_model(self, free: Descent) -> tuple[Floats, Floats]:
-        """The model's mean and variance [p]."""
+        """Return the model's mean and variance [p]."""
         model = self.model(free)
         return (model @ self.mean)[:, 0, 0], (model @ self.spread @ model.transpose(0, 2, 1))[:, 0, 0]
 
@@ -125,7 +124,6 @@ class _Round:
 def _rounds(
     free: Descent, curvature: Floats, noise: Floats | None = None, separate: SeparateAnswers | None = None
 ) -> Iterator[_Round]:
-    """Yield round after round, from the mean and covariance before it."""
     T, p = free.horizon, len(curvature)
     loudness = np.ones(T) if noise is None else np.sqrt(noise)
     begin = free.start(np.ones(p))
@@ -151,8 +149,7 @@ def _rounds(
 
 
 def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """The largest mean error, with its sign, and the largest variance [p] among points, given as parts of each unit
-    [unit, p]."""
+    """Return the largest mean error, signed, and the largest variance [p] among points, given by parts of each unit."""
     rows = np.stack([point[: mean.shape[1]].T for point in points], axis=1)  # [p, point, part]
     means, variances = (rows @ mean)[:, :, 0], np.einsum("pij,pjk,pik->pi", rows, spread, rows)
     most = np.argmax(np.abs(means), axis=1)
@@ -162,7 +159,7 @@ def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Flo
 def _separate_answers(
     free: Descent, state: State, curvature: Floats, separate: SeparateAnswers, size: int
 ) -> list[Answer]:
-    """What those whose turn it is answer, each with one unit of its own noise."""
+    """Return the answers of those whose turn it is, each with one unit of its own noise."""
     places = {name: size + place for place, name in enumerate(separate.records)}
     answers = []
     for name in separate.turns[state.round - 1]:
@@ -181,7 +178,7 @@ def _parts(state: State, names: list[str]) -> Floats:
 
 
 def _traced(steps: list[tuple[Floats, Floats]], model: Floats) -> Floats:
-    """Trace what each round's noise does to the final model, from the last round to the first."""
+    """Trace the effect of each round's noise on the final model, from the last round to the first."""
     unit = np.empty((len(steps), len(model)))
     for k in range(len(steps) - 1, -1, -1):
         inner, noisy = steps[k]

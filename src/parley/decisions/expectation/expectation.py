@@ -1,5 +1,4 @@
-"""The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the
-pilot. A forecast and the check before a release start from it."""
+"""The expected relative fitness of terms: by exact moments if they apply, else by runs on the pilot."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ RESAMPLES, BATCHED_RESAMPLES = 30, 20  # of the pilot, for an interval; fewer wh
 
 @dataclass(frozen=True, eq=False)
 class Expectation(ABC):
-    """What training by the pilot's terms gives on average, as far as the pilot tells."""
+    """The average outcome of training by the pilot's terms."""
 
     pilot: Pilot
     here: Landscape
@@ -51,7 +50,7 @@ class Expectation(ABC):
 
     @abstractmethod
     def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
-        """Expected relative fitness; None: from as many replicates as `outcome` takes."""
+        """Return the expected relative fitness; `replicates` None: as many as `outcome` takes."""
 
     @abstractmethod
     def outcome(
@@ -66,41 +65,41 @@ class Expectation(ABC):
 
     @abstractmethod
     def bias(self) -> float:
-        """The excess cost without any noise: from the start and from the clip."""
+        """Return the excess cost without any noise: from the start and from the clip."""
 
     @abstractmethod
     def squared_errors(self, models: Floats) -> tuple[Floats, Floats]:
-        """The shapes [P] of the model's squared error in each direction: without noise, and of what noise adds."""
+        """Return the shapes [P] of the model's squared error by direction: without noise, and of what noise adds."""
 
     def excess_of(self, models: Floats) -> Floats:
-        """The excess costs of these models, where the expectation is their mean; else none."""
+        """Return the excess costs of these models, if the expectation is their mean; else none."""
         return np.zeros(0)
 
     def by_method(self, mean: float) -> dict[str, float]:
-        """Relative fitness by every method that applies; `mean` by this one."""
+        """Return relative fitness by every method that applies; `mean` is this method's."""
         return {self.method: mean}
 
     @property
     def curvature_price(self) -> float | None:
-        """What a unit of noise costs by the curvature, where another method is used and this is known."""
+        """The cost of a unit of noise by the curvature, if another method is used and this is known."""
         return None
 
     def run_quartiles(self, seed: int) -> tuple[float, float, float] | None:
-        """Quartiles of a single run's relative fitness, where the moments are exact."""
+        """Return quartiles of a single run's relative fitness, if the moments are exact."""
         return None
 
     @property
     def resamples(self) -> int:
-        """How many other versions of the pilot the interval uses."""
+        """The number of other versions of the pilot for the interval."""
         return RESAMPLES
 
     @property
     def unit(self) -> float:
-        """The expected least cost on the owners' own records, in which relative fitness is measured."""
+        """The expected least cost on the owners' own records: the unit of relative fitness."""
         return self.here.least_at(float(self.pilot.rows.sum()))
 
     def moved(self) -> float:
-        """How much of the owners' estimation error the model takes over: all of it, except where it hardly leaves its
+        """Return the share of the owners' estimation error that the model takes over; below 1 if it stays near its
         public start."""
         begun = self.here.start_cost - self.here.least_cost
         if not self.pilot.starts_publicly or not begun > 0:
@@ -112,8 +111,8 @@ class Expectation(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ByMoments(Expectation):
-    """By the moments of the algorithm's error: `exact` for a squared loss whose clip and box do not bind, else as the
-    cost's curvature has them."""
+    """By moments of the algorithm's error: `exact` for a squared loss whose clip and box do not bind, else by
+    curvature."""
 
     moments: ErrorMoments
     exact: bool
@@ -130,7 +129,7 @@ class ByMoments(Expectation):
         return self.excess_at(self.pilot.combined_variance())
 
     def excess_at(self, variance: float) -> Floats:
-        """The same with this variance of the combined answer."""
+        """Return the same with this variance of the combined answer."""
         total = self.here.curvature + self.pilot.objective.regularisation
         return 0.5 * (self.moments.bias**2 + variance * self.moments.gain) @ total
 
@@ -164,7 +163,7 @@ class ByMoments(Expectation):
         return float(q25), float(median), float(q75)
 
     def models(self, count: int, seed: int) -> Floats:
-        """Models [count, p] by the algorithm's response to noise as the owners' mechanisms draw it."""
+        """Draw models [count, p] by the algorithm's response to the owners' noise."""
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
         if pilot.draws > MAX_DRAWN_NOISES or self.moments.unit is None or not pilot.setup.schedule.everybody:
             deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1])
@@ -178,7 +177,7 @@ class ByMoments(Expectation):
 
 @dataclass(frozen=True, eq=False)
 class ByRuns(Expectation):
-    """By running the algorithm on the pilot's rows; `beside` is what the curvature alone would say, where it does."""
+    """By runs of the algorithm on the pilot's rows; `beside` is the forecast by curvature alone, if there is one."""
 
     beside: ByMoments | None = None
 
@@ -204,8 +203,8 @@ class ByRuns(Expectation):
 
     @property
     def replicates(self) -> int:
-        """How many pilot runs are worth their time. Where batches are drawn, groups of runs share them, so more runs
-        say little more."""
+        """The number of pilot runs that is worth the time; batches are shared by groups of runs, so more runs add
+        little."""
         passes = self.pilot.algorithm.passes(self.pilot.source.width)
         most = 2 * REPLICATES if self.pilot.question.batched else 1000
         return int(
@@ -217,7 +216,7 @@ class ByRuns(Expectation):
     def outcome(
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
     ) -> tuple[Floats, Floats]:
-        """Of as many replicates as it chose itself, some are looked at on the way, all at the end."""
+        """Look at some replicates on the way and at all of them at the end."""
         looked = replicates or REPLICATES
         means: list[float] = []
 
@@ -235,12 +234,12 @@ class ByRuns(Expectation):
         return max(0.0, float(np.mean(self.excess_of(quiet))))
 
     def squared_errors(self, models: Floats) -> tuple[Floats, Floats]:
-        """The squared errors of these models [R, P], for both."""
+        """Return the squared errors of these models [R, P], for both."""
         both = np.mean(self.here.inward(models - self.here.optimum) ** 2, axis=0)
         return both, both
 
     def excess_of(self, models: Floats) -> Floats:
-        """The pilot's cost of each model above its least cost."""
+        """Return the pilot's cost of each model above its least cost."""
         excess = self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
         return excess if self.here.tilt is None else excess - (models - self.here.optimum) @ self.here.tilt
 
@@ -258,10 +257,7 @@ class ByRuns(Expectation):
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     """Choose the method: exact moments for the mean of a squared loss's answers whose clip and box do not bind, else a
-    pilot run, else curvature alone, as for public trees.
-
-    `here` is the pilot's landscape where the caller has it already.
-    """
+    pilot run, else curvature alone, as for public trees. `here`: the pilot's landscape, if known."""
     here = pilot.landscape() if here is None else here
     if not here.least_cost > 1e-12 * here.start_cost:
         raise DataError(
@@ -293,7 +289,7 @@ def _error_moments(pilot: Pilot, here: Landscape) -> ErrorMoments | None:
 
 
 def _separate_answers(pilot: Pilot) -> SeparateAnswers | None:
-    """List the owners one by one, with noise in units of the combined answer's; None: too many of them."""
+    """List the owners one by one, with noise in units of the combined answer's; None if there are too many."""
     schedule, unit = pilot.setup.schedule, pilot.combined_variance()
     if len(schedule.names) > MAX_SEPARATE_OWNERS:
         return None
@@ -316,11 +312,10 @@ RUNS_PER_LAW = 12  # of each law
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """One that is invented where there is no public sample: what is expected if it is the truth, and models as they may
-    come out [R, P].
+    """An invented law, if there is no public sample: the expectation if it is true, and possible models [R, P].
 
-    None is known to be the true one. So a figure's interval is the hull over all of them, and the forecast is of the
-    law whose relative fitness comes nearest to their mean, counted up to 1: one law, so that its figures go together.
+    No law is known to be true. So intervals are the hull over all laws, and the forecast is that of the law whose
+    relative fitness is nearest to their mean, counted up to 1; its figures are consistent.
     """
 
     expected: Expectation
@@ -330,7 +325,7 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class Prospect:
-    """Relative fitness after each round [T], models as they may come out [R, P], and what they rest on."""
+    """Relative fitness after each round [T], possible models [R, P], and what they rest on."""
 
     expected: Expectation
     path: Floats
@@ -352,8 +347,8 @@ def prospect(
     laws: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Prospect:
-    """Forecast these terms from public knowledge: the same figure for the same seed, whoever asks. No private record is
-    read. `laws`: about how many laws are invented where there is no public sample."""
+    """Forecast these terms from public knowledge; equal seeds give equal figures. No private record is read. `laws`:
+    about how many laws to invent without a public sample."""
     expected = expect(open_pilot(terms, pilot, speeds))
     if not expected.pilot.source.invented:
         return Prospect(expected, *expected.outcome(seed, progress=progress))
@@ -381,7 +376,7 @@ def _invented_laws(expected: Expectation, seed: int, count: int, progress: Progr
 
 
 def _middle_law(laws: Sequence[Law]) -> Expectation:
-    """The expectation under the law nearest to the mean of all; no law counts more than a useless model."""
+    """Return the expectation under the law nearest to the mean of all; no law counts more than a useless model."""
     mean = float(np.mean([min(law.fitness, USELESS_FITNESS) for law in laws]))
     nearest = min(laws, key=lambda law: abs(law.fitness - mean))
     return expect(nearest.expected.pilot)

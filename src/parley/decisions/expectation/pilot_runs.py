@@ -1,4 +1,4 @@
-"""Runs on a pilot: its rows answer as the owners will, with the noise of each of them."""
+"""Runs on a pilot, whose rows answer as the owners will, with each owner's noise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,12 +17,8 @@ from parley.validate import Floats, Integers
 
 
 class PilotExchange:
-    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning
-    loop cannot tell.
-
-    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than
-    that of one. Where the algorithm keeps what each owner said, each answers for itself.
-    """
+    """Simulated answers: the pilot's bounded answer with each owner's own noise, or one for all. Owners whose noise can
+    be drawn at once answer together, as their mean, unless the algorithm keeps each answer."""
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._replicates, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
@@ -49,14 +45,14 @@ class PilotExchange:
         return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
 
     def _noise_groups(self, names: tuple[str, ...]) -> list[tuple[NoiseGroup, FastNoise]]:
-        """These owners in groups, with the noise of each."""
+        """Return these owners in groups, with the noise of each."""
         if names not in self._known:
             found = noise_groups({name: self._pilot.setup.part(name).training for name in names})
             self._known[names] = [(group, self._noise.combined(group.weights)) for group in found]
         return self._known[names]
 
     def _mean(self, query: Query, group: NoiseGroup, noise: FastNoise) -> Answer:
-        """What owners answer on average who add their own noise."""
+        """Return the mean answer of owners who add their own noise."""
         value = self._exact(query, group.names, group.shares)
         if (away := self._away.get(group.names[0])) is not None:
             value = value + away
@@ -68,7 +64,7 @@ class PilotExchange:
         return Answer(query.id, "" if others else first, group.records, value, group.names if others else ())
 
     def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
-        """What the hosts would open: everybody answers like the pilot, and there is one noise."""
+        """Return what the hosts would open: everybody answers like the pilot, with one noise."""
         if names not in self._rows:
             self._rows[names] = np.array([self._pilot.setup.part(name).training.question.records for name in names])
         rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
@@ -80,7 +76,7 @@ class PilotExchange:
         return Answer(query.id, "", records, value, names)
 
     def _clipped_mean(self, value: Floats, names: Sequence[str], shares: Floats) -> Floats:
-        """The mean of owners' answers clipped as a whole, each away from `value` by chance."""
+        """Return the mean of owners' answers clipped as a whole, each away from `value` by chance."""
         clip = self._clip
         if clip is None or not self._away:
             return value if clip is None else clip.clipped(value)
@@ -88,7 +84,7 @@ class PilotExchange:
         return np.asarray(sum(given))
 
     def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
-        """The mean of these owners' answers without noise."""
+        """Return the mean of these owners' answers without noise."""
         if query.id == self._latest[0] and not self._own:
             return self._latest[1]
         asked = (self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1]))
@@ -105,7 +101,7 @@ class PilotExchange:
 
 
 def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
-    """Return each different question once, with the owners it goes to. Mostly one question goes to all."""
+    """Return each different question once, with the owners it goes to."""
     if len(set(questions.values())) == 1:
         return [(next(iter(questions.values())), tuple(questions))]
     different = dict.fromkeys(questions.values())
@@ -120,8 +116,8 @@ def pilot_models(
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
     begin: Floats | None = None,
 ) -> Floats:
-    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners, from
-    `begin` [B, P] where that is given, else from the pilot's own starts."""
+    """Return the models [replicates, P] that the algorithm reaches on the pilot with the owners' noise, from `begin`
+    [B, P] or the pilot's own starts."""
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
@@ -130,17 +126,16 @@ def pilot_models(
 
 
 def scaled_share(pilot: Pilot, thetas: Floats) -> float:
-    """The largest share of pilot records that the bound scales down at these parameters [..., P]."""
+    """Return the largest share of pilot records that the bound scales down at these parameters [..., P]."""
     return max(pilot.question.scaled_share(pilot.tables, theta) for theta in thetas)
 
 
 def chance_deviations(pilot: Pilot, replicates: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """By how much each owner's exact answers lie away from everybody's mean [replicates, P], by name: drawn once for a
-    run, for its rows stay the same.
+    """Draw by how much each owner's exact answers deviate from the mean [replicates, P], by name, once for a run.
 
-    A mean gradient of n_l rows scatters by G/n_l, G the covariance of the pilot's record gradients at its best model,
-    each cut to the bound. Weighted by records the deviations add up to nothing, so the best model stays where it is,
-    and the mean of all answers never sees them. Where owners differ by more than chance nothing is known here.
+    A mean gradient of n_l rows has covariance G/n_l, G that of the pilot's record gradients at its best model, each cut
+    to the bound. Weighted by records the deviations sum to zero, so the best model and the mean answer stay as they
+    are. Differences beyond chance are unknown here.
     """
     theta, bound = pilot.landscape().optimum, pilot.bound
     gradients = pilot.objective.record_gradients(pilot.design, theta)

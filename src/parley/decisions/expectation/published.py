@@ -1,9 +1,9 @@
-"""W's own bounds, under that name, with their errata.
+"""W's own bounds, with their errata; neither is a prediction.
 
 Theorem 2 has no term for the starting point: with its printed step rho/(T^2 k) the path is at most rho ln(T)/T^2
-gradients long, so for large T the algorithm barely leaves theta[1] and the bound lies below the truth by orders of
-magnitude. Its dimension is put back here (E|w|^2 = 2 p b^2). Theorem 3's constant c2 is an unspecified function of T;
-here it is fitted to this forecast, so that it only says how the error scales. Neither is a prediction.
+gradients long. So for large T the algorithm barely leaves theta[1], and the bound lies below the truth by orders of
+magnitude. Its dimension is put back here (E|w|^2 = 2 p b^2). Theorem 3's constant c2 is an unspecified function of T,
+fitted here to this forecast, so it only shows how the error scales.
 """
 
 import math
@@ -18,8 +18,8 @@ from parley.learning.algorithms.gradient_descent import GradientDescent
 
 @dataclass(frozen=True)
 class PublishedBounds:
-    """Excess cost as the theorems bound it (W's 9 and 11), and the squared distance to the best model (10 and 12); None
-    where a theorem does not apply."""
+    """Excess cost as the theorems bound it (W's 9 and 11), and squared distance to the best model (10 and 12); None if
+    a theorem does not apply."""
 
     theorem_2: float | None
     theorem_2_distance: float | None
@@ -33,12 +33,9 @@ class PublishedBounds:
 
 
 def published_bounds(pilot: Pilot, here: Landscape, excess: float) -> PublishedBounds:
-    """Theorem 2 (Algorithm 1, strongly convex): 8 p Xi^2 rho/(L n^2) sum eps^-2. Theorem 3's rate: Xi/n sqrt(sum
-    eps^-2).
-
-    Distances are 4/L times that, where 2/L would do: L is the cost's least curvature in theorem 2 and the penalty's
-    alone in theorem 3, which says nothing of distances without one.
-    """
+    """Return theorem 2's bound (Algorithm 1, strongly convex), 8 p Xi^2 rho/(L n^2) sum eps^-2, and theorem 3's rate,
+    Xi/n sqrt(sum eps^-2). Distances are 4/L times that, where 2/L would do: L is the cost's least curvature in theorem
+    2, and the penalty's alone in theorem 3, which gives no distance without one."""
     terms = pilot.terms
     n = float(pilot.rows.sum())
     total = float(np.sum(np.array([float(terms.training_epsilon(part.name)) for part in terms.owners]) ** -2.0))

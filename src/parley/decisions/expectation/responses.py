@@ -1,8 +1,7 @@
-"""What ways of descending make of a start and of noise, whatever the data: functions of step times curvature alone.
+"""The effect of ways of descending on a start and on noise, as functions of step times curvature alone.
 
-A linear recursion sees a direction of curvature h and a step s only as s h; noise enters times s. So one table for each
-way of descending and each number of rounds says what any step does in any direction, and thousands of candidates cost
-no more than looking them up.
+A linear recursion sees a direction of curvature h and a step s only as s h; noise enters times s. So one table per way
+of descending and number of rounds holds for any step and direction, and thousands of candidates are cheap.
 """
 
 from collections.abc import Mapping
@@ -25,8 +24,7 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True)
 class DescentWay:
-    """A way of descending: what it is called, the keys of `[learning]` that choose it, and the longest step times
-    curvature it bears."""
+    """A way of descending: its name, its keys of `[learning]`, and the longest step times curvature it bears."""
 
     name: str
     algorithm: str
@@ -48,7 +46,7 @@ class DescentWay:
         }
 
     def make(self, horizon: int) -> Descent:
-        """The algorithm with a step of 1."""
+        """Make the algorithm with a step of 1."""
         if self.algorithm == "averaged-subgradient":
             return AveragedSubgradient(LinearRegression(), horizon, None, 1.0)
         which: Average = "tail" if self.average == "tail" else "last"
@@ -65,14 +63,14 @@ DESCENTS = (
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What T rounds keep of the start's error, and how much of one round's variance they leave, at `POINTS`, for a step
+    """The share of the start's error that T rounds keep, and the gain of one round's variance, at `POINTS`, for a step
     of 1."""
 
     kept: Floats
     gain: Floats
 
     def at(self, curvature: Floats, steps: Floats) -> tuple[Floats, Floats]:
-        """(kept, gain) [steps, directions]."""
+        """Return (kept, gain) [steps, directions]."""
         x = np.clip(np.multiply.outer(steps, curvature), POINTS[0], POINTS[-1])
         place = np.log(x / POINTS[0]) * ((len(POINTS) - 1) / np.log(POINTS[-1] / POINTS[0]))
         left = np.minimum(place.astype(np.intp), len(POINTS) - 2)
@@ -83,7 +81,7 @@ class Response:
 
 @lru_cache(maxsize=256)
 def response(way: DescentWay, horizon: int) -> Response:
-    """The table of one way of descending for so many rounds; infinite where it runs away."""
+    """Return the table of one way of descending for this horizon; infinite where it diverges."""
     with np.errstate(over="ignore", invalid="ignore"):
         kept, gain = end_moments(way.make(horizon), POINTS)
     gain = np.nan_to_num(gain, nan=np.inf)

@@ -1,5 +1,4 @@
-"""Climbs where moments cannot look ahead: several starts for every kind of terms, and from the best of them one knob at
-a time."""
+"""Climbs for terms that moments cannot survey: several starts per kind, then one setting at a time."""
 
 import math
 from collections.abc import Iterator
@@ -32,14 +31,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Unjudged:
-    """A way to spend the budgets of which nobody can tell what it would bring, and why: it is never chosen."""
+    """A way to spend the budgets that cannot be judged, and why; it is never chosen."""
 
     label: str
     why: str
 
 
 def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
-    """Where moments cannot look ahead: a climb from several starts for every kind."""
+    """Climb from several starts for every kind."""
     kinds, found = list(_kinds(known.terms, delta)), list[Found | Unjudged]()
     for place, (label, begin) in enumerate(kinds):
         progress(place, len(kinds))
@@ -48,7 +47,7 @@ def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[F
 
 
 def top_of(label: str, known: Pilot, begin: Terms, seed: int) -> Found | Unjudged:
-    """What a climb from the best of several starts reaches, if any of them can be judged."""
+    """Climb from the best of several starts, if any of them can be judged."""
     algorithm, written = algorithm_of(begin.learning), begin.learning.horizon * (begin.learning.local_steps or 1)
     search = Search(seed, max(algorithm.most_steps, written), only_rarely=True)
     starts = [known.under(candidate) for candidate in _starts(known, begin)]
@@ -62,7 +61,7 @@ def top_of(label: str, known: Pilot, begin: Terms, seed: int) -> Found | Unjudge
 
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms]]:
-    """What climbs are compared: a label, and terms of that kind."""
+    """Yield the kinds that climbs compare: a label, and terms of that kind."""
     own = algorithm_of(terms.learning)
     for mechanism in mechanisms_for(delta):
         noisy = with_mechanism(free_to_step(terms), mechanism, delta)
@@ -80,8 +79,7 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms]]:
 
 
 def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
-    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting
-    clip."""
+    """Yield the starts of a climb: the terms themselves, few rounds and many, a step of 1/curvature, a fitting clip."""
     if not terms.learning.rules.iterative:
         for size in statistics_clips(known, terms):
             yield terms.changed(privacy={"clip": size})
@@ -94,10 +92,8 @@ def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
 
 
 def one_release(terms: Terms) -> Terms | None:
-    """Second moments in as few rounds as these owners can give them; None where the terms allow none.
-
-    The first round asks everybody, strides or not, so that one is enough. Where rounds ask some owners only, or do not
-    wait for them, the fewest rounds that ask everybody, or as many as the terms have for it.
+    """Return terms for second moments in as few rounds as these owners can give them; None if the terms allow none. The
+    first round asks everybody, strides or not, so one is enough unless rounds ask some owners only or skip stragglers.
     """
     some = terms.learning.participation is not None or terms.learning.straggler == "skip"
     horizon = fewest_rounds(terms) if terms.learning.rules.iterative else terms.learning.horizon
@@ -122,7 +118,7 @@ def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
 
 
 def free_to_step(terms: Terms) -> Terms:
-    """The same with what algorithms of gradients need and allow: a clip of those, to be chosen yet, and no trust."""
+    """Return the terms with what gradient algorithms need: a clip of gradients, to be chosen later, and no trust."""
     if terms.learning.rules.clips_gradients:
         return terms
     clip, trusts = terms.privacy.clip, any(owner.trust is not None for owner in terms.owners)
@@ -130,7 +126,7 @@ def free_to_step(terms: Terms) -> Terms:
 
 
 def perturbed_minimum(terms: Terms) -> Terms | None:
-    """Objective perturbation in the place of these terms' algorithm; None where its own rules refuse them."""
+    """Return the terms with objective perturbation; None if its rules refuse them."""
     try:
         return terms.changed(learning=PERTURBED)
     except TermsError:
@@ -138,5 +134,5 @@ def perturbed_minimum(terms: Terms) -> Terms | None:
 
 
 def asks_gradients(terms: Terms) -> bool:
-    """Whether the learner itself steps along gradients of all records."""
+    """Return whether the learner steps along gradients of all records."""
     return terms.learning.rules.asks == "gradient"

@@ -7,14 +7,14 @@ from parley.terms.catalogue import HOST_DELTAS, MECHANISMS, TWO_HOSTS, UNNAMED_H
 
 
 def kind_of(terms: Terms) -> Literal["each_owner", "shared", "two_hosts"]:
-    """Where noise is drawn by these terms."""
+    """Return where noise is drawn by these terms."""
     if not terms.noise.summed:
         return "each_owner"
     return "two_hosts" if terms.noise == TWO_HOSTS else "shared"
 
 
 def each_owner_terms(terms: Terms) -> Terms:
-    """The same agreement with each owner's own noise, at its own epsilon."""
+    """Return the same agreement with each owner's own noise, at its own epsilon."""
     if not terms.noise.summed:
         return terms
     delta = terms.privacy.delta if MECHANISMS[terms.privacy.mechanism].approximate else 0.0
@@ -22,8 +22,7 @@ def each_owner_terms(terms: Terms) -> Terms:
 
 
 def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
-    """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a
-    small delta."""
+    """Return the same agreement with one noise for all; unnamed hosts get placeholders, pure epsilon a small delta."""
     if terms.noise.summed:
         return terms if terms.noise.hosts == len(UNNAMED_HOSTS) else terms.changed(hosts=UNNAMED_HOSTS)
     promised = terms.privacy.delta or delta or HOST_DELTAS[0]

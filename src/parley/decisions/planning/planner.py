@@ -1,9 +1,8 @@
-"""The planner: which way of training gives the best forecast for the budgets that owners agreed on.
+"""The planner: it finds the way of training with the best forecast for the budgets that owners agreed on.
 
-Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can
-repeat it. A survey by moments (`survey`) finds where to look; there the forecast itself judges (`search`) - exact
-moments where they apply, else a pilot run with common random numbers - and what comes out on top once more with fresh
-ones.
+It looks only at public knowledge, the terms and the pilot, so its choice costs no privacy and every owner can repeat
+it. A survey by moments (`survey`) finds candidates; the forecast itself judges them (`search`), by exact moments or by
+pilot runs with common random numbers. The best are judged once more with fresh ones.
 """
 
 import math
@@ -58,7 +57,7 @@ WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to spend the same budgets, and the forecast for it."""
+    """One way to spend the same budgets, and its forecast."""
 
     label: str
     algorithm: str
@@ -83,7 +82,7 @@ class Choice:
     unjudged: str | None = None  # why there is no forecast
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields; null where there is no forecast."""
+        """Return its fields; null if there is no forecast."""
         return {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in vars(self).items()
@@ -92,11 +91,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the planner tried, what it would choose, and the terms with that filled in.
-
-    It chooses among what was judged alone. Where nothing could be, `best` and `expected_cost` are None and the terms
-    are as they were.
-    """
+    """The planner's candidates, its choice, and the terms with that filled in. If nothing could be judged, `best` and
+    `expected_cost` are None and the terms are unchanged."""
 
     choices: tuple[Choice, ...]
     best: Choice | None
@@ -111,17 +107,16 @@ class Proposal:
 
     @property
     def public_fit(self) -> float | None:
-        """What the public sample alone gives in these columns, on rows held back."""
+        """The cost of the public sample's own model in these columns, on rows held back."""
         return None if self.held_back is None else self.held_back.cost
 
     @cached_property
     def shared(self) -> "Proposal | None":
-        """The same with one noise for all, if three hosts can be found, planned when somebody asks; None: these terms
-        have it, or cannot."""
+        """The plan with one noise for all by three hosts, computed on demand; None if the terms have it or cannot."""
         return None if self.plan_shared is None else self.plan_shared()
 
     def require_choice(self) -> Choice:
-        """The best choice; refused where nothing could be judged."""
+        """Return the best choice; raise an error if nothing could be judged."""
         if self.best is None:
             reasons = list(dict.fromkeys(each.why for each in self.unjudged))
             raise SettingError(
@@ -132,7 +127,7 @@ class Proposal:
         return self.best
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `plan` in `parley forecast --plan --json`."""
+        """Return the object under `plan` in `parley forecast --plan --json`."""
         choices = [choice.to_json() for choice in self.choices]
         best = None if self.best is None else self.best.to_json()
         content = {"best": best, "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
@@ -148,7 +143,7 @@ class Proposal:
 
 
 def require_rounds(terms: Terms) -> None:
-    """Refuse to plan where nobody waits, or where answers are clipped as a whole."""
+    """Refuse to plan for rounds that do not wait, or for answers clipped as a whole."""
     if terms.privacy.unit == OWNER:
         raise SettingError(
             "privacy.unit: the planner compares clips of records only; if the unit is an owner, forecast terms with "
@@ -170,28 +165,27 @@ def plan(
     progress: Progress = lambda done, total: None,
 ) -> Proposal:
     """Choose rounds, steps, averages, clip, start, whitening and mechanism for the owners' budgets. No private record
-    is looked at.
+    is read.
 
-    Hosts are not the planner's to decide: where the terms name none, whoever asks gets the plan with one noise for all
-    beside the other.
+    The planner does not choose hosts: if the terms name none, the proposal also offers the plan with one noise for all.
 
     Parameters
     ----------
     terms
-        What owners agree on; their budgets stay.
+        The terms; their budgets stay.
     pilot
-        What plans are judged on, as `forecast` takes it; left out: the terms' own public sample.
+        Public knowledge, as `forecast` takes it; default: the terms' own public sample.
     delta
-        Allows Gaussian noise where the terms are pure: it weakens the promise, and that is for people to decide.
+        Allows Gaussian noise for pure terms. It weakens the promise, so people must decide it.
     seed
-        Of the pilot runs.
+        The seed of the pilot runs.
     progress
-        Is told how far the work is: (done, of).
+        Called with the progress: (done, of).
 
     Returns
     -------
     Proposal
-        What was tried, what is `best`, and the `terms` with that filled in.
+        The candidates, the `best` one, and the `terms` with that filled in.
 
     Examples
     --------
@@ -221,7 +215,7 @@ def plan(
 
 @one_thread
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
-    """The best of all choices that keep where noise is drawn."""
+    """Return the best of all choices that keep where noise is drawn."""
     terms, judged = known.terms, known.leaning()
     if known.grown is not None:
         looked = refits(judged, delta)
@@ -254,7 +248,7 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
 
 
 def _first(found: list[Found], like: Found) -> Found:
-    """The best of those with the same mechanism and algorithm."""
+    """Return the best of those with the same mechanism and algorithm."""
     learning, privacy = like.pilot.terms.learning, like.pilot.terms.privacy
     kind = privacy.mechanism, learning.rules.asks
     same = [
@@ -264,7 +258,7 @@ def _first(found: list[Found], like: Found) -> Found:
 
 
 def _published(known: Pilot) -> list[Found]:
-    """A hundred rounds with the automatic step, to compare with, where the terms are not that."""
+    """Return 100 rounds with the automatic step for comparison, unless the terms are just that."""
     if known.grown is not None or not asks_gradients(known.terms):
         return []
     there = attempt(known, learning={"horizon": 100, "step": "auto"})
@@ -272,14 +266,13 @@ def _published(known: Pilot) -> list[Found]:
 
 
 def _sweeps(known: Pilot) -> bool:
-    """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few
-    parameters."""
+    """Return whether moments can survey all candidates: swept algorithms on rows, in few parameters."""
     plain = known.algorithm.swept and known.terms.privacy.clip_norm is None
     return plain and known.has_rows and known.setup.parameters <= MOST_PARAMETERS
 
 
 def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
-    """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
+    """Return the best candidate of every kind, after a climb from the best of all."""
     terms, seen, found, unjudged = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found](), list[Unjudged]()
     kept = list[tuple[str, Pilot]]()
     for label, kind in varieties(known, delta):
@@ -331,7 +324,7 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
 
 
 def _try_shared(known: Pilot, delta: float) -> Pilot | None:
-    """The same terms with one noise for all; None where these terms allow none."""
+    """Return the pilot under one noise for all; None if these terms allow none."""
     try:
         there = known.under(shared_terms(known.terms, delta))
         there.setup.law()
@@ -341,7 +334,7 @@ def _try_shared(known: Pilot, delta: float) -> Pilot | None:
 
 
 def _judged(found: Found, known: Pilot, seed: int) -> Choice:
-    """The forecast for a candidate on all rows, from random numbers that the search did not see."""
+    """Forecast a candidate on all rows, with random numbers that the search did not use."""
     terms = found.pilot.terms
     pilot = known.leaning().under(terms).leaning()
     if terms.model.whitening != known.terms.model.whitening:
@@ -381,11 +374,10 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
 
 
 def _moved(pilot: Pilot) -> float:
-    """How much of the owners' own estimation error the model takes over (`Expectation.moved`)."""
+    """Return the share of the owners' estimation error that the model takes over (`Expectation.moved`)."""
     return expect_quickly(pilot).moved() if pilot.starts_publicly else 1.0
 
 
 def _with_step(terms: Terms, best: Choice) -> Terms:
-    """The terms with the step written as a number: what a public sample's curvature gives differs in the last digits
-    between machines."""
+    """Write the step into the terms as a number, since a curvature's last digits differ between machines."""
     return terms if best.step is None else terms.changed(learning={"step": best.step})

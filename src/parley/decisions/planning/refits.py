@@ -1,8 +1,8 @@
-"""How leaf values that public rows taught are best fitted again: rounds, steps and noise, by moments alone.
+"""Rounds, steps and noise for refitting public trees' leaf values, by moments alone.
 
-Leaf values err by about the same in every direction that is not flat (`baselines`), and training starts there. In a
-direction of curvature h and error e, a way of descending keeps a share of e, and takes over noise and the owners' own
-sampling error instead; each is looked up (`responses`), so all candidates are weighed at once.
+Leaf values err by about the same in every direction that is not flat (`baselines`), and training starts there. In each
+direction a way of descending keeps a share of that error and takes over noise and the owners' sampling error instead
+(`responses`).
 """
 
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ RARELY, RARELY_SQUARED = 0.99, 0.9
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A candidate's keys of `[learning]`, and the expected excess cost."""
+    """A candidate's keys of `[learning]`, and its expected excess cost."""
 
     learning: dict[str, object]
     excess: float
 
 
 def refits(known: Pilot, delta: float) -> list[Found | Unjudged]:
-    """The best way to fit the leaves again, for each mechanism."""
+    """Return the best way to refit the leaves, for each mechanism."""
     found: list[Found | Unjudged] = []
     trees = known.terms.model.trees
     what = "lines beside public trees" if trees is not None and trees.refitted == 0 else "leaves of public trees"
@@ -55,7 +55,7 @@ def _plain(terms: Terms) -> dict[str, object]:
 
 
 def _clip(known: Pilot, terms: Terms) -> float:
-    """A clip that rarely binds: gradients of rows that trees were grown on are too small by what they fit too well."""
+    """Return a clip that rarely binds: rows that trees were grown on have too small gradients."""
     norm = mechanism_norm(terms.privacy.mechanism)
     sizes = known.objective.record_norms(known.design, known.landscape().begin, norm)
     implied = known.objective.record_bound(known.setup.preparation, replace(known.setup.limits, clip=None), norm)
@@ -64,7 +64,7 @@ def _clip(known: Pilot, terms: Terms) -> float:
 
 
 def _best(pilot: Pilot) -> _Weighed:
-    """Of all ways, rounds and steps the one of least cost; of those as good, the fewest rounds."""
+    """Return the candidate of least cost; of those nearly as good, the one with the fewest rounds."""
     ranked = list(_weighed(pilot))
     if not ranked:
         raise SettingError("learning.horizon: none of the horizons tried asks every owner; use a longer one")
@@ -73,7 +73,7 @@ def _best(pilot: Pilot) -> _Weighed:
 
 
 def _weighed(pilot: Pilot) -> Iterator[_Weighed]:
-    """For every number of rounds the best way and step."""
+    """Yield the best way and step for every number of rounds."""
     here, noise, grown = pilot.landscape(), ClipNoise.of(pilot), pilot.grown
     if grown is None:
         raise SettingError("model.columns: expected trees")

@@ -1,8 +1,7 @@
-"""A closer look at candidates: the forecast itself judges them, and a climb turns one knob at a time while it improves.
+"""A closer look at candidates: the forecast judges them, and a climb changes one setting at a time while it improves.
 
-Exact moments cost next to nothing where the clip does not bind; otherwise the algorithm is run on public rows with the
-owners' noise. Such a run takes rounds x rows x replicates, so it has at most `SEARCH_ROWS` rows, and long ones have
-fewer replicates (`WORK`). Candidates share their random numbers.
+Pilot runs cost rounds x rows x replicates, so they have at most `SEARCH_ROWS` rows, and long ones fewer replicates
+(`WORK`). Candidates share their random numbers.
 """
 
 import math
@@ -38,7 +37,7 @@ DIVERGES = "its runs on the pilot diverge"
 
 @dataclass(frozen=True)
 class Judged:
-    """The expected excess cost of a candidate; infinite where nobody can tell, and why."""
+    """A candidate's expected excess cost; infinite, with a reason, if unknown."""
 
     value: float
     why: str | None = None
@@ -46,7 +45,7 @@ class Judged:
 
 @dataclass
 class Search:
-    """Judges candidates, every one once."""
+    """A search that judges every candidate once."""
 
     seed: int
     most: float = math.inf  # steps that a candidate may take
@@ -55,11 +54,11 @@ class Search:
     rounds: int = 0  # of all candidates that were run on the pilot so far
 
     def judge(self, pilot: Pilot) -> float:
-        """The expected excess cost; infinite where it cannot be told."""
+        """Return the expected excess cost; infinite if unknown."""
         return self.judged(pilot).value
 
     def judged(self, pilot: Pilot) -> Judged:
-        """The same, with why it cannot be told."""
+        """Return the expected excess cost, or why it is unknown."""
         if _steps(pilot.terms) > self.most:
             return Judged(math.inf, f"it takes more than {self.most:g} steps")
         key = pilot.terms.hash
@@ -69,8 +68,8 @@ class Search:
         return self.seen[key]
 
     def climb(self, at: Pilot, knobs: tuple[str, ...], most: float = math.inf) -> Pilot:
-        """The top that is reached from here, one knob at a time, while candidates take no more than so many rounds
-        together. More rounds have to gain 3 %."""
+        """Climb to the top reached from here, one knob at a time, within `most` rounds of all candidates together; more
+        rounds have to gain 3 %."""
         begun, improved = self.rounds, True
         while improved:
             improved = False
@@ -85,7 +84,7 @@ class Search:
         return at
 
     def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
-        """The next candidate along a knob, or None at its end."""
+        """Return the next candidate along a knob, or None at its end."""
         learning, factor, step = pilot.terms.learning, FACTOR**direction, pilot.algorithm.step_length
         if knob not in pilot.algorithm.knobs:
             return None
@@ -110,7 +109,7 @@ class Search:
 
 
 def next_horizon(rounds: int, direction: int) -> int:
-    """The next number of rounds to try; 0 below one.
+    """Return the next number of rounds to try; 0 below one.
 
     >>> next_horizon(8, 1), next_horizon(100, -1), next_horizon(1, -1)
     (12, 96, 0)
@@ -123,7 +122,7 @@ def next_horizon(rounds: int, direction: int) -> int:
 def attempt(
     pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[str, Any] | None = None
 ) -> Pilot | None:
-    """The pilot under terms with these keys changed; None where they do not go together."""
+    """Return the pilot under terms with these keys changed; None if the keys conflict."""
     try:
         return pilot.under(pilot.terms.changed(learning=learning, privacy=privacy))
     except (TermsError, SettingError, DataError):
@@ -131,7 +130,7 @@ def attempt(
 
 
 def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bool = False) -> Judged:
-    """The expected excess cost; infinite where the run diverges or, with `only_exact`, where the clip or the box may
+    """Return the expected excess cost; infinite if the run diverges or, with `only_exact`, if the clip or the box may
     bind."""
     try:
         expected = expect_quickly(pilot)
@@ -147,7 +146,7 @@ def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bo
 
 
 def checked(pilot: Pilot, seed: int) -> Judged:
-    """The expected excess cost, with what a clip hides from the rows that were learned from."""
+    """Return the expected excess cost, plus what a clip hides from the rows that were learned from."""
     try:
         often = OFTEN_SQUARED if pilot.objective.quadratic else OFTEN
         if pilot.grown is not None and scaled_share(pilot, pilot.starts) > often:
@@ -162,13 +161,13 @@ def checked(pilot: Pilot, seed: int) -> Judged:
 
 
 def expect_quickly(pilot: Pilot) -> Expectation:
-    """The expectation without moments where a pilot run has to tell anyway."""
+    """Return the expectation; without moments if a pilot run is needed anyway."""
     here = pilot.landscape()
     return expect(pilot, here) if quickly_told(pilot) else ByRuns(pilot, here, ())
 
 
 def quickly_told(pilot: Pilot) -> bool:
-    """Whether moments may tell: without rows, or for a squared loss whose clip does not bind on the way."""
+    """Return whether moments suffice: no rows, public trees, or a squared loss whose clip does not bind."""
     if not pilot.has_rows or pilot.grown is not None:
         return True
     binds = pilot.bound.clips and scaled_share(pilot, on_the_way(pilot.landscape())) > NEGLIGIBLE_SHARE
@@ -176,19 +175,17 @@ def quickly_told(pilot: Pilot) -> bool:
 
 
 def affordable(pilot: Pilot, work: float, most: int) -> int:
-    """How many replicates of a pilot run so much work allows."""
+    """Return how many replicates of a pilot run this work allows."""
     if not pilot.has_rows:
         return most
     return int(np.clip(work / (_steps(pilot.terms) * len(pilot.design)), FEWEST, most))
 
 
 def hidden_bias(expected: Expectation) -> float:
-    """By how much a clip's bias is larger on rows that the pilot did not learn from than on those that it did; at least
-    0.
+    """Return by how much a clip's bias is larger on new rows than on rows learned from; at least 0.
 
-    Both halves of the public sample, split by place, learn once without noise, with the clip and without, and the other
-    half judges. A half begins as far from its own optimum as the sample does; where it has none, because its classes
-    separate, at the same place.
+    Each half of the public sample learns without noise, with the clip and without, and the other half judges. A half
+    begins as far from its own optimum as the sample does or, if its classes separate, at the same place.
     """
     pilot = expected.pilot
     if not pilot.has_rows or not pilot.bound.clips or not expected.simulated or len(pilot.design) < 4:
@@ -211,12 +208,12 @@ def hidden_bias(expected: Expectation) -> float:
 
 
 def _halves(design: Design) -> list[tuple[Sample, Design]]:
-    """Both halves of these rows, each with the other, which judges."""
+    """Return both halves of these rows, each with the other, which judges."""
     return [(Sample(design.where(~held)), design.where(held)) for held in folds(len(design), 2)]
 
 
 def _begin(pilot: Pilot, half: Sample) -> Floats:
-    """theta[1] [1, P] where half of the pilot's rows learn."""
+    """Return theta[1] [1, P] if half of the pilot's rows learn."""
     start = pilot.starts[:1]
     try:
         optimum = half.landscape(pilot.objective, pilot.setup.limits.radius).optimum
@@ -226,7 +223,7 @@ def _begin(pilot: Pilot, half: Sample) -> Floats:
 
 
 def fewer_rows(pilot: Pilot) -> Pilot:
-    """The pilot on some of its rows, by place, with the same optimum and starts as far from it: for quick runs."""
+    """Return the pilot on some of its rows, with the same optimum and starts as far from it, for quick runs."""
     towards = pilot.source.towards
     if towards is None or len(pilot.design) <= SEARCH_ROWS:
         return pilot
@@ -236,7 +233,7 @@ def fewer_rows(pilot: Pilot) -> Pilot:
 
 
 def same_clip(known: Pilot, terms: Terms) -> float | None:
-    """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
+    """Convert the terms' clip to the norm of another mechanism by the pilot's own gradients."""
     clip, new = terms.privacy.clip, terms.learning.rules.clip_norm(mechanism_norm(terms.privacy.mechanism))
     if terms.privacy.clip_norm is not None or known.terms.privacy.clip_norm is not None:
         return clip  # in a norm that the terms name, whatever the mechanism
@@ -254,7 +251,7 @@ def same_clip(known: Pilot, terms: Terms) -> float | None:
 
 
 def statistics_clips(known: Pilot, terms: Terms) -> list[float]:
-    """Bounds of one record's second moments, or of its gradient, to begin with: common sizes in the pilot."""
+    """Return first bounds of one record's second moments, or of its gradient: common sizes in the pilot."""
     if not known.has_rows:
         return []
     if terms.learning.rules.clips_gradients:

@@ -1,8 +1,8 @@
-"""A first look at every candidate: ways of descending, rounds, steps, clips and starts, by moments alone.
+"""A survey of every candidate by moments alone: ways of descending, rounds, steps, clips and starts.
 
-Near its goal any cost is quadratic, and a clip that binds makes it another one (`binding`); what rounds and steps make
-of that is looked up (`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as
-long as that helps. What comes out is where to look closer; the figures that decide come from the forecast itself.
+Near its goal any cost is quadratic; a clip that binds makes it another one (`binding`). The effect of rounds and steps
+is looked up (`responses`), so tens of thousands of candidates cost a second. The survey only finds candidates; the
+forecast decides.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ MOST_ROUNDS = 4096  # tables of longer runs take seconds, and each round is a me
 
 @dataclass(frozen=True)
 class Candidate:
-    """Terms worth a closer look, and what the moments say: the excess cost, and whether the clip binds."""
+    """Terms worth a closer look, their excess cost by moments, and whether the clip binds."""
 
     terms: Terms
     excess: float
@@ -40,7 +40,7 @@ class Candidate:
 
 
 def horizons() -> Iterator[int]:
-    """1, 2, 3, 4, 6, 8, 12, ...: as far as anybody asks."""
+    """Yield 1, 2, 3, 4, 6, 8, 12, ... up to the largest horizon."""
     yield 1
     power = 2
     while power <= MOST_ROUNDS:
@@ -50,8 +50,8 @@ def horizons() -> Iterator[int]:
 
 
 def survey(pilot: Pilot) -> list[Candidate]:
-    """For the pilot's own mechanism and start the best candidate under clips that do not bind, then those under each
-    clip that does, the most promising first. None where there are too many parameters."""
+    """Return the best candidate without a binding clip, then those under each binding clip, the best first; an empty
+    list if there are too many parameters."""
     if pilot.setup.parameters > MOST_PARAMETERS:
         return []
     here = pilot.landscape()
@@ -76,7 +76,7 @@ def survey(pilot: Pilot) -> list[Candidate]:
 
 @dataclass(frozen=True)
 class ClipNoise:
-    """v(T, clip) = at * T^power * clip^2: exactly so for each owner's noise, nearly for one noise of all."""
+    """v(T, clip) = at * T^power * clip^2: exact for each owner's noise, nearly so for one noise for all."""
 
     at: float
     power: float
@@ -96,7 +96,7 @@ class ClipNoise:
 
 
 def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
-    """Clips to look at: common sizes of gradients at the optimum, the largest on the way, and the terms' own."""
+    """List clips to look at: common gradient sizes at the optimum, the largest on the way, and the terms' own."""
     norm, implied = (
         pilot.bound.norm,
         pilot.objective.record_bound(pilot.setup.preparation, replace(pilot.setup.limits, clip=None), pilot.bound.norm),
@@ -114,7 +114,7 @@ def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
 
 
 def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: ClipNoise) -> Candidate | None:
-    """Horizons are raised until nothing gains by it; of those that are as good as the best, the fewest rounds."""
+    """Raise horizons until nothing gains by it; of those nearly as good as the best, take the fewest rounds."""
     if not seen:
         return None
     places = [
@@ -139,8 +139,8 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: Cl
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A clip's landscape seen from where training starts: the excess cost of a mean error that keeps a share k [p] of
-    the start's is bias + k.linear + k.quadratic k/2."""
+    """A clip's landscape seen from the start. A mean error that keeps a share k [p] of the start's has excess cost bias
+    + k.linear + k.quadratic k/2."""
 
     under: ClippedLandscape
     linear: Floats
@@ -159,7 +159,7 @@ class _Place:
 def _look(
     place: _Place, way: DescentWay, horizon: int, noise: ClipNoise
 ) -> tuple[float, int, DescentWay, float, ClippedLandscape]:
-    """The best step of a way of descending for so many rounds under one clip."""
+    """Return the best step of a way of descending for this horizon under one clip."""
     each = place.under
     steps = STEPS * way.longest / max(float(each.curvature.max()), 1e-300)
     kept, gain = response(way, horizon).at(each.curvature, steps)

@@ -1,7 +1,7 @@
-"""The kinds of terms that a planner looks at, each on its own: mechanism, start, and the coordinates of the columns.
+"""The kinds of terms that a planner surveys, each on its own: mechanism, start, and the coordinates of the columns.
 
-Whitening is a public linear map: it leaves the model the same and changes which directions clip and noise fall on. A
-penalty would mean something else in other coordinates, and a box would if it limited the model: then there is none.
+Whitening is a public linear map: it leaves the model the same and changes the directions of clip and noise. It is not
+tried with a penalty or a binding box, whose meaning it would change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +29,7 @@ WORDS: Mapping[str | None, tuple[str, ...]] = {
 
 
 def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
-    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is
-    none."""
+    """Yield every kind to survey: a label, and the pilot under terms of that kind, or why there is none."""
     for mechanism in mechanisms_for(delta):
         base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
             learning={**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
@@ -49,8 +48,8 @@ def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
 
 
 def _coordinates(known: Pilot) -> Sequence[tuple[str, str | None]]:
-    """(start, whitening): by moments where coordinates are free, and by the curvature where training begins at the
-    public fit, at which that is taken, and rows bend the cost differently."""
+    """Return pairs (start, whitening): by moments if coordinates are free; by curvature for starts at the public fit,
+    if rows bend the cost differently."""
     model = known.terms.model
     chosen = any(each is not None for each in (model.components, model.whitening, model.columns))
     free: list[str | None] = [None] if model.public is None or chosen or model.penalty > 0 else [None, MOMENTS]
@@ -62,7 +61,7 @@ def _coordinates(known: Pilot) -> Sequence[tuple[str, str | None]]:
 
 
 def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
-    """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
+    """Return the pilot under possible whitening, fitted to other rows than those that judge it."""
     if known.apart:
         raise SettingError("model.whitening: not available if the pilot is not the public sample")
     key = terms.model.whitening, redraw
@@ -74,7 +73,7 @@ def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
 
 
 def _require_room(*pilots: Pilot) -> None:
-    """Refuse other coordinates where the box limits the best public model in any of them."""
+    """Refuse other coordinates if the box limits the best public model in any of them."""
     radius = pilots[0].terms.model.radius
     if radius is None:
         return
