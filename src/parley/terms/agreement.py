@@ -1,7 +1,7 @@
 """The agreement: one TOML file that says what is learned, how, and on what privacy terms.
 
-Every key is checked, an unknown key is refused, and all parties compute the same hash of what they agreed on. Where the
-files lie (`data`, `public`, `preparation`) is each party's own business and not part of the hash.
+Every key is checked and unknown keys are refused. All parties compute the same hash, which leaves out where each one's
+files lie (`data`, `public`, `preparation`).
 """
 
 import hashlib
@@ -98,7 +98,7 @@ class Terms(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """Where a kind of model has an algorithm or a mechanism of its own, nobody need name it."""
+        """Fill in the algorithm or mechanism that a kind of model implies."""
         model = content.get("model") if isinstance(content, dict) else None
         facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
         if facts is None:
@@ -157,7 +157,7 @@ class Terms(Section):
 
     @property
     def task(self) -> str:
-        """What owners do together by these terms: predict a column from others, or what a wing is for."""
+        """The name of the task: predicting a column, or another one from the catalogue."""
         return ALGORITHMS[self.learning.algorithm].task
 
     @property
@@ -178,7 +178,7 @@ class Terms(Section):
 
     @property
     def asked_a_round(self) -> int:
-        """How many owners a round asks where `learning.participation` says it; else all."""
+        """The number of owners a round asks by `learning.participation`; default all."""
         share = self.learning.participation
         return len(self.owners) if share is None else max(1, round(share * len(self.owners)))
 
@@ -208,11 +208,10 @@ class Terms(Section):
         hosts: Collection[str] | None = None,
         aggregation: Mapping[str, Any] | None = None,
     ) -> "Terms":
-        """These terms with some keys changed, checked like any others (`TermsError`).
+        """Return these terms with some keys changed, checked like any others (`TermsError`).
 
-        `hosts` are the names of all (who hosts already keeps its key); `everyone` changes all owners alike, `owners`
-        some by their names; with `only`, these owners remain. `aggregation` is the whole section, for it says one
-        thing.
+        `hosts` are the names of all hosts (existing ones keep their keys); `everyone` changes all owners, `owners` some
+        by name; `only` keeps these owners. `aggregation` replaces its whole section.
 
         >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
         ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -241,12 +240,12 @@ class Terms(Section):
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the canonical JSON: equal for all parties that agreed on the same thing."""
+        """SHA-256 of the canonical JSON: the same for all parties to one agreement."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @property
     def canonical(self) -> str:
-        """The agreement as JSON with sorted keys, every default written out, without anybody's file paths."""
+        """The agreement as JSON with sorted keys and all defaults, without file paths."""
         content = self.model_dump(
             mode="json",
             exclude_none=True,
@@ -273,7 +272,7 @@ class Terms(Section):
         return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def owner(self, name: str) -> OwnerTerms:
-        """The part of the owner called `name`."""
+        """Return the part of the owner called `name`."""
         if name not in self._by_name:
             raise TermsError(f"owners: the terms have no owner {name!r}; expected one of {list(self._by_name)}")
         return self._by_name[name]
@@ -284,18 +283,16 @@ class Terms(Section):
 
     @property
     def studied(self) -> bool:
-        """Whether their noise is for studies alone: without a sampler that is safe to release with, and without a
-        variance."""
+        """Whether the noise is for studies only: it has no sampler that is safe to release with, and no variance."""
         return ALL_MECHANISMS[self.privacy.mechanism].studied
 
     def require_release(self) -> None:
-        """Refuse (GuaranteeError) terms whose noise nobody can draw exactly, wherever something could leave an
-        owner."""
+        """Refuse (GuaranteeError) noise that nobody can draw exactly. Call it wherever something could leave an owner."""
         if self.studied:
             raise GuaranteeError(UNRELEASED)
 
     def require_shared_sample(self) -> None:
-        """Between organisations everybody must hold the same public sample, so the terms must say which one it is."""
+        """Refuse terms between organisations that do not state which public sample and numbers all parties hold."""
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
                 "model.public_sha256: missing; between organisations the terms must state which public sample all "
@@ -308,43 +305,41 @@ class Terms(Section):
             )
 
     def train_rows(self, name: str) -> int:
-        """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
+        """Return n_l, the number of an owner's training records. Public, like `records` and `holdout`."""
         if TASKS[self.task].whole:
             return self.owner(name).records
         return training_records(self.owner(name).records, self.model.holdout)
 
     def train_places(self, name: str) -> int:
-        """How many rows an owner's training table has: where people are held out all of its records, of which those
-        held out count 0. Answers are divided by `train_rows` all the same."""
+        """Return the rows of an owner's training table. If people are held out these are all its records, and held-out
+        ones count 0; answers are still divided by `train_rows`."""
         return self.train_rows(name) if self.model.holdout_by is None else self.owner(name).records
 
     def held_out_rows(self, name: str) -> int:
-        """m_l: how many of an owner's records are kept for scoring. Public too."""
+        """Return m_l, the number of an owner's records kept for scoring. Public too."""
         return held_out_records(self.owner(name).records, self.model.holdout)
 
     @property
     def score_epsilon(self) -> Fraction:
-        """What of every owner's epsilon is set aside for one score of the finished model; 0: none was agreed on."""
+        """The part of every owner's epsilon for one score of the finished model; 0 if none was agreed on."""
         return _as_written(self.privacy.score_epsilon or 0)
 
     @property
     def scale_epsilon(self) -> Fraction:
-        """What of every owner's epsilon is set aside for scales, to be asked before anything is learned; 0: none."""
+        """The part of every owner's epsilon for scales, asked before anything is learned; 0 if none."""
         return _as_written(self.privacy.scale_epsilon or 0)
 
     @property
     def difference_epsilon(self) -> Fraction:
-        """What of every owner's epsilon is set aside to tell how much owners differ, before anything is learned; 0:
-        none."""
+        """The part of every owner's epsilon for measuring heterogeneity before anything is learned; 0 if none."""
         return _as_written(self.privacy.difference_epsilon or 0)
 
     def training_epsilon(self, name: str) -> Fraction:
-        """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as
-        people wrote it."""
+        """Return an owner's epsilon for training answers: all but the score's part, as an exact fraction."""
         return self.promised_epsilon(name) - self.score_epsilon
 
     def promised_epsilon(self, name: str) -> Fraction:
-        """What an owner promises: its own epsilon, or the smallest of all where one noise protects everybody alike."""
+        """Return the epsilon an owner promises: its own, or the smallest of all if one noise protects everybody."""
         own = _as_written(self.owner(name).epsilon)
         return self.common_epsilon if self.noise.common else own
 
@@ -355,13 +350,13 @@ class Terms(Section):
 
     @property
     def rounds(self) -> int:
-        """How many answers an owner gives at most: the horizon, and one more for the score if there is one."""
+        """The most answers an owner gives: the horizon, plus one for a score."""
         return self.learning.horizon + (self.privacy.score_epsilon is not None)
 
 
 @lru_cache(maxsize=4096)
 def _as_written(number: float) -> Fraction:
-    """The exact fraction that people wrote."""
+    """Return the exact decimal fraction that people wrote."""
     return Fraction(str(number))
 
 
@@ -378,12 +373,12 @@ def load_terms(path: str | Path) -> Terms:
     Parameters
     ----------
     path
-        The file, TOML; paths inside it are relative to it.
+        TOML file; paths inside it are relative to it.
 
     Returns
     -------
     Terms
-        The terms, every key checked; `TermsError` says which key is wrong, and what was expected.
+        Checked terms; otherwise a `TermsError` says which key is wrong, and what was expected.
 
     Examples
     --------

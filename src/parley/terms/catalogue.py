@@ -1,8 +1,7 @@
-"""What terms can name - models, algorithms, mechanisms - and the few facts about each that checks of terms need.
+"""What terms can name (models, algorithms, mechanisms), with the facts that checks of terms need.
 
-Everything else about them lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, and for tasks
-other than prediction in a wing of its own, `tasks/`. A new one is a line here and a file there; an algorithm has its
-rules in `terms/algorithms.py`, too.
+Everything else lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, `tasks/`. A new entry is a
+line here and a file there; an algorithm also has rules in `terms/algorithms.py`.
 """
 
 from collections import ChainMap
@@ -19,9 +18,9 @@ PREDICTION = "prediction"
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """`home`: the module that registers it, loaded when terms name it. `kind` (one of several, where `MODELS`
-    has more for it) and `algorithm`: what terms call it; `whole`: whether a record's own parts are held out, and no
-    record as a whole; `names`: whether it may release names, which needs a delta whatever the noise."""
+    """`home`: the module that registers it, loaded when terms name it. `kind` (one of several) and `algorithm`: its
+    names in terms. `whole`: a record's parts are held out, never a whole record. `names`: it may release names, which
+    needs a delta."""
 
     home: str
     kind: str | None = None
@@ -32,11 +31,10 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no
-    jumps; `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether
-    objective perturbation is proved private on it; `squared`: whether second moments say everything about its loss;
-    `task`: what it is for; `algorithm` and `mechanism`: those that need not be named beside it; `section`: the class
-    (module:class) of its `[model]`, where it has keys that other kinds have not; loaded when terms name it."""
+    """`predicts`: the type of target. `penalty`: the default weight of g1. `smooth`: its loss's slope has no jumps.
+    `local_updates`: it is known how far one record moves local steps. `perturbs`: objective perturbation is proved
+    private. `squared`: second moments determine its loss. `task`: its task. `algorithm`, `mechanism`: defaults.
+    `section`: the module:class of its `[model]`, if it has keys of its own; loaded when terms name it."""
 
     predicts: Predicts
     penalty: float = 0.0
@@ -52,8 +50,8 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """`home`: the module whose `ALGORITHM` says what terms must hold, for prediction its table `RULES`
-    (`terms.rules`), loaded when terms name it; `task`: what it is for."""
+    """`home`: the module with its rules, `ALGORITHM` or for prediction the table `RULES` (`terms.rules`), loaded when
+    terms name it. `task`: its task."""
 
     home: str = "parley.terms.algorithms"
     task: str = PREDICTION
@@ -61,10 +59,10 @@ class AlgorithmFacts:
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`:
-    whether it is another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for,
-    if anything; `studied`: whether it has neither an exact sampler nor a variance, so that nothing is released with it
-    or forecast; `section`: the class (module:class) of its `[privacy]`, where it has keys that others have not."""
+    """`approximate`: its guarantee needs a delta above 0. `norm`: in which values are bounded. `grid`: another
+    mechanism's law on whole numbers, so no plan gains by it. `task`: its only task, if any. `studied`: it has no exact
+    sampler and no variance, so it is never released or forecast. `section`: the module:class of its `[privacy]`, if it
+    has own keys."""
 
     approximate: bool
     norm: Norm = "l1"
@@ -76,10 +74,9 @@ class MechanismFacts:
 
 @dataclass(frozen=True)
 class NoiseFacts:
-    """Where noise is drawn, `privacy.noise`. `summed`: nobody sees an owner's own answer, for exact sums leave in
-    shares to `hosts`; `draws`: how many whole noises the sum carries; `common`: one epsilon, the smallest, holds for
-    all owners; `aborts`: a round may end without an answer; `approximate`: whether it needs a delta whatever the
-    mechanism."""
+    """Where noise is drawn (`privacy.noise`). `summed`: nobody sees an owner's own answer, because exact sums leave in
+    shares to `hosts`. `draws`: whole noises in the sum. `common`: the smallest epsilon holds for all owners. `aborts`:
+    a round may end without an answer. `approximate`: it needs a delta whatever the mechanism."""
 
     summed: bool = False
     hosts: int = 0
@@ -101,15 +98,15 @@ HOST_DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms prom
 
 
 def noise_facts(noise: str, hosts: int) -> NoiseFacts:
-    """Where noise is drawn by terms that name so many hosts, and what follows from it."""
+    """Return the facts about noise drawn by so many hosts."""
     facts = NOISES[noise]
     return TWO_HOSTS if facts.summed and hosts == TWO_HOSTS.hosts else facts
 
 
 @dataclass(frozen=True)
 class RuleFacts:
-    """How answers become one, `aggregation.rule`. `more`: how many owners a round must hear beyond twice those that may
-    lie; `weighted`: whether an owner counts by its records, else once."""
+    """How answers are combined (`aggregation.rule`). `more`: owners a round must hear beyond twice those that may lie.
+    `weighted`: owners count by records, else equally."""
 
     more: int = 1
     weighted: bool = True
@@ -194,7 +191,7 @@ MODELS = {
 
 
 def kinds_from_files() -> list[str]:
-    """The kinds of model whose terms `parley init` writes: one row a record, one column that is predicted."""
+    """Return the kinds that `parley init` supports: one row per record, one predicted column."""
     return [kind for kind, facts in MODELS.items() if facts.task in (PREDICTION, "trees")]
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with terms, in sentences: the key, the value, and what was expected."""
+"""Errors in terms as sentences: the key, the value, and what was expected."""
 
 import difflib
 import re
@@ -34,8 +34,7 @@ _SECTIONS: dict[str, type[Section]] = {
 
 
 def _called(place: list[Any], depth: int, content: Any) -> str:
-    """A step on the way to a key: owners and hosts by their names, where those read as names and differ; else by their
-    place, from 1."""
+    """Name one step on the way to a key: owners and hosts by valid, unique names, else by place, from 1."""
     part = place[depth]
     if not isinstance(part, int):
         return str(part)
@@ -50,14 +49,13 @@ def _called(place: list[Any], depth: int, content: Any) -> str:
 
 
 def _name(entry: Any) -> str:
-    """What an owner or a host is called; nothing if that cannot be told."""
+    """Return the name of an owner or host; empty if it has none."""
     name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
     return name if isinstance(name, str) else ""
 
 
 def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) -> str:
-    """What may be chosen, the likeliest of it for a slip of the pen, and why a law of noise that is known here is not
-    among it."""
+    """List the choices, with the closest to a misspelt value, or why stable noise is not among them."""
     if place == ("privacy", "mechanism"):
         model = content.get("model") if isinstance(content, dict) else None
         facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
@@ -71,14 +69,14 @@ def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) ->
 
 
 def _section(content: Any) -> type[Model]:
-    """The section `[model]` of the kind that was read."""
+    """Return the section `[model]` of the kind that was read."""
     model = content.get("model") if isinstance(content, dict) else None
     return section_of(model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
-    """Every error once, in sentences; of more than `MOST` the first ones, and that there are others. A list that is too
-    short for want of entries that are wrong themselves is not one more."""
+    """Explain every error once, the first `MOST` and the number of others. A list that is too short because its entries
+    are invalid is not another error."""
     places = [error["loc"] for error in errors]
     echoes = [
         error["type"] == "too_short"
@@ -91,8 +89,7 @@ def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:
-    """One pydantic error of the `root` section as: key = value: what was expected. `content` is what was read, for the
-    names in it."""
+    """Explain one pydantic error of the `root` section as: key = value: what was expected. `content` gives the names."""
     if error["loc"][:2] == ("learning", "step"):
         return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:

@@ -1,6 +1,4 @@
-"""Terms back to TOML: what somebody wrote, with other budgets, as a file that every command reads; and whether a file
-still holds the terms that somebody read.
-"""
+"""Write terms back to TOML, and check that a file still holds the terms that somebody read."""
 
 import json
 import os
@@ -86,14 +84,14 @@ NOTES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class TermsWarning:
-    """Something in the terms that looks wrong; `about` names the key."""
+    """Something suspicious in the terms; `about` names the key."""
 
     about: str
     sentence: str
 
     @property
     def line(self) -> str:
-        """Both, as a remark."""
+        """The warning as a remark."""
         return f"Check {self.about}. {self.sentence}"
 
 
@@ -108,10 +106,10 @@ SHOWN = {
 
 
 def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> None:
-    """Write a terms file; paths inside it become relative to its folder, comments of the original are lost.
+    """Write a terms file. Paths in it become relative to its folder; comments of the original are lost.
 
-    Keys that say what a file without them means are left out, so the hash stays. `notes` are comments by key
-    ("privacy.clip"; of owners the first one gets them), `head` is text above everything.
+    Keys with default values are left out, so the hash stays. `notes` are comments by key (such as "privacy.clip"; only
+    the first owner gets them), `head` is text above everything.
     """
     folder = str(path.resolve().parent)
     content = terms.model_dump(mode="json", exclude_none=True, exclude_unset=True)
@@ -136,14 +134,14 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
 
 
 def head_of(path: Path) -> list[str]:
-    """The comments above everything in a terms file, as `write_terms` takes them."""
+    """Return the comments above everything in a terms file, as `write_terms` takes them."""
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     end = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [line[1:].strip() for line in lines[:end]]
 
 
 def require_expected(terms: Terms, expected: str | None) -> None:
-    """Refuse terms whose hash does not begin with these digits; None: whatever terms they are."""
+    """Refuse terms whose hash does not begin with these digits; None accepts any."""
     if expected is None:
         return
     if re.fullmatch(f"[0-9a-f]{{{DIGITS},64}}", expected) is None:
@@ -156,14 +154,14 @@ def require_expected(terms: Terms, expected: str | None) -> None:
 
 
 def _needed(section: Section, content: dict[str, Any]) -> dict[str, Any]:
-    """The keys that do not merely say what their absence means."""
+    """Return the keys without a default value, and those always shown."""
     fields = type(section).model_fields
     usual = {key: fields[key].get_default(call_default_factory=True) for key in content}
     return {key: value for key, value in content.items() if key in SHOWN or getattr(section, key) != usual[key]}
 
 
 def _entries(section: dict[str, Any], name: str, notes: Mapping[str, str]) -> list[str]:
-    """A line a key, with its comment behind it, or above a line that is long."""
+    """Return a line for each key, with its comment behind it, or above a long line."""
     lines = []
     for key, value in section.items():
         line, note = f"{key} = {_value(value)}", notes.get(f"{name}.{key}")
@@ -177,7 +175,7 @@ def _entries(section: dict[str, Any], name: str, notes: Mapping[str, str]) -> li
 
 
 def _value(value: Any) -> str:
-    """A TOML value: JSON's strings, numbers and booleans are TOML's too; tables are written inline with quoted keys."""
+    """Return a TOML value: mostly JSON's form, with inline tables and quoted keys."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_value(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list):

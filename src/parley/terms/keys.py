@@ -1,7 +1,4 @@
-"""What keys of the terms are made of: numbers in the range that arithmetic can bear, names from the catalogue,
-sections; and how columns are read: how names are coded, how dates are written, what a missing cell counts as, which
-numbers are transformed first.
-"""
+"""Building blocks of the keys: numbers in a safe range, names from the catalogue, sections, and how columns are read."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -38,7 +35,7 @@ Interval = tuple[Finite, Finite]
 
 
 def listed(names: Collection[str]) -> str:
-    """Names to choose from, in words.
+    """List names to choose from, in words.
 
     >>> listed(["a", "b", "c"])
     "'a', 'b' or 'c'"
@@ -48,7 +45,7 @@ def listed(names: Collection[str]) -> str:
 
 
 def one_of(known: Collection[str]) -> AfterValidator:
-    """A check that a value is a name from the catalogue."""
+    """Return a check that a value is a name from the catalogue."""
 
     def check(name: str) -> str:
         if name not in known:
@@ -59,12 +56,12 @@ def one_of(known: Collection[str]) -> AfterValidator:
 
 
 def looked_up(known: Mapping[str, Facts], name: Any) -> Facts | None:
-    """What the catalogue says of a name; None for what is not one, which is refused later, in words."""
+    """Return the catalogue's entry for a name; None for an unknown one, which is refused later, in words."""
     return known.get(name) if isinstance(name, str) else None
 
 
 def loaded(name: str) -> Any:
-    """What the catalogue calls module:class."""
+    """Import the object that the catalogue names as module:class."""
     home, _, inside = name.partition(":")
     return getattr(import_module(home), inside)
 
@@ -73,7 +70,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
-        """Refused: a copy would not be checked, and would keep the hash of what it was copied from."""
+        """Refuse: a copy would be unchecked and keep the old hash."""
         raise TypeError("change terms with Terms.changed(...), which checks them")
 
 
@@ -87,7 +84,7 @@ DOMAINS: dict[Transform, tuple[float, bool]] = {"log": (0.0, False), "log1p": (-
 
 
 def _filled(value: Any) -> Any:
-    """Columns that are refused need not be said, so that what means the same has one form, and one hash."""
+    """Drop columns with the default policy, so that equal meanings have one hash."""
     if not isinstance(value, Mapping):
         return value
     return {column: policy for column, policy in value.items() if policy != "refuse"} or "refuse"
@@ -118,7 +115,7 @@ DATE_FORMAT = (
 
 @lru_cache(maxsize=256)
 def date_pattern(text: str) -> re.Pattern[str] | None:
-    """The pattern of dates in this format, a group for each part; None where it is no format.
+    """Return the pattern of dates in this format, a group for each part; None for an invalid format.
 
     >>> date_pattern("%d.%m.%Y").fullmatch("24.12.2019").groupdict()
     {'d': '24', 'm': '12', 'Y': '2019'}
@@ -144,7 +141,7 @@ DateFormat = Annotated[str, Field(max_length=40, strict=True), AfterValidator(_i
 
 
 def folded(name: str) -> str:
-    """A name whose capitals and spaces do not count.
+    """Return a name without differences in capitals and spaces.
 
     >>> folded(" New  York"), folded("NEW YORK")
     ('new york', 'new york')
@@ -153,7 +150,7 @@ def folded(name: str) -> str:
 
 
 def is_defined(transform: Transform, low: float) -> bool:
-    """Whether a transform takes every number from `low` on.
+    """Whether a transform takes every number from `low` up.
 
     >>> is_defined("log", 0.0), is_defined("sqrt", 0.0), is_defined("signed-log1p", -5.0)
     (False, True, True)
@@ -163,15 +160,15 @@ def is_defined(transform: Transform, low: float) -> bool:
 
 
 def domain(transform: Transform) -> str:
-    """The numbers that a transform takes, in words."""
+    """Describe the numbers that a transform takes."""
     least, included = DOMAINS[transform]
     return f"{'of at least' if included else 'above'} {least:g}"
 
 
 class Basis(Section):
-    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled
-    columns. With kind "random-fourier" waves cos(w.x + b) whose products have that as their mean, w and b drawn by
-    the seed. With kind "polynomial" products of Chebyshev's polynomials of the columns, up to a degree together."""
+    """Features by nearness to public points, exp(-|x - c|^2/(2 width^2)), in units of scaled columns; "random-fourier"
+    waves cos(w.x + b), drawn by the seed, whose products have that mean; or "polynomial" Chebyshev products up to a
+    total degree."""
 
     # how many are drawn, or they themselves in the features' own units
     points: Count | tuple[tuple[Bearable, ...], ...] | None = None
@@ -201,7 +198,7 @@ MOST_NODES = 200_000  # of the trees in a file
 
 
 class Trees(Section):
-    """Boosted trees that are grown on the public sample: each leaf is a column of 0 and 1."""
+    """Boosted trees grown on the public sample; each leaf is a column of 0 and 1."""
 
     count: Annotated[int, Field(ge=1, le=1000, strict=True)] = 100
     leaves: Annotated[int, Field(ge=2, le=64, strict=True)] = 8  # of a tree, at most
@@ -220,11 +217,11 @@ class Trees(Section):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """How many trees become columns, the constant as one, then how many are added up, if any are."""
+        """The number of trees that become columns (a constant counts as one), then of those added up, if any."""
         return (self.count,) if self.refitted is None else (max(self.refitted, 1), self.count - self.refitted)
 
     def too_many(self, outcomes: int) -> str | None:
-        """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
+        """Return why a file of so many trees would be refused; None if it would not."""
         nodes = self.count * outcomes * (2 * self.leaves - 1)
         if nodes <= MOST_NODES:
             return None

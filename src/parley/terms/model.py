@@ -1,7 +1,6 @@
 """The section `[model]`: what is learned, from which columns, and how they are read.
 
-`Model` has the keys that kinds share. A kind with keys of its own has a section of its own: a subclass of `Model`,
-which its line in the catalogue names.
+A kind with keys of its own has a subclass of `Model`, named in its catalogue entry.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -50,7 +49,7 @@ USUAL: Mapping[str, Any] = {"coding": "integer", "missing": "refuse"}
 
 
 class Model(Section):
-    """What is learned, from which columns: the keys that kinds share. Refusals are ValueErrors "key|expected what"."""
+    """The `[model]` keys that all kinds share. Refusals are ValueErrors "key|expected what"."""
 
     expected: ClassVar[Mapping[str, str]] = {}  # what is said of an own key that is missing or of another type
     cuts_columns: ClassVar[bool] = False  # whether `bins` cuts columns whatever they become
@@ -102,41 +101,41 @@ class Model(Section):
 
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """The section with what need not be said."""
+        """Return the section with implied keys filled in."""
         return content
 
     @classmethod
     def read(cls, content: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """The content of a terms file in this folder, with the files that the section names read."""
+        """Return the content of a terms file in this folder, with the files that the section names read in."""
         return content
 
     @classmethod
     def own_keys(cls) -> list[str]:
-        """The keys that other kinds do not have."""
+        """Return the keys that other kinds do not have."""
         return [key for key in cls.model_fields if key not in Model.model_fields]
 
     @classmethod
     def expect(cls, model: "Model") -> Self:
-        """The section of some terms, whose kind is known to be one of this class."""
+        """Return a section as one of this class; a TypeError otherwise."""
         if not isinstance(model, cls):
             raise TypeError(f"kind = {model.kind!r}: expected a section {cls.__name__}, found {type(model).__name__}")
         return model
 
     def check(self) -> None:
-        """Refuse a section that does not make sense by itself."""
+        """Refuse a section that is inconsistent by itself."""
 
     def check_terms(self, terms: "CheckableTerms") -> None:
         """Refuse terms whose other sections do not fit this kind."""
 
     def refuse(self, keys: Iterable[str], why: str, besides: Collection[Any] = ()) -> None:
-        """Refuse keys that this kind has no use for, unless they say nothing; nor do the values `besides`."""
+        """Refuse keys that this kind does not use, unless their values say nothing or are in `besides`."""
         for key in keys:
             if getattr(self, key) not in (*UNSAID, USUAL.get(key), *besides):
                 raise ValueError(f"{key}|not allowed {why}")
 
     @property
     def predicts(self) -> Predicts:
-        """What kind of target the model is for."""
+        """The type of target."""
         return MODELS[self.kind].predicts
 
     @property
@@ -145,7 +144,7 @@ class Model(Section):
 
     @property
     def outcome_columns(self) -> tuple[str, ...]:
-        """The columns that say what is learned of a record: the target's, then those that belong to it."""
+        """The columns of a record's outcome: the target first."""
         return (self.target,)
 
     @property
@@ -155,24 +154,24 @@ class Model(Section):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether a constant 1 is appended; left out: for classes and counts yes, for numbers no (W section II); a
-        hazard has baselines instead."""
+        """Whether a constant 1 is appended. Default: yes for classes and counts, no for numbers (W section II) and
+        hazards."""
         return self.predicts not in ("number", "survival") if self.intercept is None else self.intercept
 
     @property
     def largest_weight(self) -> float:
-        """The most that one record's loss counts."""
+        """The largest weight of one record's loss."""
         weights = list(self.class_weight.values())
         every_class = self.predicts == "two classes" and len(weights) == 2
         return max(weights if every_class else [1.0, *weights])
 
     @property
     def penalty(self) -> float:
-        """Weight of g1 = 0.5 |theta|^2; left out: 1 for the SVM as in W, else 0."""
+        """Weight of g1 = 0.5 |theta|^2. Default: 1 for the SVM as in W, else 0."""
         return MODELS[self.kind].penalty if self.regularisation is None else self.regularisation
 
     def fills(self, column: str) -> bool:
-        """Whether a missing cell of this column counts as one, instead of being refused. The target's never does."""
+        """Whether missing cells of this column are filled instead of refused; the target's never are."""
         if column in self.outcome_columns:
             return False
         return self.missing == "fill" if isinstance(self.missing, str) else column in self.missing
@@ -235,7 +234,7 @@ class Model(Section):
         return self
 
     def _apart_from_target(self) -> None:
-        """Refuse columns that belong to the target and are something else, too."""
+        """Refuse columns that belong to the target and are also used elsewhere."""
         columns = self.outcome_columns
         if len({*columns}) < len(columns):
             raise ValueError(f"{self.own_keys()[0]}|expected a column other than the target {self.target!r}")
@@ -250,7 +249,7 @@ class Model(Section):
         return self.coding == "one-hot" and any(column != self.target for column in self.categories)
 
     def _can_bend(self) -> None:
-        """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
+        """Refuse bins and trees with other transformations of columns, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|allowed only with columns = 'trees'")
         if self.bins is not None and self.columns not in CUT and not self.cuts_columns:
@@ -282,7 +281,7 @@ class Model(Section):
             )
 
     def _can_cross(self) -> None:
-        """Refuse pairs of columns that are not cut, not two, or there already."""
+        """Refuse pairs of columns that are not cut, not distinct, or repeated."""
         if self.crossed is None:
             return
         if self.columns not in CUT:
@@ -293,7 +292,7 @@ class Model(Section):
             raise ValueError("crossed|expected pairs of features")
 
     def _can_scale(self) -> None:
-        """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""
+        """Refuse centres and scales that a public sample gives, and those of columns without a scale."""
         for key, given in (("centres", self.centres), ("scales", self.scales)):
             if given and self.public is not None:
                 raise ValueError(
@@ -343,20 +342,20 @@ class Model(Section):
 
 
 def section_of(kind: Any) -> type[Model]:
-    """The section of a kind as it was read; the shared one where that is not the name of a kind."""
+    """Return the section class of a kind; the shared one for unknown names."""
     facts = looked_up(MODELS, kind)
     return Model if facts is None or facts.section is None else loaded(facts.section)
 
 
 def read_model(content: Any) -> Any:
-    """A section `[model]` as its kind reads it; a key that is None is one that was left out."""
+    """Read `[model]` by its kind; a None counts as a missing key."""
     if not isinstance(content, dict):
         return content
     return section_of(content.get("kind")).model_validate({k: each for k, each in content.items() if each is not None})
 
 
 def kinds_with(key: str) -> list[str]:
-    """The kinds that alone have this key of `[model]`."""
+    """Return the kinds that have this `[model]` key of their own."""
     return [kind for kind in MODELS if key in section_of(kind).own_keys()]
 
 
@@ -366,7 +365,7 @@ APART |= {"public", "preparation", "preparation_sha256"}
 
 
 def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
-    """Whether a model with these keys changed reads columns in another way; where files lie does not count."""
+    """Whether these changes prepare columns differently; file locations do not count."""
     if "public" in update and (update["public"] is None) is not (model.public is None):
         return True
     return any(
@@ -375,7 +374,7 @@ def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A key's value as a file has it."""
+    """Return a key's value as a file has it."""
     if isinstance(value, Section):
         return _plain(value.model_dump())
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The sections `[model]` of counts and of times until an event: what is learned of a record lies in several columns."""
+"""The `[model]` sections of counts and of times until an event, whose outcomes take several columns."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -11,7 +11,7 @@ from parley.terms.model import Model
 
 
 class CountModel(Model):
-    """How often something happened, maybe per unit of exposure."""
+    """A count of events, optionally per unit of exposure."""
 
     exposure: Name | None = None  # how much, or how long, was counted in
 
@@ -36,7 +36,7 @@ class CountModel(Model):
 
 
 class SurvivalModel(Model):
-    """How long it takes until something happens, in periods: a row may end before."""
+    """The time until an event, in periods; a row may end before."""
 
     event: Name  # the column that says whether it happened: 1, or 0 where it had not by then
     periods: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)]  # by their ends

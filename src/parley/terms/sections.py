@@ -1,7 +1,4 @@
-"""The sections of the terms beside `[model]`: every key, its type and range, and what the keys of one section say about
-each other; what checks of whole terms look at; and what holds where noise is for studies alone (stable noise, which has
-no exact sampler and no variance).
-"""
+"""The sections of the terms beside `[model]`: every key with its type and range, and checks within a section."""
 
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Protocol, Self
@@ -16,7 +13,7 @@ from parley.terms.topology import Edges, read_topology
 
 
 def _digits(value: Any) -> Any:
-    """A fingerprint as it is printed, without the blanks between its groups."""
+    """Remove the blanks from a printed fingerprint."""
     return "".join(value.split()).lower() if isinstance(value, str) else value
 
 
@@ -61,12 +58,12 @@ class Learning(Section):
 
     @property
     def rules(self) -> AlgorithmRules:
-        """What the algorithm says of its keys, and to other rooms."""
+        """The rules of the algorithm."""
         return algorithm_rules(self.algorithm)
 
     @property
     def waits(self) -> bool:
-        """Whether rounds wait for everybody whom they ask; else answers are used as they come."""
+        """Whether rounds wait for all they ask; otherwise answers are used as they come."""
         return self.staleness is None
 
     @property
@@ -76,16 +73,16 @@ class Learning(Section):
 
     @property
     def pace(self) -> int:
-        """The number of rounds that make one step of the algorithm."""
+        """The number of rounds in one step of the algorithm."""
         return self.rules.rounds_a_step(self)
 
     @property
     def paired(self) -> bool:
-        """Whether a step takes two answers: a gradient in every odd round, a local update in every even one."""
+        """Whether a step takes two answers: a gradient in odd rounds, a local update in even ones."""
         return self.pace == 2
 
     def epoch(self, number: int) -> int:
-        """Which epoch a round belongs to, from 0; where there are none, every round is one."""
+        """Return a round's epoch, from 0; without batches every round is one."""
         return (number - 1) // (self.batches or 1)
 
     @model_validator(mode="before")
@@ -126,8 +123,8 @@ class Privacy(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """The mechanism's own norm need not be said: terms that say it have the hash of those that do not. Capitals do
-        not count."""
+        """Drop a `clip_norm` that is the mechanism's own, so that the hash does not depend on it; capitals do not
+        count."""
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
         facts = looked_up(ALL_MECHANISMS, content.get("mechanism", "laplace"))
@@ -152,13 +149,13 @@ class Privacy(Section):
 
 
 def privacy_section(mechanism: Any) -> type[Privacy]:
-    """The section of a mechanism as it was read; the shared one where that is not the name of a mechanism."""
+    """Return the section class of a mechanism; the shared one for unknown names."""
     facts = looked_up(ALL_MECHANISMS, mechanism)
     return Privacy if facts is None or facts.section is None else loaded(facts.section)
 
 
 def read_privacy(content: Any) -> Any:
-    """A section `[privacy]` as its mechanism reads it; a key that is None is one that was left out."""
+    """Read `[privacy]` by its mechanism; a None counts as a missing key."""
     if not isinstance(content, dict):
         return content
     section = privacy_section(content.get("mechanism"))
@@ -166,7 +163,7 @@ def read_privacy(content: Any) -> Any:
 
 
 class Aggregation(Section):
-    """How the learner makes one answer of the owners', where some of them may lie."""
+    """How the learner combines answers when some owners may lie."""
 
     rule: Annotated[str, Field(strict=True), one_of(AGGREGATION_RULES)] = "mean"
     byzantine: Count = 1  # f: how many owners may answer whatever they like
@@ -175,14 +172,14 @@ class Aggregation(Section):
 
 
 class PrivacyCost(Section):
-    """How an owner prices what it gives away (read when owners negotiate)."""
+    """How an owner prices privacy (read when owners negotiate)."""
 
     kind: Literal["linear", "exponential", "posterior", "min-entropy", "mutual-information"]
     weight: NonNegative
 
 
 class OwnerTerms(Section):
-    """One owner's part of the agreement. `data` is for runs on one machine; a deployed owner keeps it to itself."""
+    """One owner's part of the agreement. `data` is for runs on one machine; deployed owners keep it to themselves."""
 
     name: Annotated[str, Field(pattern=PARTY, strict=True)]
     records: Count
@@ -198,11 +195,9 @@ class OwnerTerms(Section):
 
 
 class Host(Section):
-    """One of three parties, or two, that add up the owners' shares and draw the noise; it may be an owner, or the
-    learner.
+    """One of three parties (or two) that add up owners' shares and draw the noise; it may be an owner or the learner.
 
-    With `key`, the fingerprint that `parley certs show` prints, it is known by its key: whatever the authority signs,
-    nobody else is it.
+    `key`, the fingerprint that `parley certs show` prints, identifies the host whatever the authority signs.
     """
 
     name: Annotated[str, Field(pattern=PARTY, strict=True)]
@@ -210,17 +205,17 @@ class Host(Section):
 
 
 def training_records(records: int, holdout: float) -> int:
-    """How many of `records` rows remain when a share `holdout` is kept for scoring."""
+    """Return how many of `records` rows remain when a share `holdout` is kept for scoring."""
     return records - held_out_records(records, holdout)
 
 
 def held_out_records(records: int, holdout: float) -> int:
-    """How many of `records` rows are kept for scoring."""
+    """Return how many of `records` rows are kept for scoring."""
     return int(records * holdout)
 
 
 class CheckableTerms(Protocol):
-    """Terms, as far as their checks need to know them (`terms.agreement.Terms`)."""
+    """The part of `terms.agreement.Terms` that checks need."""
 
     model: Model
     learning: Learning
@@ -231,7 +226,7 @@ class CheckableTerms(Protocol):
 
     @property
     def task(self) -> str:
-        """The name of what owners do together by these terms."""
+        """The name of the task."""
         ...
 
     @property
@@ -246,26 +241,26 @@ class CheckableTerms(Protocol):
 
     @property
     def asked_a_round(self) -> int:
-        """How many owners a round asks."""
+        """The number of owners a round asks."""
         ...
 
     @property
     def score_epsilon(self) -> Fraction:
-        """What of every owner's epsilon is set aside for a score."""
+        """The part of every owner's epsilon for a score."""
         ...
 
     @property
     def scale_epsilon(self) -> Fraction:
-        """What is set aside for column statistics."""
+        """The part of every owner's epsilon for column statistics."""
         ...
 
     @property
     def difference_epsilon(self) -> Fraction:
-        """What is set aside to tell how much owners differ."""
+        """The part of every owner's epsilon for measuring heterogeneity."""
         ...
 
     def owner(self, name: str) -> OwnerTerms:
-        """The part of the owner called `name`."""
+        """Return the part of the owner called `name`."""
         ...
 
 
@@ -282,7 +277,7 @@ UNFORECAST = (
 
 
 def check_alpha(mechanism: str, alpha: float | None) -> None:
-    """Refuse (ValueError) stable noise without the index of its law, and such an index beside other noise."""
+    """Refuse (ValueError) stable noise without its index, and an index with other noise."""
     if alpha is None and mechanism == "stable":
         raise ValueError(
             f"alpha|expected a number from 1 (Cauchy) to 1.9999 with mechanism = 'stable', or mechanism = "
@@ -293,8 +288,7 @@ def check_alpha(mechanism: str, alpha: float | None) -> None:
 
 
 def check_study_noise(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) noise for studies where nobody studies it: other tasks than prediction, hosts, and what is
-    released before anything is learned."""
+    """Refuse (ValueError) study noise with other tasks than prediction, with hosts, or with releases before training."""
     privacy = terms.privacy
     if not ALL_MECHANISMS[privacy.mechanism].studied:
         return

@@ -1,4 +1,4 @@
-"""Graphs of owners: who hears whom where there is no centre. Pairs of names; part of the terms and of their hash."""
+"""Graphs of owners without a centre, as pairs of names; part of the terms and of their hash."""
 
 from collections.abc import Collection, Sequence
 from itertools import combinations, pairwise
@@ -22,8 +22,7 @@ EXPECTED = (
 
 
 def read_topology(value: Any) -> str | Edges:
-    """A name, or pairs in one order whatever order they were written in: terms that mean the same graph have one
-    hash."""
+    """Read a name or pairs, in one order, so that equal graphs have one hash."""
     if isinstance(value, str) and value in NAMED:
         return value
     pairs = value if isinstance(value, (list, tuple)) else ()
@@ -37,10 +36,9 @@ def read_topology(value: Any) -> str | Edges:
 
 
 def edges(topology: str | Edges, names: Sequence[str]) -> Edges:
-    """Who is joined to whom, owners in the order of the terms.
+    """Return the pairs of joined owners, in the order of the terms.
 
-    A ring joins neighbours, and the last to the first; a star joins all to the first; a grid has rows of about sqrt K
-    owners, the last one maybe shorter.
+    A ring also joins the last to the first; a star joins all to the first; a grid has rows of about sqrt K owners.
 
     >>> edges("ring", "abcd"), edges("star", "abc")
     ((('a', 'b'), ('b', 'c'), ('c', 'd'), ('a', 'd')), (('a', 'b'), ('a', 'c')))
@@ -60,15 +58,14 @@ def edges(topology: str | Edges, names: Sequence[str]) -> Edges:
 
 
 def among(topology: str | Edges | None, names: Collection[str]) -> str | Edges | None:
-    """What remains of a graph where these owners remain."""
+    """Return the part of a graph among these owners."""
     if topology is None or isinstance(topology, str):
         return topology
     return tuple(pair for pair in topology if {*pair} <= {*names}) or None
 
 
 def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The content of a terms file with its file of edges read: two names a line, by a comma or blanks; # begins a
-    comment."""
+    """Read in a terms file's file of edges: two names a line, separated by a comma or blanks; # begins a comment."""
     learning = content.get("learning")
     if not isinstance(learning, dict):
         return content
