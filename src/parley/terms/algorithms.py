@@ -1,4 +1,4 @@
-"""The rules of the algorithms of prediction: what terms must say for each. `learning/algorithms/` has what they do."""
+"""The rules of the prediction algorithms: what terms must say for each. `learning/algorithms/` has what they do."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -21,14 +21,14 @@ BATCHES = "other algorithms use all records in every round"
 
 
 class AveragedSubgradientRules(AlgorithmRules):
-    """For the average of subgradient steps (Algorithm 2 of W)."""
+    """Rules of averaged subgradient steps (Algorithm 2 of W)."""
 
     average: ClassVar[str | None] = "all"
     keys: ClassVar[Mapping[str, str]] = {"learning.average": "the iterates that make the model"}
 
 
 class GradientDescentRules(AlgorithmRules):
-    """As published its step falls with the square of the horizon; a `decay` says otherwise."""
+    """Rules of gradient descent; its published step falls with the square of the horizon unless a `decay` is set."""
 
     average: ClassVar[str | None] = "last"
     keys: ClassVar[Mapping[str, str]] = {
@@ -48,7 +48,7 @@ class GradientDescentRules(AlgorithmRules):
 
 
 class FederatedRules(AlgorithmRules):
-    """Owners answer with local updates: steps within a box, on a loss where it is known how far a record moves them."""
+    """Rules of local updates: steps within a box, on a loss with a known bound on how far a record moves them."""
 
     asks: ClassVar[str] = "update"
     keys: ClassVar[Mapping[str, str]] = LOCAL_KEYS
@@ -73,7 +73,7 @@ class FederatedRules(AlgorithmRules):
 
 
 class CorrectedRules(FederatedRules):
-    """Each owner is asked a question of its own, corrected by what was heard of it so far."""
+    """Rules of algorithms that ask each owner its own question, corrected by its earlier answers."""
 
     asks: ClassVar[str] = "corrected"
     corrects_drift: ClassVar[bool] = True
@@ -83,13 +83,13 @@ class CorrectedRules(FederatedRules):
 
 
 class FedProxRules(FederatedRules):
-    """For FedProx: how strongly local updates are held back."""
+    """Rules of FedProx, which has a proximal weight."""
 
     keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL}
 
 
 class ScaffoldRules(CorrectedRules):
-    """Where control variates are gradients, a step takes two answers: a gradient, then a local update."""
+    """Rules of SCAFFOLD; with gradients as control variates a step takes two answers."""
 
     keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, "learning.variates": "what its control variates are made of"}
     unsaid: ClassVar[Mapping[str, str]] = {"variates": "walks"}
@@ -99,10 +99,8 @@ class ScaffoldRules(CorrectedRules):
 
 
 class FedLinRules(CorrectedRules):
-    """A step takes two answers, a gradient and a local update.
-
-    Who takes more local steps takes shorter ones, so that all go equally far.
-    """
+    """Rules of FedLin: a step takes two answers, and owners with more local steps take shorter ones, so all go equally
+    far."""
 
     keys: ClassVar[Mapping[str, str]] = {
         **LOCAL_KEYS,
@@ -118,21 +116,19 @@ class FedLinRules(CorrectedRules):
 
 
 class FedSplitRules(CorrectedRules):
-    """For FedSplit: the strong convexity of its proximal steps."""
+    """Rules of FedSplit, whose proximal steps have a strong convexity."""
 
     keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL}
 
 
 class GossipRules(AlgorithmRules):
-    """Every owner has a point of its own, and a graph says who hears whom."""
+    """Rules of gossip: every owner has its own point, and a graph says who hears whom."""
 
     keys: ClassVar[Mapping[str, str]] = {"learning.topology": "others have a centre"}
 
     def check(self, terms: CheckableTerms) -> None:
-        """Refuse (ValueError) a graph that is missing, has strangers in it or falls apart, and sums instead of answers.
-
-        What a file of edges said is not repeated: it may be the wrong file.
-        """
+        """Refuse (ValueError) sums of answers, and a graph that is missing, disconnected or has unknown owners.
+        Messages do not repeat a file of edges: it may be the wrong file."""
         topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
         if topology is None:
             raise ValueError(f"learning.topology|required with 'gossip': {EXPECTED}")
@@ -159,19 +155,19 @@ class GossipRules(AlgorithmRules):
 
 
 class SufficientStatisticsRules(OneRelease):
-    """One release of second moments, from which the learner solves for the model."""
+    """Rules of one release of second moments, from which the learner solves for the model."""
 
     asks: ClassVar[str] = "statistics"
 
 
 class FedInferRules(SufficientStatisticsRules):
-    """For federated inference: second moments in one round or several, with trust in owners."""
+    """Rules of federated inference: second moments in one round or several, with trust in owners."""
 
     keys: ClassVar[Mapping[str, str]] = {"owners.trust": "others weigh owners by their records"}
     repeatable: ClassVar[bool] = True
 
     def check(self, terms: CheckableTerms) -> None:
-        """Refuse (ValueError) weights of owners whose own answers nobody sees, too."""
+        """Refuse (ValueError) terms that tell owners apart when only sums are seen."""
         super().check(terms)
         some = terms.learning.participation is not None or terms.learning.straggler == "skip"
         told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
@@ -183,7 +179,7 @@ class FedInferRules(SufficientStatisticsRules):
 
 
 class PrivateSGDRules(AlgorithmRules):
-    """A round asks a batch of the records, `batches` of which make an epoch; the clip may have a norm of its own."""
+    """Rules of private SGD: a round asks a batch, `batches` make an epoch, and the clip may have its own norm."""
 
     asks: ClassVar[str] = "minibatch"
     keys: ClassVar[Mapping[str, str]] = {
@@ -194,7 +190,7 @@ class PrivateSGDRules(AlgorithmRules):
     }
 
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:
-        """What follows from the keys that are there; what is wrong with them is said later."""
+        """Fill in keys that follow from others; errors are reported later."""
         said = super().usual({"horizon": None, **content})
         usual = {"sampling": "partition", "optimiser": "plain"}
         said |= {key: value for key, value in usual.items() if said.get(key) is None}
@@ -212,7 +208,7 @@ class PrivateSGDRules(AlgorithmRules):
         return said
 
     def check_learning(self, learning: Learning) -> None:
-        """Refuse epochs that do not add up."""
+        """Refuse epochs that do not add up, steps without a unit, and a seed for secret draws."""
         if learning.batches is None:
             raise ValueError("batches|expected a whole number with private-sgd: the number of batches per epoch")
         if learning.epochs is None:
@@ -235,14 +231,14 @@ class PrivateSGDRules(AlgorithmRules):
 
 
 class ObjectivePerturbationRules(OneRelease):
-    """For objective perturbation: one owner, its own noise, and a loss for which privacy is proved."""
+    """Rules of objective perturbation: one owner, its own noise, and a loss for which privacy is proved."""
 
     asks: ClassVar[str] = "minimum"
     clips_gradients: ClassVar[bool] = True
     one_owner: ClassVar[bool] = True
 
     def check(self, terms: CheckableTerms) -> None:
-        """Refuse (ValueError) several owners, and models or noise for which nothing is proved."""
+        """Refuse (ValueError) several owners, and models or noise without a proof."""
         super().check(terms)
         if not MODELS[terms.model.kind].perturbs:
             able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
@@ -261,7 +257,7 @@ class ObjectivePerturbationRules(OneRelease):
 
 
 def _reached(first: str, joined: Edges) -> set[str]:
-    """Everybody to whom some way leads."""
+    """Return all owners connected to the first."""
     near: dict[str, list[str]] = {}
     for one, other in joined:
         near.setdefault(one, []).append(other)

@@ -1,4 +1,4 @@
-"""What terms must say where a round asks some owners only, does not wait for all, or answers are used as they come."""
+"""Checks of rounds that ask some owners only or do not wait for all, and of answers used as they come."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 
 
 def fewest_rounds(terms: CheckableTerms) -> int:
-    """The least horizon with which everybody is asked as often as terms need: a stride is no longer than the run."""
+    """Return the least horizon that asks everybody as terms need: no stride is longer than the run."""
     rounds = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
         rounds = -(-len(terms.owners) // terms.asked_a_round)
@@ -18,7 +18,7 @@ def fewest_rounds(terms: CheckableTerms) -> int:
 
 
 def check_stragglers(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) a quorum that nobody can reach, and rounds that skip owners without one."""
+    """Refuse (ValueError) an unreachable quorum, and rounds that skip owners without one."""
     learning, owners = terms.learning, len(terms.owners)
     if learning.quorum is not None and learning.quorum > owners:
         raise ValueError(f"learning.quorum|expected at most the number of owners, {owners}")
@@ -35,7 +35,7 @@ def check_stragglers(terms: CheckableTerms) -> None:
 
 
 def check_participation(terms: CheckableTerms) -> None:
-    """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
+    """Refuse rounds that never ask some owner, or that are drawn in two ways."""
     learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]
     if learning.participation is None and not strides:
         return
@@ -65,17 +65,17 @@ def check_participation(terms: CheckableTerms) -> None:
 
 
 def steps_of(terms: CheckableTerms) -> int:
-    """How many steps a run takes at most: one a round, or one an answer where answers are used as they come."""
+    """Return the most steps of a run: one a round, or one an answer if answers are used as they come."""
     return terms.learning.horizon if terms.learning.waits else all_answers(terms)
 
 
 def all_answers(terms: CheckableTerms) -> int:
-    """How many answers all owners give together at most."""
+    """Return the most answers all owners give together."""
     return sum(part.answers or terms.learning.horizon for part in terms.owners)
 
 
 def check_answers(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) numbers of answers where every round asks."""
+    """Refuse (ValueError) `owners.answers` if rounds wait."""
     if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
         raise ValueError(
             "owners.answers|allowed only with learning.staleness: otherwise strides decide which rounds ask"
@@ -83,7 +83,7 @@ def check_answers(terms: CheckableTerms) -> None:
 
 
 def check_asynchronous(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) answers that are used as they come where there is no proof that it ends where it should."""
+    """Refuse (ValueError) asynchronous answers without a proof that the run ends where it should."""
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
@@ -117,7 +117,7 @@ def check_asynchronous(terms: CheckableTerms) -> None:
 
 
 def unless_plain(content: Any) -> Any:
-    """The section as it was read; None where it asks for the plain mean, so that those terms keep their hash."""
+    """Return the section as read; None for the plain mean, so that those terms keep their hash."""
     if isinstance(content, Section) or not isinstance(content, dict):
         return content
     said = {key: value for key, value in content.items() if value is not None}
@@ -125,7 +125,7 @@ def unless_plain(content: Any) -> Any:
 
 
 def fewest_answers(terms: CheckableTerms) -> int:
-    """How many owners a round hears at least."""
+    """Return the least number of owners a round hears."""
     if any(owner.stride is not None for owner in terms.owners):
         return sum((owner.stride or 1) == 1 for owner in terms.owners)
     if terms.learning.straggler == "skip" and terms.learning.quorum is not None:
@@ -134,7 +134,7 @@ def fewest_answers(terms: CheckableTerms) -> int:
 
 
 def check_aggregation(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) rules where there are no single answers to one question, or no majority of honest ones."""
+    """Refuse (ValueError) rules without single answers to one question, or without an honest majority."""
     section = terms.aggregation
     if section is None:
         return
@@ -156,7 +156,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
 
 
 def _no_single_answers(terms: CheckableTerms) -> str | None:
-    """Where no rule but the mean makes sense, and why; None: it does."""
+    """Return why only the mean makes sense; None if other rules do."""
     learning = terms.learning
     if terms.noise.summed:
         return "privacy.noise = 'shared': only the sum is opened, and a sum does not show who said what"

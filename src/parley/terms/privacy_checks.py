@@ -1,8 +1,7 @@
-"""What terms must say of privacy: releases before and after training, an owner as the unit, hosts, and what must hold
-by the kind of question that owners are asked, whichever algorithm asks it.
+"""Privacy checks of terms: releases before and after training, owners as the unit, hosts, and each kind of question.
 
-Formal guarantee: an owner's sensitivity, and what its noise costs, are proved for a question under these conditions.
-So they are checked by the question, not by the algorithm: one that a program adds cannot leave them out.
+Formal guarantee: an owner's sensitivity, and the cost of its noise, are proved for a question under these conditions.
+They are checked by question, not by algorithm, so an algorithm that a program adds cannot leave them out.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ def check_delta(terms: CheckableTerms) -> None:
 
 
 def check_scales(terms: CheckableTerms) -> None:
-    """Refuse scales that leave nothing to learn with."""
+    """Refuse paid scales if a public sample gives them, or if nothing is left to learn with."""
     privacy = terms.privacy
     if privacy.scale_epsilon is None:
         return
@@ -45,7 +44,7 @@ def check_scales(terms: CheckableTerms) -> None:
 
 
 def check_differences(terms: CheckableTerms) -> None:
-    """Refuse to ask how much owners differ where that cannot be told, or would leave nothing to learn with."""
+    """Refuse to measure heterogeneity if it cannot be told, or if nothing is left to learn with."""
     if terms.privacy.difference_epsilon is None:
         return
     if terms.model.public is None:
@@ -89,7 +88,7 @@ def check_score(terms: CheckableTerms) -> None:
 
 
 def check_owner_unit(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) owners as the unit where an answer is not clipped as a whole, or is about some rows only."""
+    """Refuse (ValueError) owners as the unit if answers are not clipped as a whole, or cover only some rows."""
     learning, privacy = terms.learning, terms.privacy
     if privacy.unit != OWNER:
         return
@@ -117,7 +116,7 @@ def check_owner_unit(terms: CheckableTerms) -> None:
 
 
 def check_hosts(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) noise for all without three parties, or two, to draw it, and hosts with nothing to do."""
+    """Refuse (ValueError) shared noise without three hosts, or two, and hosts without shared noise."""
     names = {host.name for host in terms.hosts}
     keys = [host.key for host in terms.hosts if host.key is not None]
     if len(set(keys)) < len(keys):
@@ -138,7 +137,7 @@ SUMS |= {"update", "corrected"}
 
 
 def check_batches(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) batches without records, and draws whose amplification nobody proved."""
+    """Refuse (ValueError) batches without records, and secret draws whose amplification is not proved."""
     learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
     if privacy.clip_norm is not None and privacy.clip is None:
         raise ValueError("privacy.clip|expected a number with clip_norm")
@@ -166,7 +165,7 @@ def check_batches(terms: CheckableTerms) -> None:
 
 
 def check_secret_draws(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) batches that anybody can work out, where every round's noise counts on a draw of its own."""
+    """Refuse (ValueError) predictable batches if the noise is proved only for secret draws."""
     if not terms.learning.poisson:
         raise ValueError(
             f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}: its noise is proved for secret "
@@ -176,7 +175,7 @@ def check_secret_draws(terms: CheckableTerms) -> None:
 
 
 def check_mixed_batches(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) what answers that mix fixed batches, under one noise for all of them, are not proved for."""
+    """Refuse (ValueError) settings for which answers that mix fixed batches under one noise are not proved."""
     learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
     if learning.sampling != "partition":
         raise ValueError(
@@ -204,7 +203,7 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
 
 
 def check_local_updates(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
+    """Refuse (ValueError) local updates without a known bound on how far one record moves them."""
     model, algorithm = terms.model, terms.learning.algorithm
     if not MODELS[model.kind].local_updates:
         raise ValueError(
@@ -236,7 +235,7 @@ def check_local_updates(terms: CheckableTerms) -> None:
 
 
 def check_moments(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) a model that second moments do not fix."""
+    """Refuse (ValueError) a model that second moments do not determine."""
     if not MODELS[terms.model.kind].squared:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
         raise ValueError(f"learning.algorithm|expected a gradient method: second moments suffice for {able} only")
@@ -255,7 +254,7 @@ CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
 
 
 def check_trees(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) trees that no file may hold, and what does not begin at the public leaf values."""
+    """Refuse (ValueError) trees too large for a file, and training that does not begin at the public leaf values."""
     model = terms.model
     if model.columns != "trees" or model.trees is None:
         return
@@ -272,7 +271,7 @@ def check_trees(terms: CheckableTerms) -> None:
 
 
 def check_held_out_people(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) people to be held out where nobody is told apart, or the sensitivity is not proved."""
+    """Refuse (ValueError) held-out people without a person column, or without a proved sensitivity."""
     if terms.model.holdout_by is None:
         return
     if terms.privacy.person is None:
@@ -285,7 +284,7 @@ def check_held_out_people(terms: CheckableTerms) -> None:
 
 
 def check_question(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) terms under which the question that they ask has no proof."""
+    """Refuse (ValueError) terms under which their question has no proof."""
     check_trees(terms)
     check_held_out_people(terms)
     if (check := CHECKS.get(terms.learning.rules.asks)) is not None:

@@ -1,4 +1,4 @@
-"""What terms must say about an algorithm: rules that are loaded when terms name it."""
+"""What terms must say about an algorithm; its rules are loaded when terms name it."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -34,10 +34,8 @@ FORGOTTEN = ("proximal", "variates", "topology", "staleness", "top_k")  # with t
 
 
 class AlgorithmRules:
-    """Of an algorithm that asks for gradients and steps along them.
-
-    Others override what they need; refusals are a ValueError, "key|expected what".
-    """
+    """Rules of an algorithm that steps along gradients, and base of all others. Refusals are ValueErrors "key|expected
+    what"."""
 
     asks: ClassVar[str] = "gradient"  # the kind of question, as its query names it
     rounds: ClassVar[int] = 100  # where the terms do not say
@@ -50,41 +48,40 @@ class AlgorithmRules:
     unsaid: ClassVar[Mapping[str, str]] = {}  # keys of `[learning]` with what is meant where they are left out
 
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:
-        """The section `[learning]` with what need not be said, and without what older files say: one hash for both."""
+        """Return `[learning]` with defaults filled in and without what older files say, so that both have one hash."""
         meant = {"batch": "full", "start": "zero", "average": self.average, **self.unsaid}
         said = {key: value for key, value in content.items() if not isinstance(value, str) or meant.get(key) != value}
         return {"horizon": self.rounds, **said}
 
     def check_learning(self, learning: "Learning") -> None:
-        """Refuse a section `[learning]` that does not make sense by itself."""
+        """Refuse a section `[learning]` that is inconsistent by itself."""
 
     def check(self, terms: "CheckableTerms") -> None:
         """Refuse terms whose sections do not fit together."""
 
     def rounds_a_step(self, learning: "Learning") -> int:
-        """The number of rounds that make one step of the algorithm."""
+        """Return the number of rounds in one step of the algorithm."""
         return 1
 
     def step_unit(self, learning: "Learning", horizon: int) -> float:
-        """The `step` with which the first of so many rounds moves by one gradient."""
+        """Return the `step` with which the first round moves by one gradient."""
         return 1.0
 
     def local_step(self, step: float, steps: int, everybody: Iterable[int]) -> float:
-        """How long the steps of an owner are that takes so many, beside those that `everybody` takes; the terms' is
-        `step`."""
+        """Return the length of an owner's local steps, given the terms' `step` and `everybody`'s numbers of steps."""
         return step
 
     def clip_norm(self, norm: str) -> str:
-        """The norm in which a record is clipped where the mechanism's is `norm`."""
+        """Return the norm in which records are clipped, if the mechanism's is `norm`."""
         return norm
 
     def tells_heterogeneity(self, norm: str) -> bool:
-        """Whether a record's gradient is clipped in this norm, so that owners may be asked how much they differ."""
+        """Whether gradients are clipped in this norm, so that owners may be asked how much they differ."""
         return self.asks == "gradient"
 
 
 class OneRelease(AlgorithmRules):
-    """Of an algorithm that solves for the model from one answer of everybody: there is one round, and no step."""
+    """Rules of an algorithm that solves for the model from one answer of each owner: one round, no steps."""
 
     rounds: ClassVar[int] = 1
     iterative: ClassVar[bool] = False
@@ -116,7 +113,7 @@ _LOADED: dict[str, AlgorithmRules] = {}
 
 
 def algorithm_rules(name: str) -> AlgorithmRules:
-    """The rules of the algorithm that has this name."""
+    """Return the rules of the algorithm with this name."""
     if name not in _LOADED:
         facts = ALGORITHMS[name]
         home = import_module(facts.home)
@@ -128,7 +125,7 @@ def algorithm_rules(name: str) -> AlgorithmRules:
 
 
 def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
-    """Let terms name an algorithm of a program's own; a name that is taken already is refused."""
+    """Let terms name a program's own algorithm; a taken name is refused."""
     if name in ALGORITHMS:
         raise SettingError(f"algorithm {name!r}: expected a name that no algorithm has yet")
     ALGORITHMS[name] = AlgorithmFacts(task=task)
@@ -136,18 +133,18 @@ def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> 
 
 
 def named_algorithm(name: Any) -> AlgorithmRules:
-    """The rules of an algorithm as it was read; of none in particular where that is not the name of one."""
+    """Return the rules of the algorithm read from terms; general ones for an unknown name."""
     return AlgorithmRules() if looked_up(ALGORITHMS, name) is None else algorithm_rules(name)
 
 
 def readers(key: str) -> dict[str, str]:
-    """The algorithms of prediction that read a key, section.key, and what it is to each."""
+    """Return the prediction algorithms that read section.key, with its meaning for each."""
     known = {name: algorithm_rules(name) for name, facts in ALGORITHMS.items() if facts.task == PREDICTION}
     return {name: rules.keys[key] for name, rules in known.items() if key in rules.keys}
 
 
 def require_read(rules: AlgorithmRules, section: str, content: Any) -> None:
-    """Refuse (ValueError) keys of `[learning]`, or of an owner, that other algorithms read and this one does not."""
+    """Refuse (ValueError) keys of `[learning]`, or of an owner, that only other algorithms read."""
     for key in SOME_READ[section]:
         if getattr(content, key) is not None and (full := f"{section}.{key}") not in rules.keys:
             able = readers(full)
@@ -156,8 +153,7 @@ def require_read(rules: AlgorithmRules, section: str, content: Any) -> None:
 
 
 def following(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of their section that change with these: the horizon with batches and epochs, epochs with the horizon,
-    what columns are made of with what they become, the index of a law with the law."""
+    """Return the keys of the same section that this update resets, such as the horizon with batches and epochs."""
     if "columns" in update:
         return {"bins": None, "trees": None}
     if "mechanism" in update:
@@ -170,7 +166,7 @@ def following(update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The owners' keys that change with these of `[learning]`."""
+    """Return the owners' keys that this update of `[learning]` resets."""
     rules = _new_rules(update)
     dropped = {key: None for key in ("local_steps", "step") if rules is not None and f"owners.{key}" not in rules.keys}
     waits = (rules is not None and "learning.staleness" not in rules.keys) or (
@@ -180,18 +176,18 @@ def following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _new_rules(update: Mapping[str, Any]) -> AlgorithmRules | None:
-    """Those of the algorithm that is new; None: it stays, or is none."""
+    """Return the new algorithm's rules; None if it stays or is unknown."""
     name = update.get("algorithm")
     return None if looked_up(ALGORITHMS, name) is None else algorithm_rules(str(name))
 
 
 def kinds_of(task: str) -> list[str]:
-    """What terms call the models of a task."""
+    """Return the kinds of model of a task."""
     return [kind for kind, facts in MODELS.items() if facts.task == task]
 
 
 def require_own_algorithm(kind: str, task: str) -> None:
-    """Refuse (ValueError) the algorithm of one task for a model of another."""
+    """Refuse (ValueError) an algorithm of one task for a model of another."""
     for name, facts in TASKS.items():
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
             kinds = listed(kinds_of(name))
