@@ -1,10 +1,10 @@
-"""Straight lines, bins or trees: what columns shall become, judged on public rows at the same budgets.
+"""The choice what columns become, straight lines, bins or trees, judged on public rows at the same budgets.
 
-Each is a public map, so the choice costs no privacy. What the public sample alone gives in each is measured on rows
-held back; what owners add is forecast, and of a small sample with many columns too much of it: so that half counts
-half. Ways that begin at public trees were best on most tables looked at (benchmarks/RESULTS.md, kinds.py), and a
-sample of 1,000 rows mistakes the difference by some percent: another way has to be better by a standard error. Among
-ways that begin at trees, and among the others, the first of `WAYS` is taken where nothing else is clearly better.
+Each way is a public map, so the choice costs no privacy. The public sample's own cost is measured on rows held back;
+what owners add is forecast, too optimistically for small samples with many columns, so it counts half. Public trees
+were best on most tables (benchmarks/RESULTS.md, kinds.py), and a sample of 1,000 rows misjudges the difference by some
+percent, so another way must be better by a standard error. Among ways with trees, and among the others, the first of
+`WAYS` wins unless another is clearly better.
 """
 
 import math
@@ -36,7 +36,7 @@ BENT = ("number", "two classes")  # what trees predict; leaves of several classe
 
 @dataclass(frozen=True)
 class ColumnWay:
-    """What columns become: how people call it, and the keys of `[model]` that ask for it."""
+    """A way of using columns: its label, and the keys of `[model]` that ask for it."""
 
     label: str
     wanted: Wanted
@@ -54,9 +54,8 @@ WAYS = (
 
 @dataclass(frozen=True)
 class Tried:
-    """A way, and the best plan for it; None, and why, where there is none. `least`: what it would cost with no noise at
-    all, where another way was clearly better than that, so that nothing was planned. `judged`: the expected cost of a
-    model that has no plan."""
+    """A way and its best plan, or why there is none. `least`: its cost without noise, if another way was clearly better
+    than that, so that nothing was planned. `judged`: the expected cost of a model that has no plan."""
 
     way: ColumnWay
     proposal: Proposal | None
@@ -66,20 +65,20 @@ class Tried:
 
     @property
     def cost(self) -> float:
-        """Of the joint model on new rows, as forecast; infinite where nobody can tell."""
+        """The joint model's forecast cost on new rows; infinite if unknown."""
         known = self.judged if self.proposal is None else self.proposal.expected_cost
         return math.inf if known is None else known
 
     @property
     def compared(self) -> float:
-        """The cost by which ways are compared: half of what is forecast to be gained over the public sample alone."""
+        """The cost by which ways are compared: half of the forecast gain over the public sample alone."""
         if self.least is not None:
             return self.least
         alone = None if self.proposal is None else self.proposal.public_fit
         return self.cost if alone is None else (alone + self.cost) / 2
 
     def to_json(self) -> dict[str, Any]:
-        """The object for it under `columns` in `parley init --json`."""
+        """Return its object under `columns` in `parley init --json`."""
         alone = None if self.proposal is None else self.proposal.public_fit
         cost, compared = (None if math.isinf(each) else each for each in (self.cost, self.compared))
         costs = {"expected_cost": cost, "public_fit": alone, "compared": compared}
@@ -87,7 +86,7 @@ class Tried:
 
 
 def wanted_columns(text: str) -> Wanted:
-    """What somebody asked columns to become; refused where that is nothing known."""
+    """Return the requested use of columns; raise an error if it is unknown."""
     known: tuple[Wanted, ...] = get_args(Wanted)
     for each in known:
         if text == each:
@@ -96,9 +95,8 @@ def wanted_columns(text: str) -> Wanted:
 
 
 def telling_rows(terms: Terms, public: pd.DataFrame) -> float:
-    """How many rows of a public sample tell how columns bend: all for a number; for classes fewer where one of them is
-    common, in proportion to the variance of its indicator, 1/4 at most. 1,000 payments with two frauds tell as much as
-    eight rows of even classes."""
+    """Return how many public rows are informative: all for a number, fewer for classes if one is common, in proportion
+    to its indicator's variance over 1/4. 1,000 payments with two frauds count like eight rows of even classes."""
     target = public[terms.model.target].dropna()
     if terms.model.predicts not in ("two classes", "classes") or target.empty:
         return len(target)
@@ -107,7 +105,7 @@ def telling_rows(terms: Terms, public: pd.DataFrame) -> float:
 
 
 def open_ways(terms: Terms, rows: float | None, wanted: Wanted = "best") -> Iterator[ColumnWay]:
-    """The ways that these terms leave open; `rows` of their public sample tell something, None without a sample."""
+    """Yield the ways that these terms allow; `rows` of their public sample are informative, None without a sample."""
     model = terms.model
     chosen = (model.columns, model.components, model.whitening, model.basis)
     if any(each is not None for each in chosen):
@@ -128,8 +126,7 @@ def open_ways(terms: Terms, rows: float | None, wanted: Wanted = "best") -> Iter
 
 
 def heard_per_column(terms: Terms) -> float:
-    """Records times epsilon for each column, as a single owner would have them whose people have one row each: several
-    owners with noise of their own are heard like one of a smaller epsilon."""
+    """Return records times epsilon per column of an equivalent single owner whose people have one row each."""
     promised = np.array([part.epsilon for part in terms.owners])
     epsilon = promised.min() if terms.noise.summed else np.sum(promised**-2.0) ** -0.5
     people = sum(terms.train_rows(part.name) for part in terms.owners) / terms.privacy.records_per_person
@@ -137,8 +134,8 @@ def heard_per_column(terms: Terms) -> float:
 
 
 def judged_trees(terms: Terms, public: pd.DataFrame) -> Tried:
-    """Boosted trees by these terms, which begin at nothing public. They are shown and never taken: what they are worth
-    to each owner cannot be forecast yet."""
+    """Judge boosted trees by these terms. They are shown but never taken, since their worth to each owner cannot be
+    forecast yet."""
     way = ColumnWay(terms.model.kind, "best")
     try:
         return Tried(way, None, judged=task_of(terms).expected_cost(terms, public))
@@ -153,9 +150,9 @@ def choose_columns(
     least: Callable[[Terms], float],
     progress: Progress,
 ) -> tuple[Tried, tuple[Tried, ...]]:
-    """(the way to take, all that were tried, the best first): the first, which is the simplest, if no other is clearly
-    better. Those that begin at public trees are planned first, being quick; of others only those whose `least`, the
-    compared cost with no noise at all, leaves them a chance."""
+    """Return (the way to take, all that were tried, the best first): the first, simplest way unless another is clearly
+    better. Ways with public trees are planned first, being quick; others only if `least`, their compared cost without
+    noise, leaves them a chance."""
     if not ways:
         raise SettingError(
             "--columns: bins and hinges expect a number or classes to predict; trees and margin a number or two "
@@ -192,7 +189,7 @@ def choose_columns(
 
 
 def _told_apart(best: Tried, usual: Tried) -> bool:
-    """Whether public rows tell the best way from the usual one: by a standard error of what each costs there."""
+    """Return whether public rows show that `best` beats `usual` by a standard error."""
     plans = [each.proposal.held_back for each in (best, usual) if each.proposal is not None]
     one, other = plans if len(plans) == 2 else (None, None)
     error = 0.0 if one is None or other is None else one.spread_beside(other)

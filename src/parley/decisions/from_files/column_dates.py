@@ -1,4 +1,4 @@
-"""How the dates of a column are written, and ends of its range that people say as dates."""
+"""The formats of columns of dates, and ends of ranges that people give as dates."""
 
 import shlex
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from parley.validate import printable
 
 
 def option_words(option: str, column: str, value: str = "") -> str:
-    """An option about a column, as a shell takes it.
+    """Return an option about a column, quoted for a shell.
 
     >>> option_words("--dates", "seen", "=%d/%m/%Y"), option_words("--merge", "last job")
     ('--dates seen=%d/%m/%Y', "--merge 'last job'")
@@ -23,7 +23,7 @@ def option_words(option: str, column: str, value: str = "") -> str:
 
 
 class AmbiguousDatesError(SettingError):
-    """Every date of a column can be read in several ways, which a person can tell apart."""
+    """Every date of a column can be read in several ways; a person must choose."""
 
     def __init__(self, column: str, formats: Sequence[str]) -> None:
         self.column, self.formats = column, tuple(formats)
@@ -33,10 +33,10 @@ class AmbiguousDatesError(SettingError):
 
 
 def found_format(tables: Sequence[Table], column: str, where: str, public: bool) -> tuple[str, str]:
-    """(the format of a column of dates, what to say of it); refused where it has several, or cannot be told.
+    """Return (the format of a column of dates, a sentence about it); raise an error if it has several, or is unknown.
 
-    No cell's value is in a message: mixed dates are told by how many rows have them. What is to be said goes into the
-    terms' file, so it has a number of rows only where the tables are `public`.
+    Messages never hold a cell's value, only how many rows have mixed dates. The sentence goes into the terms' file, so
+    it has a number of rows only if the tables are `public`.
     """
     found, called = written_dates(tables, column, where), printable(column, 60)
     if found is None:
@@ -63,7 +63,7 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
 
 
 def dates_as_target(target: str) -> SettingError:
-    """Why a column of dates is not predicted."""
+    """Return the error for a target that holds dates."""
     return SettingError(
         f"--target {printable(target, 60)}: holds dates; expected a number or classes: give a column with a number "
         "instead, such as days until then"
@@ -71,7 +71,7 @@ def dates_as_target(target: str) -> SettingError:
 
 
 def date_words(column: str, written: str) -> str:
-    """What becomes of a column of dates."""
+    """Say what becomes of a column of dates."""
     return f"{printable(column, 60)} holds dates ({written}), learned as days since 1970-01-01"
 
 
@@ -80,14 +80,14 @@ def _rows(found: WrittenDates, some: int) -> str:
 
 
 def require_format(column: str, written: str) -> str:
-    """The format that a person gave a column of dates, refused where it is none."""
+    """Return the format that a person gave a column of dates; raise an error if it is invalid."""
     if date_pattern(written) is None:
         raise SettingError(f"--dates {printable(column, 60)}={printable(written, 40)}: expected {DATE_FORMAT}")
     return written
 
 
 def range_ends(words: Sequence[str]) -> tuple[tuple[float, float], bool] | None:
-    """(the two ends of a range, whether they were said as dates); None where they are neither numbers nor dates.
+    """Return (the two ends of a range, whether they were dates); None if they are neither numbers nor dates.
 
     >>> range_ends(["0", "5.5"]), range_ends(["1970-01-01", "1970-02-01"]), range_ends(["car", "house"])
     (((0.0, 5.5), False), ((0.0, 31.0), True), None)

@@ -1,7 +1,6 @@
-"""What people say of their columns, and what is publicly known of each: which are numbers and which are names, what is
-learned from, and how the model's section of terms says it.
+"""People's wishes about their columns, public knowledge of each, and the section `[model]` that follows.
 
-Formal guarantee: as of `terms_from_files`; of private files only names of columns are known here, and, where neither a
+Formal guarantee: as of `terms_from_files`. Of private files only names of columns are known here and, if neither a
 public sample nor a declaration says so, whether a column holds numbers, names or dates, and how dates are written.
 """
 
@@ -42,7 +41,7 @@ MOST_NAMES = 50  # that a column of names may have: with more it tells people ap
 
 @dataclass(frozen=True)
 class Wishes:
-    """What people say. None: not said."""
+    """People's wishes for terms; None: not stated."""
 
     target: str
     public: Path | None = None
@@ -77,7 +76,7 @@ class Wishes:
 
 @dataclass(frozen=True, eq=False)
 class KnownColumns:
-    """Names of columns that all files have, and what is publicly known of each."""
+    """The columns that all files share, and public knowledge of each."""
 
     wishes: Wishes
     columns: tuple[str, ...]  # in all files, and in the public sample if there is one
@@ -116,7 +115,7 @@ class KnownColumns:
         return known._with_dates(files, "the files")
 
     def _with_dates(self, tables: Sequence[Table], where: str) -> "KnownColumns":
-        """The same with the format of every column of dates that may be learned from."""
+        """Add the format of every column of dates that may be learned from."""
         if self.kinds.get(self.wishes.target) == DATES:
             raise dates_as_target(self.wishes.target)
         wishes, dates, said = self.wishes, dict[str, str](), list[str]()
@@ -131,7 +130,7 @@ class KnownColumns:
         return replace(self, dates=dates, said=tuple(said))
 
     def _unread(self, column: str, written: str) -> str:
-        """What there is to say of public rows without a date in this format; refused if none has one."""
+        """Say how many public rows have no date in this format; raise an error if none has one."""
         if self.public is None:
             return ""
         read = ~np.isnan(days(self.public, column, written, "public sample", gaps=True))
@@ -143,7 +142,7 @@ class KnownColumns:
         return f"; {none:,} of {counted(len(read), 'public row')} hold none, and count as missing cells" if none else ""
 
     def task(self) -> tuple[str, str | None]:
-        """The model's kind and, of two classes with names, the one that counts as 1."""
+        """Return the model's kind and, for two classes with names, the class that counts as 1."""
         wishes, target = self.wishes, self.wishes.target
         if wishes.kind is not None and wishes.kind not in kinds_from_files():
             known = wishes.kind in MODELS
@@ -190,7 +189,7 @@ class KnownColumns:
         return listed[int(np.argmin(np.bincount(coded.astype(int), minlength=2)[:2]))]
 
     def features(self) -> tuple[str, ...]:
-        """The columns to learn from: those that were named, else all but the target, people, and names without end."""
+        """Return the columns to learn from: those named, else all but the target, people, and useless columns."""
         if self.wishes.features is not None:
             untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
             if untold:
@@ -209,7 +208,7 @@ class KnownColumns:
         return found
 
     def _useless(self, column: str) -> str | None:
-        """Why a column is not learned from, if it is not."""
+        """Say why a column is not learned from; None if it is."""
         wishes = self.wishes
         if column in wishes.bounds or column in wishes.categories or column in wishes.dates:
             return None
@@ -227,7 +226,7 @@ class KnownColumns:
         return f"more than {MOST_NAMES} names" if self.kinds[column] == NAMES and many > MOST_NAMES else None
 
     def _numbers(self, column: str) -> Floats:
-        """The public sample's numbers in a column, days of dates, NaN for gaps."""
+        """Return the public sample's numbers in a column, days for dates, NaN for gaps."""
         if self.public is None:
             return np.empty(0)
         if column in self.dates:
@@ -235,16 +234,16 @@ class KnownColumns:
         return numbers(self.public, column, "public sample", gaps=True)
 
     def _cannot_be_told(self, column: str) -> bool:
-        """Whether a column holds names that nobody said, and owners could not release."""
+        """Return whether a column holds names that nobody listed and owners cannot release."""
         return bool(self.wishes.hosts) and not self.describes(column) and self.kinds.get(column) == NAMES
 
     def describes(self, column: str) -> bool:
-        """Whether public knowledge says how a column is spread, or which names it has."""
+        """Return whether public knowledge gives a column's spread or names."""
         wishes = self.wishes
         return self.public is not None or column in wishes.bounds or bool(wishes.categories.get(column))
 
     def model(self, kind: str, positive: str | None, features: tuple[str, ...], scales: bool) -> dict[str, Any]:
-        """The section `[model]` of the terms."""
+        """Return the section `[model]` of the terms."""
         if MODELS[kind].task == "trees":
             return self._trees(kind, positive, features)
         wishes, used = self.wishes, {*features, *self.wishes.outcome}
@@ -279,7 +278,7 @@ class KnownColumns:
         return content | self._held_out
 
     def _trees(self, kind: str, positive: str | None, features: tuple[str, ...]) -> dict[str, Any]:
-        """The section `[model]` for boosted trees, which split within ranges and names that somebody said."""
+        """Return the section `[model]` for boosted trees, which split within stated ranges and names."""
         wishes = self.wishes
         used = features if MODELS[kind].predicts == "two classes" else (*features, wishes.target)
         unsaid = [column for column in used if not self.describes(column)]
@@ -306,33 +305,32 @@ class KnownColumns:
 
     @property
     def _held_out(self) -> dict[str, Any]:
-        """What is kept for scoring: rows, or people where they are told apart."""
+        """The keys for held-out rows, or people if terms distinguish them."""
         wishes = self.wishes
         by = {"holdout_by": "person"} if wishes.person is not None and wishes.holdout else {}
         return {"holdout": wishes.holdout, **by}
 
     def _reading(self, features: Sequence[str]) -> dict[str, Any]:
-        """How cells of these columns are read: which are dates, and in which capitals do not count."""
+        """Return the keys for dates and for columns whose capitals do not count."""
         dates = {column: written for column, written in self.dates.items() if column in features}
         merged = tuple(column for column in self.wishes.merged if column in features)
         return ({"merged": merged} if merged else {}) | ({"dates": dates} if dates else {})
 
     def _names_of(self, column: str) -> tuple[str, ...]:
-        """The names of a column that holds names: as listed, else the public sample's."""
+        """Return a column's names, as listed or else the public sample's, if it holds names."""
         if column in self.wishes.categories:
             return self._listed(column)
         return () if self.public is None or self.kinds.get(column) != NAMES else self._listed(column)
 
     def _range_of(self, column: str) -> tuple[float, float]:
-        """The range of a column of numbers: as declared, else the public sample's."""
+        """Return the range of a column of numbers: as declared, else the public sample's."""
         if self.public is None or column in self.wishes.bounds:
             return self.wishes.bounds[column]
         known = self._numbers(column)
         return float(np.nanmin(known)), float(np.nanmax(known))
 
     def _counted(self, declared: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-        """The bounds of counts and exposures that nobody declared: from 0 to the largest count of the public sample,
-        and its exposures' own."""
+        """Return bounds of undeclared counts (0 to the public sample's largest) and exposures (the public sample's)."""
         found: dict[str, tuple[float, float]] = {}
         for column in (column for column in self.wishes.outcome if column not in declared):
             if self.public is None:
@@ -342,7 +340,7 @@ class KnownColumns:
         return found
 
     def _listed(self, column: str) -> tuple[str, ...]:
-        """The names of a column that was said to hold names: as listed, else the public sample's."""
+        """Return the names of a column of names: as listed, else the public sample's."""
         given = self.wishes.categories.get(column, ())
         if given or self.public is None:
             return given
@@ -350,7 +348,7 @@ class KnownColumns:
         return tuple(sorted({*map(folded, found)}) if column in self.wishes.merged else found)
 
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
-        """What was read, where the rest comes from, and what was left out."""
+        """Say what was read, where the rest comes from, and what was left out."""
         files = f"{counted(len(terms.owners) - len(self.wishes.owners), 'private file')}"
         said, rows = (
             [f"Parley read only the column names and the number of rows of {files}."],
@@ -425,7 +423,7 @@ def _list(columns: Sequence[str], most: int = 12) -> str:
 
 
 def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | None, str | None]:
-    """The public sample's rows that have a target, and what is to be said of the others."""
+    """Return the public sample's rows that have a target, and a sentence about the others."""
     if wishes.public is None:
         return None, None
     for file in files:
@@ -443,7 +441,7 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
 
 
 def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
-    """Refuse flags about columns that not everybody has."""
+    """Refuse options about columns that not every table has."""
     frame = pd.DataFrame(columns=list(columns))
     for option, named in (
         ("--bounds", wishes.bounds),

@@ -1,5 +1,5 @@
-"""Columns that are not learned from as they are: those that tell people apart, and names that look like numbers. Only
-names of columns and public cells are looked at, and public cells may be shown."""
+"""Columns not learned from as they are: those that identify people, and names that look like numbers. Only names of
+columns and public cells are read, and public cells may be shown."""
 
 import math
 import re
@@ -27,7 +27,7 @@ SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
 
 
 def says_who(column: str) -> bool:
-    """Whether a column says by its name who somebody is."""
+    """Return whether a column's name says that it identifies people."""
     return WHO.search(_spaced(column)) is not None
 
 
@@ -36,11 +36,9 @@ def _spaced(column: str) -> str:
 
 
 def tells_apart(public: pd.DataFrame, column: str, numeric: bool) -> bool:
-    """Whether nearly every public row has a value of its own there: a name, or a whole number that counts rows.
-
-    Amounts may be whole and all different, too. Numbers of people, accounts or cards are called so, have all the same
-    number of digits, or leave hardly a gap between the least and the largest.
-    """
+    """Return whether nearly every public row has its own value there: a name, or a whole number that counts rows.
+    Amounts may be whole and different, too; numbers of people or accounts have a telling name, equal lengths, or hardly
+    a gap."""
     count = cell_counts(public, column, "public sample")
     rows, own = sum(count.values()), sum(times == 1 for times in count.values())
     if not numeric:
@@ -57,7 +55,7 @@ def tells_apart(public: pd.DataFrame, column: str, numeric: bool) -> bool:
 
 
 def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
-    """Names of a public column that differ by nothing but capitals and spaces, in groups."""
+    """Group the names of a public column that differ only by capitals and spaces."""
     groups: dict[str, list[str]] = {}
     for name in names(public, column, "public sample", gaps=True):
         groups.setdefault(folded(name), []).append(name)
@@ -65,19 +63,19 @@ def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
 
 
 def alike_words(column: str, groups: Sequence[Sequence[str]]) -> str:
-    """A few of these names, for whoever decides whether they are one."""
+    """Show a few of these names, so that somebody can decide whether they are one."""
     shown = "; ".join(" and ".join(repr(printable(name, 30)) for name in group) for group in groups[:3])
     more = f"; {len(groups) - 3} more" if len(groups) > 3 else ""
     return f"{printable(column, 60)} has names that differ only by capitals or spaces ({shown}{more})"
 
 
 def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """A sentence for each of these columns of names whose cells look like numbers."""
+    """Return a sentence for each column of names whose cells look like numbers."""
     return [said for column in columns if (said := _odd(column, names(public, column, "public sample", gaps=True)))]
 
 
 def _odd(column: str, cells: Sequence[str]) -> str | None:
-    """What looks odd about a column with these different cells.
+    """Say what looks odd about a column with these different cells.
 
     >>> _odd("paid", ["$1,200.50", "$90.00"])[:43]
     "paid holds numbers with signs ('$1,200.50')"
