@@ -32,7 +32,7 @@ EXPLAINED = 8  # different epsilons that are put into words
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """A headline, a table whose first row is its head, and sentences; notebooks render them, programs print plain text."""
+    """A headline, a table whose first row is its head, and sentences; notebooks render it, programs print text."""
 
     headline: str
     rows: Rows = ()

@@ -1,4 +1,4 @@
-"""The common look of figures, their descriptions, and writing them to a file or a page. Text stays text, in any script."""
+"""The common look of figures, their descriptions, and writing them to a file or a page. Text stays text in any script."""
 
 import hashlib
 import io
@@ -222,8 +222,7 @@ def svg(figure: Figure) -> str:
 
 
 def vector(figure: Figure, words: str, page: bool = False) -> str:
-    """Return the figure as SVG with its description, whose first sentence is the title; without a namespace for a
-    `page`."""
+    """Return the figure as SVG with its description; its first sentence is the title. A `page` needs no namespace."""
     buffer = io.StringIO()
     with rc_context(PLAIN), fonts(), relettered(figure, stand_in) as texts:
         names = {f"{MARK}{place}": word for place, (_, word) in enumerate(texts)}

@@ -1,1 +1,1 @@
-"""What was found, as tables and in words: numbers in, rows and sentences out."""
+"""Results in words: numbers in, table rows and sentences out."""

@@ -1,4 +1,4 @@
-"""Audits for a privacy officer: what was tried, what was learned, what the guarantee says, how long it took."""
+"""Audits for a privacy officer: attacks, findings, guarantee and duration."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ MADE_UP = "All tables are synthetic: no real record was read."
 
 
 def owner_rows(audit: Audit) -> list[list[str]]:
-    """A table: what each owner claims and what was proved. Many owners with the same promise share a row."""
+    """Return a table of what each owner claims and what was proved; many owners with one promise share a row."""
     rows = [["owner", f"ε ({Adjacency.REPLACE_ONE})", "δ", "proved ε", "if noise as claimed", "holds"]]
     groups: dict[str, list[Verdict]] = {}
     for verdict in audit.verdicts:
@@ -56,7 +56,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def headline(audit: Audit) -> str:
-    """The verdict in a sentence."""
+    """Return the verdict in a sentence."""
     for before in audit.before:
         if not before.holds:
             return headline(before)
@@ -77,7 +77,7 @@ def _some(names: list[str]) -> str:
 
 
 def tried(audit: Audit, terms: Terms) -> list[str]:
-    """What was done, in sentences."""
+    """Say what was tried."""
     first, several = audit.verdicts[0], terms.privacy.records_per_person
     rows = "one row" if several == 1 else f"{several} rows"
     seen = (
@@ -101,7 +101,7 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
 
 
 def learned(audit: Audit) -> list[str]:
-    """What was found, and which faults could have gone unnoticed."""
+    """Say what was found, and which faults could have gone unnoticed."""
     first = audit.verdicts[0]
     sentences = [headline(audit)]
     if any(verdict.noise_repeats for verdict in audit.verdicts):
@@ -115,7 +115,7 @@ def learned(audit: Audit) -> list[str]:
 
 
 def unseen(audit: Audit) -> list[str]:
-    """The power of the attacks: which faults could have gone unnoticed."""
+    """Say which faults the attacks could have missed."""
     first, sentences = audit.verdicts[0], []
     missed = [control_name(factor) for factor, caught in audit.controls.items() if not caught]
     at = f"at {first.runs:,} runs by either table"
@@ -145,7 +145,7 @@ def unseen(audit: Audit) -> list[str]:
 
 
 def exact_rows(audit: Audit) -> list[list[str]]:
-    """A table: what one answer of each kind costs by its exact law, for the worst pair that was found."""
+    """Return a table of the exact cost of one answer of each kind, for the worst pair found."""
     rows = [["one answer, exactly", f"claimed ε ({audit.verdicts[0].adjacency})", "ε of the worst pair", "holds"]]
     for found in audit.exact:
         holds = "yes" if found.holds else "NO"
@@ -154,8 +154,7 @@ def exact_rows(audit: Audit) -> list[list[str]]:
 
 
 def search_rows(audit: Audit) -> list[list[str]]:
-    """A table: how much of what one answer may cost the worst pair of tables used that a search found, by kind of
-    question and by instructions of the processor."""
+    """Return a table of the largest share of the claim that a search reached, by kind of question and instruction set."""
     rows = [["search for pairs", "instructions", "trials", "share of claim", "holds"]]
     for found in audit.search:
         share = f"{math.floor(found.share * 1e4) / 1e2:.2f}%" if math.isfinite(found.share) else "no number"
@@ -164,7 +163,7 @@ def search_rows(audit: Audit) -> list[list[str]]:
 
 
 def searched(audit: Audit) -> list[str]:
-    """What was searched, and where most was found."""
+    """Say what was searched, and which pair came closest to the claim."""
     most = max(audit.search, key=lambda found: found.share)
     return [
         f"{sum(found.tried for found in audit.search):,} pairs of small tables that differ in one person were written "
@@ -176,7 +175,7 @@ def searched(audit: Audit) -> list[str]:
 
 
 def promised(verdict: Verdict) -> str:
-    """What the claim means for whoever attacks."""
+    """Say what the claim means for an attacker."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
     return (
         f"At {claim(verdict)}, whoever tries to tell two such tables apart, whatever they know, has rates of false "
@@ -193,7 +192,7 @@ LEAD = "What lying owners can do to a joint model, computed from public numbers:
 
 
 def rule_rows(found: Damage) -> list[list[str]]:
-    """A table: what each rule costs when nobody lies, and how far lies can move a round's answer."""
+    """Return a table of what each rule costs without lies, and how far lies can move a round's answer."""
     rows = [["rule", "noise vs mean", "typical noise", "moved unnoticed", "moved at most"]]
     for rule in found.rules:
         name = f"{rule.rule} (agreed)" if rule.agreed else rule.rule
@@ -203,7 +202,7 @@ def rule_rows(found: Damage) -> list[list[str]]:
 
 
 def sentences(found: Damage) -> list[str]:
-    """What the table means, what cannot be noticed, and what a learner gains that lies."""
+    """Explain the table, the lies that cannot be noticed, and what a lying learner gains."""
     who = ", ".join(found.liars)
     lines = [
         f"This is what happens if {who} lie, with {percent(found.share)} of the records of the smallest round the "
@@ -241,7 +240,7 @@ TABLES = "The tables are synthetic and have ledgers of their own: they hold no r
 
 
 def served_rows(verdict: ServedVerdict) -> list[list[str]]:
-    """A table: what is claimed of the daemon, what was seen, and whether they agree."""
+    """Return a table of what is claimed of the daemon, what was seen, and whether they agree."""
     guesses = verdict.guesses
     rows = [["checked", "claimed", "seen", "holds"]]
     proved = f"≥ {math.floor(verdict.lower_bound * 1e3) / 1e3:.3f} ({guesses.correct}/{guesses.made} coins)"
@@ -262,7 +261,7 @@ def served_rows(verdict: ServedVerdict) -> list[list[str]]:
 
 
 def served_sentences(verdict: ServedVerdict) -> list[str]:
-    """What was found."""
+    """Say what was found."""
     broken = f"Broken: {'; '.join(verdict.faults)}."
     first = "Nothing contradicts what the daemon claims." if verdict.holds else broken
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
@@ -297,7 +296,7 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
 
 
 def host_rows(verdicts: Sequence[HostVerdict]) -> list[list[str]]:
-    """A table: what one answer is claimed to cost, and what each host was shown to learn of it."""
+    """Return a table of the claimed cost of one answer, and what each host was shown to learn from it."""
     rows = [
         [
             "host, with the learner",

@@ -1,4 +1,4 @@
-"""A forecast and a plan, as tables and in words."""
+"""A forecast and a plan in tables and sentences."""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ ONE_LAW = (
 
 
 def headline(result: Forecast) -> str:
-    """Relative fitness, and what its interval covers."""
+    """Return relative fitness with its interval."""
     fitness, covers, why = result.relative_fitness, f"over {result.coverage}", ""
     if result.coverage.endswith("%"):
         covers, why = f"{result.coverage} interval", ", because the pilot is small"
@@ -42,7 +42,7 @@ def headline(result: Forecast) -> str:
 
 
 def details(result: Forecast) -> list[str]:
-    """How runs differ, how it was found, and what the task's metrics would be."""
+    """Say how runs differ, how this was computed, and what the task's metrics would be."""
     said = []
     if result.run_quartiles is not None:
         low, _, high = result.run_quartiles
@@ -57,7 +57,7 @@ def details(result: Forecast) -> list[str]:
 
 
 def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
-    """The expected test cost of the joint model, with models that need no owner."""
+    """Return the expected test cost of the joint model and of models that need no owner."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
     alone = "" if public is None else f". The public sample alone gives {number(public, 5)}{by}"
@@ -69,7 +69,7 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
 
 
 def verdict_lines(result: Forecast) -> list[str]:
-    """What speaks against these terms: a baseline that beats them."""
+    """Return the objection to these terms, if a baseline beats them."""
     said = []
     below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
@@ -78,13 +78,13 @@ def verdict_lines(result: Forecast) -> list[str]:
 
 
 def owner_title(result: Forecast) -> str:
-    """The title of the table of owners."""
+    """Return the title of the table of owners."""
     adjacency = Adjacency.from_unit(result.terms.privacy.unit)
     return f"Expected test cost on each owner's own rows (ε: {adjacency})"
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:
-    """What joining means for each owner."""
+    """Return a table of what joining means for each owner."""
     rows = [["owner", "alone", "joint", "90% interval", "personal", "pays from ε"]]
     for owner, value in zip(result.owners, result.values, strict=True):
         even = value.break_even_epsilon
@@ -99,7 +99,7 @@ def _ends(interval: Interval, digits: int) -> str:
 
 
 def assumption(result: Forecast) -> str:
-    """A sentence that says what the forecast gains rest on."""
+    """Say what the forecast gains depend on."""
     law = result.outlook.laws[0]
     rests = (
         "exactly, for a squared loss"
@@ -118,7 +118,7 @@ def assumption(result: Forecast) -> str:
 
 
 def better_without(result: Forecast) -> str | None:
-    """Who had better be left out, if anybody."""
+    """Name the owners without whom the joint model would be better; None if there are none."""
     left_out = [owner.name for owner in result.owners if owner.name not in result.best_coalition]
     if not left_out:
         return None
@@ -130,7 +130,7 @@ def better_without(result: Forecast) -> str | None:
 
 
 def plan_rows(proposal: Proposal) -> list[list[str]]:
-    """What the planner tried, one row per choice."""
+    """Return a table of the choices that the planner tried."""
     rows = [["choice", "rounds", "step", "clip", "ψ"]]
     for choice in proposal.choices:
         fitness = choice.relative_fitness
@@ -140,7 +140,7 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
 
 
 def plan_advice(proposal: Proposal, written: bool = False) -> str:
-    """What to do: nothing, ask for more, or the lines to put into the terms, unless they were `written` there."""
+    """Say what to do: nothing, ask for more, or which lines to put into the terms, unless they are `written`."""
     best = proposal.best
     if best is None:
         return "No choice can be judged, so the terms stay as they are."
@@ -171,13 +171,12 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
 
 
 def plan_rests_on(proposal: Proposal) -> str:
-    """Why a plan's figures are not quite the forecast's."""
+    """Say why a plan's figures differ a little from the forecast's."""
     return ONE_LAW if proposal.invented else FEWER_RUNS
 
 
 def unjudged_lines(proposal: Proposal) -> list[str]:
-    """Ways to spend the budgets that the planner could not judge, and why; with one noise for all too, where that was
-    planned beside."""
+    """Name the choices that the planner could not judge, with reasons, including those planned with one noise for all."""
     of_one = () if proposal.shared is None else proposal.shared.unjudged
     reasons: dict[str, list[str]] = {}
     for label, why in (
@@ -199,7 +198,7 @@ WAYS = {
 
 
 def remedy_line(found: Remedies, some: bool, owners: int) -> str:
-    """Which budgets, which noise or how many owners would make it worth it; `some`: for some owners it is already."""
+    """Say which budgets, noise or number of owners would make joining worth it; `some`: for some owners it already is."""
     never = ""
     if found.never:
         never = f" No budget makes {listed_names(list(found.never))} gain{' for sure' if found.surely else ''}."
@@ -224,7 +223,7 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
 
 
 def _way_words(remedy: Remedy, some: bool) -> str:
-    """One way to spend budgets: from where on somebody gains, and from where on all that can."""
+    """Say from which budget some owner gains in one way, and from which all that can."""
     first, everybody = (_budget(each, remedy.times) for each in (remedy.first, remedy.everybody))
     said = WAYS[remedy.way]
     if some or first is None or first == everybody:
@@ -241,7 +240,7 @@ def _budget(value: float | None, times: bool) -> str | None:
 
 
 def _crowd_words(found: Remedies, some: bool, owners: int) -> str | None:
-    """Among how many owners like these it would be worth it; None where more of them do not help."""
+    """Say with how many such owners joining would be worth it; None if more do not help."""
     ends: Sequence[int | None] = (found.owners, found.owners_for_all)
     more = [each for each in ends if each is not None and each > owners]
     if not more:

@@ -1,5 +1,4 @@
-"""What `parley init` asks where nobody has said it: the same sentences in the terminal and on the studio's page, and
-how a list is typed there."""
+"""The questions of `parley init`, the same in the terminal and in the studio, and how lists are typed."""
 
 import csv
 from collections.abc import Sequence
@@ -44,13 +43,13 @@ _KINDS = {
 
 
 def kinds_in_words() -> dict[str, str]:
-    """Every kind of model that `parley init` writes terms for, with what its target is; the usual ones first."""
+    """Return the kinds of model that `parley init` writes terms for with their targets, usual ones first."""
     offered = kinds_from_files()
     return {kind: words for kind, words in _KINDS.items() if kind in offered}
 
 
 def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
-    """What stands between commas; what stands in double quotes may have commas itself."""
+    """Split a text at commas, except in double quotes."""
     try:
         (found,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
     except csv.Error:
@@ -59,6 +58,6 @@ def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
 
 
 def as_list(names: Sequence[str]) -> str:
-    """Names between commas, so that they are read back as they are."""
+    """Join names by commas so that `listed` reads them back."""
     quoted = ('"' + name.replace('"', '""') + '"' if {*name} & {*',"'} else name for name in names)
     return ",".join(quoted)

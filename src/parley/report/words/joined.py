@@ -1,4 +1,4 @@
-"""The demo's owners: what was forecast for each and what came out, as tables and sentences."""
+"""The demo's owners: forecasts and results in tables and sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +18,7 @@ SHOWN = 9  # owners in a table, from the smallest to the largest
 
 @dataclass(frozen=True)
 class Joined:
-    """One owner that joins: what its personal model was forecast to save, and what it saved. Mean squared errors, a
-    row."""
+    """An owner that joins: what its personal model was forecast to save and what it saved, in squared error per row."""
 
     name: str
     records: int
@@ -43,13 +42,13 @@ class Joined:
 
     @property
     def right(self) -> bool:
-        """Whether forecast and outcome say the same."""
+        """Whether forecast and result agree."""
         return self.forecast_to_pay == self.pays
 
 
 @dataclass(frozen=True, eq=False)
 class Chapter:
-    """Owners that learned together by the terms of a forecast."""
+    """Owners that trained together under the terms of a forecast."""
 
     expected: Forecast
     model: JointModel
@@ -57,44 +56,44 @@ class Chapter:
 
     @property
     def paying(self) -> int:
-        """For how many owners joining is worth its price."""
+        """The number of owners for whom joining is worth its price."""
         return sum(owner.pays for owner in self.owners)
 
     @property
     def forecast_to_pay(self) -> int:
-        """For how many that was forecast."""
+        """The number of owners for whom joining was forecast to be worth its price."""
         return sum(owner.forecast_to_pay for owner in self.owners)
 
     @property
     def right(self) -> int:
-        """For how many the forecast was right."""
+        """The number of owners with a correct forecast."""
         return sum(owner.right for owner in self.owners)
 
     @property
     def constant(self) -> int:
-        """For how many owners the better of the two constant answers, all or none, would have been right."""
+        """The number of owners for whom the better of two constant forecasts, all or none, would be correct."""
         return max(self.paying, len(self.owners) - self.paying)
 
     @property
     def saved(self) -> float:
-        """The share of their errors alone that the owners save on average."""
+        """The mean share of its error alone that an owner saves."""
         return float(np.mean([owner.gain / owner.alone for owner in self.owners]))
 
     @property
     def foreseen(self) -> float:
-        """The share of their errors alone that the owners save on average, as forecast."""
+        """The mean share of its error alone that an owner was forecast to save."""
         return float(np.mean([owner.foreseen.mean / owner.foreseen_alone for owner in self.owners]))
 
 
 def some(owners: Sequence[Joined]) -> list[Joined]:
-    """A few owners from the smallest to the largest."""
+    """Return a few owners from the smallest to the largest."""
     by_size = sorted(owners, key=lambda owner: owner.records)
     places = np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int))
     return [by_size[place] for place in places]
 
 
 def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]]:
-    """What joining is forecast to save a few owners, in shares of their errors alone."""
+    """Return a table of what joining should save a few owners, in shares of their errors alone."""
     rows = [["owner", "rows", "saves", "90% interval", "worth its price?"]]
     by_size = sorted(zip(expected.owners, expected.terms.owners, prices, strict=True), key=lambda each: each[1].records)
     for place in np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int)):
@@ -106,7 +105,7 @@ def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]
 
 
 def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
-    """What joining saved the same owners, with one noise and with each owner's own."""
+    """Return a table of what joining saved the same owners, with shared noise and with each owner's own."""
     rows = [["owner", "rows", "forecast", "shared noise", "held out, 90%", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
     for owner in some(one.owners):
@@ -126,8 +125,7 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
 
 
 def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
-    """For how many owners joining is forecast to be worth its price, whether for the largest, and of how many gains
-    that is sure."""
+    """Say for how many owners joining should be worth its price, whether for the largest, and count the verdicts."""
     worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
     place = int(np.argmax([part.records for part in expected.terms.owners]))
     largest = expected.terms.owners[place]
@@ -140,7 +138,7 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
 
 
 def verdict(chapter: Chapter, noise: str) -> str:
-    """What came out with one kind of noise, and whether the forecast was right."""
+    """Give the result with one kind of noise, and say whether the forecast was right."""
     count = len(chapter.owners)
     return (
         f"With {noise}, joining is worth its price for {chapter.paying} of {count} owners (forecast: "
@@ -151,7 +149,7 @@ def verdict(chapter: Chapter, noise: str) -> str:
 
 
 def without_anybody(chapter: Chapter) -> str:
-    """What the public sample would do in the joint model's place."""
+    """Say what a model of the public sample would do instead of the joint model."""
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
@@ -161,7 +159,7 @@ def without_anybody(chapter: Chapter) -> str:
 
 
 def on_held_out(chapter: Chapter) -> str:
-    """What the owners themselves can see: their own held-out rows."""
+    """Say what the owners themselves can see on their own held-out rows."""
     better = sum(owner.held_out.mean > 0 for owner in chapter.owners)
     surely, worse = (
         sum(owner.held_out.low > 0 for owner in chapter.owners),
@@ -174,7 +172,7 @@ def on_held_out(chapter: Chapter) -> str:
 
 
 def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
-    """What owners would choose by themselves, and what it takes to bring `name` in."""
+    """Say what owners would choose by themselves, and what it takes to bring `name` in."""
     joining, count = sum(owner.participates for owner in free.owners), len(free.owners)
     large = {owner.name: owner for owner in free.owners}[name]
     unpaid = f"Without payments, {joining} of {count} join{'' if large.participates else f', but not {name}'}."
@@ -202,7 +200,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
 
 
 def large_owners_sentence(chapter: Chapter) -> str:
-    """A sentence that says what owners with many rows of their own get from joining."""
+    """Say what owners with many rows gain by joining."""
     best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.forecast_to_pay or chapter.paying:
@@ -215,7 +213,7 @@ def large_owners_sentence(chapter: Chapter) -> str:
 
 
 def money(value: float) -> str:
-    """Dollars, without cents.
+    """Write dollars without cents.
 
     >>> money(2730.31)
     '$2,730'
@@ -224,7 +222,7 @@ def money(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """A share of an error, in percent with few digits.
+    """Write a share of an error in percent with few digits.
 
     >>> share(0.1234), share(0.00123), share(-0.00002)
     ('12.3%', '0.12%', '0.00%')

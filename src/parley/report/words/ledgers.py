@@ -1,4 +1,4 @@
-"""An owner's books and inbox, a host's books and a learner's proposals, as tables and lines."""
+"""The books of owners and hosts, and proposals of learners, as tables and lines."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,7 +13,7 @@ BOOKS = ["owner", "spent", "left", "learners", "entries, all checked", "table's 
 
 
 def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
-    """A table with one row for each agreement in an owner's ledger."""
+    """Return a table of the agreements in an owner's ledger."""
     rows = [["agreement", "learner", "accepted", "ε spent", "answers"]]
     for a in content["agreements"]:
         answers = f"closed at {a['answers']}" if a["closed"] else f"{a['answers']} of {a['agreed_answers']}"
@@ -23,7 +23,7 @@ def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
 
 
 def journal_rows(content: dict[str, Any]) -> list[list[str]]:
-    """What a host opened: one row an agreement."""
+    """Return a table of what a host opened, by agreement."""
     rows = [["agreement", "learner", "opened", "aborted", "waiting"]]
     for a in content["agreements"]:
         opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", elsewhere")
@@ -37,7 +37,7 @@ def _title(agreement: dict[str, Any]) -> str:
 
 
 def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
-    """One ledger's row below `BOOKS`."""
+    """Return one ledger's row below `BOOKS`."""
     rho = content["rho"]
     if rho is None:
         left = Fraction(repr(content["lifetime"]["epsilon"])) - Fraction(repr(content["reserved"]["epsilon"]))
@@ -52,7 +52,7 @@ def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
 
 
 def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delta: float) -> str:
-    """Which ledgers a release makes, and their lifetime budget, which never changes."""
+    """Say which ledgers a release creates, with their permanent lifetime budget."""
     named = ", ".join(f"{printable(name)}.ledger" for name in names[:FEW])
     more = f", and {len(names) - FEW} more" if len(names) > FEW else ""
     what, each = ("These ledgers", "Each has") if len(names) > 1 else ("This ledger", "It has")
@@ -63,7 +63,7 @@ def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delt
 
 
 def other_books_lines(content: dict[str, Any]) -> list[str]:
-    """Why an owner's table may have other ledgers, as stated when terms were accepted."""
+    """Say why an owner's table may have other ledgers, as stated when terms were accepted."""
     return [
         f"Reason for another ledger with {a['terms'][:16]}…: {printable(a['other_books'])}"
         for a in content["agreements"]
@@ -72,12 +72,12 @@ def other_books_lines(content: dict[str, Any]) -> list[str]:
 
 
 def chain_line(content: dict[str, Any]) -> str:
-    """How many entries the ledger has, and the head of its chain, which was checked."""
+    """Return the ledger's number of entries and the head of its verified chain."""
     return f"{_entries(content)}, chain unbroken, head {content['head'][:16]}…"
 
 
 def lifetime_line(content: dict[str, Any]) -> str:
-    """The table's lifetime budget, and how much of it is left."""
+    """Say what the table's lifetime budget is, and how much of it is left."""
     lifetime, reserved, rho = content["lifetime"], content["reserved"], content["rho"]
     if rho is not None:
         unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
@@ -108,7 +108,7 @@ NOT_TOLD = "not delivered"  # in place of a state
 
 
 def inbox_rows(content: dict[str, Any], most: int = SHORT) -> list[list[str]]:
-    """A table with one row for each proposal, from `Inbox.facts`; names and titles have `most` characters."""
+    """Return a table of proposals from `Inbox.facts`; names and titles have `most` characters."""
     rows = [["terms", "state", "title", "proposed by", "received"]]
     for each in content["proposals"]:
         names, title = (printable(text, most) for text in (", ".join(each["proposed_by"]), each["title"] or "–"))
@@ -118,24 +118,24 @@ def inbox_rows(content: dict[str, Any], most: int = SHORT) -> list[list[str]]:
 
 
 def state_line(facts: dict[str, Any]) -> str:
-    """The state of a proposal in one word, with its end if it is open, and the reason if there is one."""
+    """Return a proposal's state, with its end if it is open, and the reason if there is one."""
     if facts["until"]:
         return f"{facts['state']} until {facts['until'][:10]}"
     return f"{facts['state']}: {facts['reason']}" if facts["reason"] else str(facts["state"])
 
 
 def proposal_line(facts: dict[str, Any]) -> str:
-    """Who proposed terms, with which key, and when."""
+    """Say who proposed terms, with which key, and when."""
     names = printable(", ".join(facts["proposed_by"]), 80)
     when = facts["received"].replace("T", " ")[:16]
     return f"Proposed by {names} with the key {facts['key'][:16]}…, {when} UTC: {state_line(facts)}."
 
 
 def told_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """A table with one row for each owner that terms were proposed to."""
+    """Return a table of the owners that terms were proposed to."""
     return [["owner", "proposal"], *([each["owner"], each["state"] or NOT_TOLD] for each in content)]
 
 
 def told_lines(content: Sequence[dict[str, Any]]) -> list[str]:
-    """The reasons beside that table."""
+    """Return the reasons for that table's states."""
     return [f"{each['owner']}: {printable(each['reason'])}" for each in content if each["reason"]]

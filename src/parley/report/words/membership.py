@@ -1,4 +1,4 @@
-"""An audit of a model for its owner's privacy officer: whether an attacker can tell who was in the table."""
+"""A model's audit for its owner's privacy officer: whether an attacker can tell who was in the table."""
 
 import math
 
@@ -28,7 +28,7 @@ NOT_TRIED = (
 
 
 def attack_rows(found: Membership) -> list[list[str]]:
-    """A table: how well each attack tells members from others, beside what the claim allows at most."""
+    """Return a table of how well each attack separates members from others, with the claimed maximum."""
     rows = [["attack", "AUC", f"hits at {RARE_ALARM_RATE:.1%} alarms", "proved ε"]]
     for each in found.inferences:
         proved = f"{math.floor(each.lower_bound * 1e3) / 1e3:.3f}"
@@ -48,7 +48,7 @@ def _interval(found: Estimate, digits: int) -> str:
 
 
 def model_rows(audit: ModelAudit) -> list[list[str]]:
-    """A table: the same attacks on the model itself, beside others on which its members are no members."""
+    """Return a table of the same attacks on the model itself, and on models without its members."""
     rows = [["attack on this model", "AUC", "on other models"]]
     for name, area in audit.areas.items():
         others = audit.other_models[name]
@@ -57,7 +57,7 @@ def model_rows(audit: ModelAudit) -> list[list[str]]:
 
 
 def of_this_model(audit: ModelAudit) -> list[str]:
-    """How to read that table."""
+    """Explain how to read that table."""
     sentences = [
         "Each area is compared with that of the same attack, with the same rows as members, on models trained on "
         "other halves of them (mean and 90% range). The last row needs no model: it separates members from others by "
@@ -75,7 +75,7 @@ def of_this_model(audit: ModelAudit) -> list[str]:
 
 
 def most_area(epsilon: float, delta: float) -> float:
-    """The largest area under the curve of any attack that (eps, delta) allows.
+    """Return the largest area under the curve of any attack that (eps, delta) allows.
 
     >>> round(most_area(1.0, 0.0), 3)
     0.731
@@ -85,7 +85,7 @@ def most_area(epsilon: float, delta: float) -> float:
 
 
 def headline(audit: ModelAudit) -> str:
-    """The verdict in a sentence, about models of as many rows as were used and no others."""
+    """Return the verdict in a sentence; it covers only models with as many rows as were used."""
     found, best, records = audit.membership, audit.membership.strongest.auc, f"{audit.shadow_records:,}"
     smaller = audit.shadow_records < audit.records
     if not found.holds:
@@ -103,7 +103,7 @@ def headline(audit: ModelAudit) -> str:
 
 
 def learned(audit: ModelAudit) -> list[str]:
-    """What was found."""
+    """Say what was found."""
     found, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
@@ -122,7 +122,7 @@ def learned(audit: ModelAudit) -> list[str]:
 
 
 def tried(audit: ModelAudit) -> list[str]:
-    """What was done, in sentences."""
+    """Say what was tried."""
     found = audit.membership
     how = (
         "at minimum cost and without noise, because no terms were given"
@@ -143,7 +143,7 @@ def tried(audit: ModelAudit) -> list[str]:
 
 
 def _filled(audit: ModelAudit) -> str:
-    """What else was in the tables of shadow models."""
+    """Say which other rows shadow models were trained on."""
     rows = audit.shadow_records - audit.members
     if rows == 0:
         return ""
@@ -154,7 +154,7 @@ def _filled(audit: ModelAudit) -> str:
 
 
 def claim(found: Membership) -> str:
-    """What was promised."""
+    """Return what was promised."""
     if found.claimed_epsilon is None:
         return "Nothing was claimed"
     delta = f", δ = {found.delta:g}" if found.delta else ""
@@ -162,7 +162,7 @@ def claim(found: Membership) -> str:
 
 
 def promised(found: Membership) -> str:
-    """What the claim means for whoever attacks."""
+    """Say what the claim means for an attacker."""
     if found.claimed_epsilon is None:
         return "Nothing is guaranteed: without the terms nobody can say what noise this model has, if any."
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")

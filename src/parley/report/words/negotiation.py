@@ -1,4 +1,4 @@
-"""A negotiation as a table, in words, and as a figure."""
+"""A negotiation in tables and sentences."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ BREAK_EVEN = "If all join, at the terms' own budgets"
 
 
 def headline(result: Negotiation) -> str:
-    """How good the agreed model would be, or that there is none."""
+    """Say how good the agreed model would be, or that there is none."""
     if result.relative_fitness is None:
         found = "exists" if result.game.owners <= MAX_EXACT_OWNERS else "was found"
         return f"Nobody joins: no coalition {found} in which every member does better than alone."
@@ -36,12 +36,12 @@ def headline(result: Negotiation) -> str:
 
 
 def wishes_title(result: Negotiation) -> str:
-    """The title of the table of wishes."""
+    """Return the title of the table of wishes."""
     return f"In its best coalition, with the budget it prefers (ε: {adjacency(result)})"
 
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
-    """What each owner would choose there, what that is worth to it, and what it lacks."""
+    """Return a table of what each owner would choose, what that is worth to it, and what it lacks."""
     rows = [["owner", "prefers ε", "gain in test cost", "worth to it", "privacy costs it", "lacks"]]
     for wish in result.wishes():
         money = [number(each, 3) for each in (wish.worth, wish.privacy_cost)]
@@ -58,7 +58,7 @@ def wish_rows(result: Negotiation) -> list[list[str]]:
 
 
 def moves(result: Negotiation) -> list[str]:
-    """What would move owners where nobody joins, in sentences."""
+    """Say what would move owners if nobody joins."""
     found = result.wishes()
     moved = [wish for wish in found if wish.short > 0 and wish.bearable > 0]
     useless, willing = [wish for wish in found if not wish.gain > 0], [wish for wish in found if not wish.short > 0]
@@ -97,7 +97,7 @@ def moves(result: Negotiation) -> list[str]:
 
 
 def break_even_rows(found: Sequence[BreakEven]) -> list[list[str]]:
-    """What joining saves each owner at the terms' budgets, and from which value on that pays."""
+    """Return a table of what joining saves each owner at the terms' budgets, and from which value on it pays."""
     rows = [["owner", "ε", "saves in test cost", "without noise", "value that pays*"]]
     for each in found:
         pays = "none" if each.value is None else number(each.value, 3)
@@ -106,7 +106,7 @@ def break_even_rows(found: Sequence[BreakEven]) -> list[list[str]]:
 
 
 def break_even_line(found: Sequence[BreakEven]) -> str:
-    """How to choose a value, in one sentence."""
+    """Explain in a sentence how to choose a value."""
     pays = [each.value for each in found if each.value is not None]
     if not pays:
         return (
@@ -121,13 +121,13 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
 
 
 def title(result: Negotiation) -> str:
-    """The title of the table of a negotiation."""
+    """Return the title of the table of a negotiation."""
     what = "What each owner would choose" if result.target is None else "Cheapest contracts found"
     return f"{what} (ε: {adjacency(result)})"
 
 
 def owner_rows(result: Negotiation) -> list[list[str]]:
-    """Who joins with which budget, and what for."""
+    """Return a table of who joins, with which budget and payoff."""
     paid = result.target is not None
     rows = [["owner", "joins", "budget ε", "gain in test cost", *(["payment"] if paid else []), "payoff"]]
     for owner in result.owners:
@@ -138,7 +138,7 @@ def owner_rows(result: Negotiation) -> list[list[str]]:
 
 
 def prices(result: Negotiation) -> list[str]:
-    """What the learner pays, and what privacy costs everybody."""
+    """Say what the learner pays, and what privacy costs everybody."""
     said = []
     if result.target is not None:
         spend = result.deal.spend
@@ -154,7 +154,7 @@ def prices(result: Negotiation) -> list[str]:
 
 
 def checked(result: Negotiation) -> str:
-    """That it is an equilibrium, and how nearly."""
+    """Say how close the result is to an equilibrium."""
     return f"Checked: no owner can gain more than {number(result.largest_gain, 2)} by changing its own choice."
 
 

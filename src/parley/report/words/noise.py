@@ -1,5 +1,4 @@
-"""Where noise is drawn, as a table and in words: plain numbers in, as the JSON of a forecast or a negotiation has
-them."""
+"""Where noise is drawn, in tables and sentences, from the JSON of a forecast or a negotiation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +18,7 @@ KINDS = {
 
 
 def invented_line(terms: Terms) -> str | None:
-    """That hosts of terms are placeholders; None: they are named, or there are none."""
+    """Warn that the terms' hosts are placeholders; None if not."""
     if tuple(host.name for host in terms.hosts) != UNNAMED_HOSTS:
         return None
     return (
@@ -29,7 +28,7 @@ def invented_line(terms: Terms) -> str | None:
 
 
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
-    """A table with one row for each kind of noise."""
+    """Return a table of the kinds of noise."""
     rows = [["noise", "δ", "ψ", "joint test cost", "expected to gain"]]
     for kind, label in KINDS.items():
         found = noise[kind]
@@ -41,7 +40,7 @@ def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
 
 
 def decision(noise: Mapping[str, Any], agreed: str) -> str:
-    """What the comparison comes to; `agreed`: which kind the terms name."""
+    """Say what the comparison comes to; `agreed` is the kind in the terms."""
     hosted, hosts_draw = agreed != "each_owner", "two_hosts" if agreed == "two_hosts" else "shared"
     own, one = noise["each_owner"], noise[hosts_draw]
     if own is None or one is None:
@@ -77,8 +76,8 @@ def _gaining(kind: Mapping[str, Any]) -> int:
 
 
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
-    """The plan with hosts beside the plan without, in sentences, and what two hosts would be worth; none where the
-    terms have three."""
+    """Compare the plan with hosts to the plan without, and say what two hosts would be worth unless the terms have
+    three."""
     two = [] if plan["owner_count"] < 2 or plan["hosts"] == 3 else [two_hosts(plan["owner_count"])]
     one = plan["shared"]
     if one is None:
@@ -102,7 +101,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
 
 
 def two_hosts(owners: int) -> str:
-    """What the noise of two hosts comes to beside that of so many owners, if these are alike."""
+    """Compare the noise of two hosts with that of this many owners with equal budgets."""
     if owners == 2:
         return (
             "Two hosts instead of three would not reduce the noise of two owners, because each host adds a full noise. "
@@ -115,12 +114,12 @@ def two_hosts(owners: int) -> str:
 
 
 def preferences_title(result: Mapping[str, Any]) -> str:
-    """The title of the table of where owners stand."""
+    """Return the title of the table of preferences."""
     return f"One budget ε for all ({result['adjacency']}): what each owner accepts"
 
 
 def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """One row per owner: the common epsilon it prefers, and the range it accepts."""
+    """Return a table of the common epsilon that each owner prefers, and the range it accepts."""
     rows = [["owner", "prefers", "accepts from", "up to"]]
     for owner in result["standings"]:
         ends = ["never", ""] if owner["lowest"] is None else [number(owner["lowest"]), number(owner["highest"])]
@@ -129,8 +128,7 @@ def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def weakest_link(result: Mapping[str, Any]) -> list[str]:
-    """What comes of a game with one common epsilon, in sentences; `result`: the JSON of a negotiation with shared
-    noise."""
+    """Say what a game with one common epsilon leads to; `result`: the JSON of a negotiation with shared noise."""
     said = []
     if result["equilibria"] is not None:
         low, high = (number(end) for end in result["equilibria"])

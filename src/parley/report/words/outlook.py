@@ -1,4 +1,4 @@
-"""What joining would mean for owners, in one sentence and one table, the same wherever an outlook is shown."""
+"""What joining would mean for owners, in one sentence and one table, the same everywhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ TITLE = "What joining saves each owner, in % of its test error alone"
 
 
 def verdict_sentence(outlook: Outlook) -> str:
-    """Should these owners learn together?"""
+    """Say whether these owners should learn together."""
     found, count = outlook.consortium, len(outlook.names)
     if count == 1:
         return ONE
@@ -43,7 +43,7 @@ def verdict_sentence(outlook: Outlook) -> str:
 
 
 def _who_stays_out(outlook: Outlook) -> str:
-    """Owners to whom joining everybody is not worth it, then those who lose theirs once the first stay out."""
+    """Name the owners that gain too little from joining, then those that leave once the first stay out."""
     out = [owner for owner in outlook.owners if owner.name not in outlook.consortium.members]
     first = [owner.name for owner in out if owner.verdict == "stay"]
     then = [owner.name for owner in out if owner.verdict != "stay"]
@@ -64,14 +64,14 @@ def _average_gain(members: Sequence[OwnerOutlook]) -> str:
 
 
 def inside_hint(outlook: Outlook, file: str = "TERMS") -> str | None:
-    """The command that tells an owner more, where the verdict is open; None: it is not."""
+    """Return the command that tells an owner more if the verdict is open, else None."""
     if len(outlook.names) < 2 or outlook.consortium.verdict != "unsure":
         return None
     return f"Each owner's own rows can tell it more: parley forecast {file} --inside TABLE --owner NAME"
 
 
 def gain_rows(outlook: Outlook) -> list[list[str]]:
-    """What joining saves each owner, and whether it should; fits 80 columns."""
+    """Return a table of what joining saves each owner, with its verdict; fits 80 columns."""
     rows = [["owner", "rows", "gain", "90% interval", "verdict"]]
     for owner in outlook.owners:
         low, high = (percent_of(end, owner.alone) for end in (owner.gain.low, owner.gain.high))
@@ -81,7 +81,7 @@ def gain_rows(outlook: Outlook) -> list[list[str]]:
 
 
 def percent_of(value: float, whole: float) -> str:
-    """A share in percent, without the sign of percent.
+    """Write a share in percent, without the sign.
 
     >>> percent_of(0.123, 10.0), percent_of(-4e-5, 1.0), percent_of(1.0, 0.0)
     ('1.2', '-0.004', '-')
@@ -90,13 +90,13 @@ def percent_of(value: float, whole: float) -> str:
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Some of the names, and how many more there are."""
+    """List the first names, and how many more there are."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def inside_rows(view: "InsideView") -> list[list[str]]:
-    """What three models would cost one owner's rows."""
+    """Return a table of what three models would cost one owner's rows."""
     owner = view.owner
     rows = [[f"{view.rows:,} own rows of {owner.name}", "expected cost"]]
     rows.append([f"alone ({view.alone_model})", number(owner.alone)])
@@ -106,7 +106,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 
 def inside_sentences(view: "InsideView") -> list[str]:
-    """The verdict, what it rests on, and whether own rows are like the public sample's."""
+    """Give the verdict, its reasons, and whether own rows resemble the public sample's."""
     from parley.decisions.outlook.inside_view import TEST_LEVEL
 
     owner = view.owner
@@ -155,7 +155,7 @@ CARRIED = "A quick estimate from the last full forecast. The full forecast follo
 
 @dataclass(frozen=True)
 class Tally:
-    """For how many owners a verdict holds."""
+    """The number of owners with a verdict."""
 
     verdict: Verdict
     count: int
@@ -163,7 +163,7 @@ class Tally:
 
 
 def headline(found: WhatIf, coverage: str) -> str:
-    """Relative fitness with its interval."""
+    """Return relative fitness with its interval."""
     fitness = found.relative_fitness
     return (
         f"Expected relative fitness ψ = {number(fitness.mean)} ({coverage}: {number(fitness.low)} to "
@@ -172,18 +172,18 @@ def headline(found: WhatIf, coverage: str) -> str:
 
 
 def verdict_line(found: WhatIf) -> str:
-    """Should these owners learn together?"""
+    """Say whether these owners should learn together."""
     return verdict_sentence(found.outlook)
 
 
 def tally(found: WhatIf) -> list[Tally]:
-    """For how many owners joining is worth it, for how many not, and of how many that is not sure."""
+    """Count the owners with each verdict."""
     verdicts = found.outlook.verdicts
     return [Tally(verdict, verdicts.count(verdict), words) for verdict, words in COUNTED.items()]
 
 
 def sentences(found: WhatIf) -> list[str]:
-    """Whom it is best to ask, and what for."""
+    """Say without which owners the joint model would be better."""
     out = [name for name in found.outlook.names if name not in found.best_coalition]
     if not out:
         return ["Asking all owners gives the best joint model, whether or not each owner gains."]
@@ -191,13 +191,13 @@ def sentences(found: WhatIf) -> list[str]:
 
 
 def gain_words(owner: OwnerOutlook) -> str:
-    """What one owner gains, in percent of its test error alone, with its interval."""
+    """Write one owner's gain with its interval, in percent of its test error alone."""
     gain, low, high = (percent_of(each, owner.alone) for each in (owner.gain.mean, owner.gain.low, owner.gain.high))
     return f"{gain}% ({low} to {high})"
 
 
 def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
-    """What an epsilon promises to one unit of privacy, in few words; the long ones are `parley budget explain`'s."""
+    """Say briefly what an epsilon promises to one unit of privacy; `parley budget explain` says more."""
     content = explanation(epsilon, delta)
     posterior = content["posterior"]
     if posterior["failure"] < 1:

@@ -1,4 +1,4 @@
-"""The first terms in words: what stands above them in the file, what columns became, and what to do next."""
+"""The comments in new terms: plan, columns and next steps."""
 
 import math
 import os
@@ -20,7 +20,7 @@ PSI = "ψ is the relative fitness: how far a model is from the best one without 
 
 
 def head_lines(made: Draft) -> list[str]:
-    """Comments for the top of the file."""
+    """Return the comments for the top of the file."""
     lines = ["Terms for joint learning. docs/terms.md explains every key.", *made.said]
     if made.proposal is not None:
         lines += [planned_line(made.proposal), *unjudged_lines(made.proposal)]
@@ -28,7 +28,7 @@ def head_lines(made: Draft) -> list[str]:
 
 
 def planned_line(proposal: Proposal) -> str:
-    """The comment that says how good the planned choice is expected to be."""
+    """Say how good the planned choice is expected to be."""
     best = proposal.best
     if best is None:
         return (
@@ -42,12 +42,12 @@ def planned_line(proposal: Proposal) -> str:
 
 
 def without_plan(head: Sequence[str]) -> list[str]:
-    """Comments without what an earlier plan was said to be."""
+    """Remove the comments about an earlier plan."""
     return [line for line in head if not line.startswith(("Planned: ", "NOT planned: "))]
 
 
 def lifetime_line(made: Draft) -> str:
-    """What the lifetime budget in the next commands means."""
+    """Say what the lifetime budget in the next commands means."""
     epsilon, room = max(part.epsilon for part in made.terms.owners), _room(made.terms)
     first = "Simulate first. " if made.terms.owners[0].data is not None else ""
     holds = "covers exactly these terms' ε, so it allows one release"
@@ -63,19 +63,19 @@ def lifetime_line(made: Draft) -> str:
 
 
 def _room(terms: Terms) -> float:
-    """The share of ε that a lifetime leaves for `parley heterogeneity`, where the terms allow to ask and do not."""
+    """Return the share of ε kept for `parley heterogeneity` if the terms allow it and do not use it yet."""
     asks = terms.task == PREDICTION and terms.model.public is not None and len(terms.owners) > 1
     return DIFFERENCE_ROOM if asks and terms.privacy.difference_epsilon is None else 0.0
 
 
 def _lifetime(terms: Terms) -> tuple[str, str]:
-    """The lifetime budget that suits the terms, as options: ε, and δ where they have one."""
+    """Return options for a suitable lifetime budget: ε, and δ if the terms have one."""
     epsilon, delta = (each * (1 + _room(terms)) for each in (max(p.epsilon for p in terms.owners), terms.privacy.delta))
     return f"--lifetime {epsilon:.6g}", f" --lifetime-delta {delta:.6g}" if delta > 0 else ""
 
 
 def next_steps(made: Draft, file: Path) -> list[str]:
-    """The commands that come next, each as it is typed: forecast, inside view, simulation, release, score."""
+    """Return the next commands as typed: forecast, inside view, simulation, release, score."""
     terms = made.terms
     owner, budget, elsewhere = terms.owners[0], "".join(_lifetime(terms)), terms.owners[0].data is None
     name, table = shlex.quote(owner.name), "TABLE" if owner.data is None else shlex.quote(_as_typed(owner.data))
@@ -109,7 +109,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
 
 
 def _as_typed(table: str) -> str:
-    """An owner's table: its address in a store, or its path, from here where that is shorter."""
+    """Return a table's address in a store, or its path, relative if that is shorter."""
     return store_address(table) or min(table, os.path.relpath(table), key=len)
 
 
@@ -118,7 +118,7 @@ def _beside(file: Path, what: str) -> Path:
 
 
 def with_hosts(made: Draft) -> list[str]:
-    """How to get terms with one noise for all, where that is expected to give the better model."""
+    """Say how to get terms with one noise for all, if that should give the better model."""
     proposal = made.proposal
     if proposal is None or proposal.shared is None or proposal.shared.expected_cost is None:
         return []
@@ -133,7 +133,7 @@ def with_hosts(made: Draft) -> list[str]:
 
 
 def columns_line(tried: Sequence[Tried]) -> str:
-    """What each way for columns would give, in a sentence or two; the first is the one that was taken."""
+    """Say what each encoding of columns would give; the first was chosen."""
     taken, *others = tried
     alone = None if taken.proposal is None else taken.proposal.public_fit
     beside = "" if alone is None else f" (a model of the public sample alone: {alone:.4g})"
@@ -159,7 +159,7 @@ def _cost(each: Tried) -> str:
 
 
 def _distance(each: Tried, taken: Tried) -> str:
-    """How much worse a way is, as ways are compared: half of what owners are forecast to add counts."""
+    """Say how much worse an encoding is; half of what owners should add counts."""
     mine, other = (taken.compared, each.compared) if each.judged is None else (taken.cost, each.judged)
     more = other / mine - 1 if mine > 0 else math.inf
     amount = f"{abs(more):.1%} {'more' if more >= 0 else 'less'}"

@@ -1,4 +1,4 @@
-"""A run as tables: what each owner promised and spent, how good the model is, what owners released about it."""
+"""A run as tables: what owners promised and spent, how good the model is, and released scores."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ MANY_CLIPPED = 0.2  # share of an owner's records
 
 
 def owner_rows(result: Result) -> Rows:
-    """What each owner promised and spent, for how many answers."""
+    """Return a table of what each owner promised and spent, and for how many answers."""
     rows = [["owner", "records", "ε promised", "ε spent", "answers", "records clipped"]]
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
@@ -36,7 +36,7 @@ def owner_rows(result: Result) -> Rows:
 
 
 def clip_line(result: Result) -> str | None:
-    """What it means that many records are clipped, and what to do; None: few are, or it is not known."""
+    """Say what it means that many records are clipped; None if few are, or if it is unknown."""
     most = max((each.clipped_share or 0.0 for each in result.owners), default=0.0)
     if not most > MANY_CLIPPED:
         return None
@@ -48,10 +48,8 @@ def clip_line(result: Result) -> str | None:
 
 
 def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unheard: Collection[str]) -> Rows:
-    """The same of owners elsewhere, with each one's mean latency in seconds.
-
-    Who was late in the end and could not be reached (`unheard`) may have spent more than it is known to.
-    """
+    """Return that table for remote owners with mean latency in seconds; `unheard` owners may have spent more than is
+    known."""
     rows = [["owner", "records", "ε agreed", "ε spent", "answers", "latency"]]
     turns = make_schedule(result.terms)
     for o in result.owners:
@@ -70,14 +68,13 @@ def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unhea
 
 
 def ring_rows(result: Result) -> Rows:
-    """The owners of a run without a centre, of whom each hears its own accounts alone: what the terms say of
-    everybody."""
+    """Return a table for a run without a centre: each owner knows only its own account, so it shows the terms."""
     rows = [["owner", "records", "ε promised", "answers"]]
     return rows + [[o.name, f"{o.records:,}", number(o.epsilon, side="above"), f"{o.answers:,}"] for o in result.owners]
 
 
 def ring_line(result: Result, name: str) -> str:
-    """What the owner called `name` spent, and how to judge the model, where it has rows for that."""
+    """Say what the owner `name` spent, and how to judge the model if it has held-out rows."""
     own = next(owner for owner in result.owners if owner.name == name)
     said = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
     said += "Only the others know what they spent. Each gave the answers that the terms ask for."
@@ -90,7 +87,7 @@ def ring_line(result: Result, name: str) -> str:
 
 
 def aborted_line(result: Result) -> str | None:
-    """Rounds that brought no step, if any."""
+    """Name the rounds without a step, if any."""
     if not result.aborted_rounds:
         return None
     shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
@@ -101,7 +98,7 @@ def aborted_line(result: Result) -> str | None:
 
 
 def notice_lines(result: Result) -> list[str]:
-    """Owners whose answers nothing agreed explains, a sentence each; none where all are explained."""
+    """Name the owners with answers that nothing agreed explains."""
     often = f" (in {{runs:,}} of {result.replicates:,} runs)" if result.replicates > 1 else ""
     said = [
         f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Ask which software it runs, and on which table."
@@ -112,7 +109,7 @@ def notice_lines(result: Result) -> list[str]:
 
 
 def consensus_line(result: Result) -> str | None:
-    """How far owners' own points are from the model, where there is no centre."""
+    """Say how far owners' own points are from the model, if there is no centre."""
     if result.consensus_error is None:
         return None
     far = number(result.consensus_error, 3)
@@ -120,7 +117,7 @@ def consensus_line(result: Result) -> str | None:
 
 
 def spent_rows(content: Mapping[str, Any]) -> Rows:
-    """What each owner promised and spent in a release, from the JSON of `parley train`."""
+    """Return a table of what owners promised and spent in a release, from the JSON of `parley train`."""
     rows = [["owner", "records", "ε promised", "ε spent", "answers"]]
     for owner in content.get("owners", ()):
         promised, spent = (number(owner[key], side="above") for key in ("epsilon", "epsilon_spent"))
@@ -129,7 +126,7 @@ def spent_rows(content: Mapping[str, Any]) -> Rows:
 
 
 def outcome_line(content: Mapping[str, Any]) -> str:
-    """How far a run's model is from the one without privacy, from the JSON of `parley train`."""
+    """Say how far a run's model is from the one without privacy, from the JSON of `parley train`."""
     fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)
     if fitness is None:
         return str(content.get("relative_fitness_undefined") or "Relative fitness is not known here.")
@@ -142,7 +139,7 @@ def outcome_line(content: Mapping[str, Any]) -> str:
 
 
 def quality_rows(result: Result) -> Rows:
-    """How good the model is, beside the one without privacy."""
+    """Return a table of the model's quality, next to the one without privacy."""
     rows = [["quality", "private", "without privacy"]]
     fitness = result.relative_fitness
     if fitness is not None:
@@ -161,7 +158,7 @@ def quality_rows(result: Result) -> Rows:
 
 
 def useless_line(result: Result) -> str | None:
-    """That a model is worse than one answer for everybody on held-out rows; None: it is not, or nobody looked."""
+    """Warn that a model is worse than always predicting the mean on held-out rows; None if not, or if unknown."""
     for name in SAME_FOR_ALL:
         value, free = result.metrics.get(name), result.optimal_metrics.get(name)
         if value is not None and value < 0:
@@ -171,7 +168,7 @@ def useless_line(result: Result) -> str | None:
 
 
 def missed_line(simulated: float, forecast: "Interval") -> str:
-    """That a simulation came out far above its forecast, and what to do about it."""
+    """Say that a simulation is far above its forecast, and what to do."""
     return (
         f"ψ is {number(simulated)}, far above its forecast of {number(forecast.mean)} ({number(forecast.low)} to "
         f"{number(forecast.high)}). The owners' rows do not look like the public sample, so do not rely on the "
@@ -181,8 +178,7 @@ def missed_line(simulated: float, forecast: "Interval") -> str:
 
 
 def quality_lines(result: Result) -> list[str]:
-    """How good a simulated model is on held-out rows beside the one without privacy, in sentences; none of a
-    release."""
+    """Compare a simulated model on held-out rows with the one without privacy; nothing for a release."""
     if result.quality is None:
         return []
     name, value = next(((key, each) for key, each in result.metrics.items() if each is not None), ("", None))
@@ -193,7 +189,7 @@ def quality_lines(result: Result) -> list[str]:
 
 
 def stable_rows(result: Result) -> Rows:
-    """What stable noise costs every owner's people, as published and in truth; nothing but a head of other noise."""
+    """Return a table of what stable noise costs each owner's people, published and true; only a head for other noise."""
     rows = [["owner", "ε in one coordinate", "ε overall, at least", "ε overall, at most", "adjacency"]]
     for name, bound in (result.stable_bounds or {}).items():
         upper = [number(each, side="above") for each in (bound.one_dimensional, bound.high)]
@@ -202,7 +198,7 @@ def stable_rows(result: Result) -> Rows:
 
 
 def stable_line(result: Result) -> str | None:
-    """What a study with stable noise shows, and what its figures are; None of other noise."""
+    """Explain a study with stable noise and its figures; None for other noise."""
     if not result.terms.studied:
         return None
     drawn = (
@@ -218,13 +214,13 @@ def stable_line(result: Result) -> str | None:
 
 
 def undefined_line(result: Result) -> str | None:
-    """Why a simulation has no relative fitness, if it has none."""
+    """Say why a simulation has no relative fitness, if it has none."""
     why = result.relative_fitness_undefined
     return None if why is None else f"Relative fitness ψ is not defined here: {why}."
 
 
 def interval_rows(result: Result) -> Rows:
-    """90% intervals of the population's coefficients; only a head where the release has none."""
+    """Return a table of 90% intervals of the population's coefficients; only a head if there are none."""
     found = result.intervals or ()
     classes = any(each.outcome is not None for each in found)
     rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90% interval"]]
@@ -235,7 +231,7 @@ def interval_rows(result: Result) -> Rows:
 
 
 def interval_line(result: Result) -> str:
-    """What the intervals are about, in a sentence or two."""
+    """Say what the intervals cover."""
     sure = result.model.posterior_
     words = (
         "Intervals account for the noise and for sampling, not for clipped records (docs/fedinfer.md)."
@@ -250,7 +246,7 @@ def interval_line(result: Result) -> str:
 
 
 def _clip_words(result: Result) -> str:
-    """Which clip cuts nobody, where records may be cut. The columns' bounds say it, so it is public."""
+    """Say which clip would clip no record, if records may be clipped; it follows from public bounds."""
     clip, free = result.terms.privacy.clip, result.moments_bound
     shares = [each.clipped_share for each in result.owners if each.clipped_share is not None]
     if clip is None or (free is not None and free.value <= clip) or (shares and not max(shares) > 0):
@@ -270,13 +266,13 @@ def _clip_words(result: Result) -> str:
 
 
 def score_title(result: Result) -> str:
-    """The title of the table of released scores."""
+    """Return the title of the table of released scores."""
     what = "Released" if result.released else "Simulated"
     return f"{what} scores ± one standard error of the noise (twice that covers 95%)"
 
 
 def score_rows(scores: Scores) -> Rows:
-    """Each owner's figures and the pooled ones, with one standard error."""
+    """Return a table of each owner's scores and the pooled ones, with one standard error."""
     names = list(scores.pooled.figures)
     rows = [["owner", "held-out rows", *(name.replace("_", " ") for name in names)]]
     for score in (*scores.owners, scores.pooled):
@@ -291,12 +287,12 @@ REPEATED = "Nothing new was spent, because all answers were already stored"
 
 
 def foreseen_words(found: Worth) -> str:
-    """What joining would mean for the owners, before a release."""
+    """Say before a release what joining would mean for the owners."""
     return "" if found.outlook is None or len(found.outlook.names) < 2 else verdict_sentence(found.outlook)
 
 
 def unforeseen(error: ParleyError) -> str:
-    """That nothing can be forecast of a release, and why."""
+    """Say why a release cannot be forecast."""
     return f"There is no forecast, so it is not known whether any owner gains: {error}."
 
 
@@ -309,8 +305,7 @@ def release_lines(
     model: Path | None,
     repeated: bool = False,
 ) -> list[str]:
-    """What was released, written and spent, what is left, and the next command; `repeated`: all answers were
-    stored."""
+    """Say what was released, written, spent and left, and the next command; `repeated`: all answers were stored."""
     ledgers = [] if repeated else [books / f"{owner.name}.ledger" for owner in owners]
     written = ", ".join(str(file) for file in (*files, *ledgers)) or "nothing"
     left = {owner.name: owner.ledger for owner in owners if isinstance(owner.ledger, Ledger)}

@@ -1,4 +1,4 @@
-"""An owner's own verdict on the joint model, as a table and in words. For its eyes only."""
+"""An owner's own verdict on the joint model, in tables and sentences for the owner only."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ COMPARED = "Alone and personal come from the same procedure (parley refine). Alo
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
-    """Costs and metrics of the three models, costs with their 90 % intervals."""
+    """Return a table of the three models' costs, with 90% intervals, and metrics."""
     same = verdict.same_for_all
     rows = [[f"{verdict.rows:,} held-out rows", "together", "alone", "personal"]]
     rows.append(["model", "joint", verdict.alone_model, verdict.personal_model])
@@ -49,7 +49,7 @@ SAME_PEOPLE = (
 
 
 def explained(verdict: Verdict) -> list[str]:
-    """What explains the table: how its models are made, which are useless, what a metric means, what was clipped."""
+    """Explain the table: how models are made, which are useless, what a metric means, what was clipped."""
     said, same = [COMPARED], verdict.same_for_all
     if same is not None:
         worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
@@ -68,7 +68,7 @@ def explained(verdict: Verdict) -> list[str]:
 
 
 def headline(verdict: Verdict) -> str:
-    """Which model is best on this owner's own rows, and how sure that is."""
+    """Say which model is best on this owner's own rows, and how certain that is."""
     best = min(MODELS, key=lambda name: verdict.costs[name].mean)
     own = OF_OWN_ROWS[verdict.alone_model]
     joint = "the model refined from the joint model" if verdict.refined else "the joint model"
@@ -95,7 +95,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def owners_rows(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """All owners' costs, and what joining adds for each."""
+    """Return a table of all owners' costs, and what joining adds for each."""
     rows = [["owner", "held out", *MODELS, "personal gain, 90%"]]
     for verdict in verdicts:
         costs = [number(verdict.costs[name].mean, 3) for name in MODELS]
@@ -105,7 +105,7 @@ def owners_rows(verdicts: Sequence[Verdict]) -> list[list[str]]:
 
 
 def owners_sentence(verdicts: Sequence[Verdict]) -> str:
-    """For how many joining was worth it."""
+    """Say for how many owners joining was worth it."""
     better = sum(v.personal_gain.mean > 0 for v in verdicts)
     surely = sum(v.personal_gain.low > 0 for v in verdicts)
     worse = sum(v.personal_gain.high < 0 for v in verdicts)
@@ -122,8 +122,8 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
 
 
 def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
-    """What every way to a personal model costs on rows that it was not made of, in full and as far as it is kept; a
-    cost of 1 is `unit` in the target's own units, squared."""
+    """Return a table of the cross-validated cost of every personal model, in full and shrunk; cost 1 is `unit` in
+    squared target units."""
     rows = [["cross-validated", "full cost", "share kept", "cost as kept", "saves", "std. error"]]
     for way in how.ways:
         first = [WAYS[way.name], number(unit * way.full)]
@@ -133,7 +133,7 @@ def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
 
 
 def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
-    """Which way to a personal model was chosen."""
+    """Say which personal model was chosen."""
     if how.chosen == "joint":
         return f"{owner}'s personal model is the joint model: on its own rows no other model is shown to be better."
     parts = " and ".join(
@@ -154,7 +154,7 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _usual(verdict: Verdict) -> str:
-    """The one answer for all that is the best for the owner's training rows."""
+    """Name the best constant answer for the owner's training rows."""
     if "concordance" in verdict.together:
         return "the average hazards"
     return "the mean" if verdict.target_words is None else "the usual share"
@@ -165,7 +165,7 @@ def _few(verdict: Verdict) -> str:
 
 
 def owners_scores(told: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:
-    """Return (headline, rows and whom they are for; every owner's gain) of what `parley score --all --json` printed."""
+    """Return (headline, table and audience; every owner's gain) from the output of `parley score --all --json`."""
     verdicts = [
         Verdict(
             each["name"],
