@@ -1,14 +1,14 @@
-"""Noise correlated across answers: each repeats part of what earlier ones were about, and whoever reads them takes the
-repeated part, with its noise, off again (matrix mechanism; banded: Choquette-Choo et al. 2023).
+"""Noise correlated across answers: each answer repeats part of earlier ones, and its reader takes the repeated part,
+with its noise, off again (matrix mechanism; banded: Choquette-Choo et al. 2023).
 
-Steps of descent add answers up, so that what counts is the noise of their sums. Let x_1, x_2, ... be the exact answers,
-z_1, z_2, ... independent normal noise, and C a lower-triangular matrix with b diagonals, each of one number c_i. What
-is released is y = C x + z, row by row. A reader solves C g = y: g = x + C^-1 z, and noise of g that follows takes noise
-back that came before. With C a root of the matrix by which answers are added up (Fichtenberger et al. 2023; Kalinin and
-Lampert 2024, for momentum, too) the noise of sums is about as small as any C makes it.
+Steps of descent add answers up, so the noise of their sums counts. Let x_1, x_2, ... be the exact answers, z_1, z_2,
+... independent normal noise, and C a lower-triangular matrix with b diagonals, each of one number c_i. The release is y
+= C x + z, row by row. A reader solves C g = y: g = x + C^-1 z, where later noise takes back earlier noise. With C a
+root of the matrix by which answers are added up (Fichtenberger et al. 2023; Kalinin and Lampert 2024, for momentum,
+too) the noise of sums is about as small as any C makes it.
 
-In this form correlated noise needs no secret memory of noise: z is drawn afresh for each row, exactly, and g is
-post-processing. What row k needs beside x_k are the b - 1 answers before it, which an owner can compute again.
+No secret memory of noise is needed: z is drawn afresh for each row, exactly, and g is post-processing. Beside x_k, row
+k needs the b - 1 answers before it, which an owner can compute again.
 """
 
 import math
@@ -28,17 +28,17 @@ MAX_STEPS = 1_000_000  # for which a band is looked for: seconds
 
 @dataclass(frozen=True)
 class Band:
-    """C by the numbers of its diagonals: c_0 = 1 of the main one, c_1, ..., c_(b-1) of those below."""
+    """The matrix C by the numbers of its diagonals: c_0 = 1 of the main one, c_1, ..., c_(b-1) of those below."""
 
     numbers: tuple[float, ...]
 
     @classmethod
     def root(cls, width: int, momentum: float = 0.0) -> "Band":
-        """The first `width` diagonals of the root of the matrix by which steps with this momentum add answers up.
+        """Return the first `width` diagonals of the root of the matrix by which steps with this momentum add answers
+        up.
 
-        That matrix has the series 1/((1 - z)(1 - momentum z)); of each factor's root, the i-th number is
-        (1/2)(3/4)...((2 i - 1)/(2 i)) times a power. They are exact fractions, rounded once: the same on every
-        machine, as parties agree on them.
+        That matrix has the series 1/((1 - z)(1 - momentum z)); the i-th number of each factor's root is
+        (1/2)(3/4)...((2 i - 1)/(2 i)) times a power. Exact fractions are rounded once, so all machines agree.
 
         >>> Band.root(3).numbers
         (1.0, 0.5, 0.375)
@@ -59,17 +59,17 @@ class Band:
         return np.array(self.numbers)
 
     def mixed(self, rows: Floats) -> Floats:
-        """A row of C x [P] of the last exact answers [at most width, P], oldest first."""
+        """Return a row of C x [P] of the last exact answers [at most width, P], oldest first."""
         return np.asarray(self._numbers[: len(rows)][::-1] @ rows)
 
     def solved(self, row: Floats, before: Floats) -> Floats:
-        """A row of g [..., P] from a row of y [..., P] and the rows of g before it [..., at most width - 1, P], oldest
+        """Return a row of g [..., P] from one of y and the rows of g before it [..., at most width - 1, P], oldest
         first."""
         return np.asarray(row - self._numbers[1 : before.shape[-2] + 1][::-1] @ before)
 
     def deviation(self, steps: int, uses: int, momentum: float = 0.0) -> float:
-        """The deviation of the noise in the parameters of so many steps, root mean square, for the same privacy of a
-        record that `uses` answers are about: in units of that of one answer's noise for a record of one answer."""
+        """Return the root mean square deviation of the parameters' noise over `steps` steps, for the same privacy of a
+        record that `uses` answers are about, in units of one answer's noise for a record of one answer."""
         from scipy.signal import lfilter  # slow to load, and for whoever looks for a band alone
 
         sums = np.cumsum(momentum ** np.arange(steps))
@@ -80,8 +80,8 @@ class Band:
 
 @cache  # every step of a plan asks for it
 def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = MAX_WIDTH) -> Band:
-    """The root of at most `batches` diagonals, and at most `widest`, of that many or a power of two, with the least
-    noise in the parameters.
+    """Return the root with the least noise in the parameters, of at most `batches` and at most `widest` diagonals: of
+    that many or a power of two.
 
     >>> best_band(100, 4, 0.9).width, best_band(20, 4, 0.9).width, best_band(20, 1, 0.9).width
     (64, 20, 16)

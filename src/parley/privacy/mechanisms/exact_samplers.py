@@ -1,35 +1,35 @@
 """Exact samplers of discrete Laplace and of rounded normal noise, from words of a cryptographic generator.
 
-Laplace noise: Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between
+Laplace noise: Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays. Every comparison is between
 whole numbers made of 64-bit words of the operating system's cryptographic generator, so the sampled law is exactly P(k)
 proportional to exp(-|k|/scale). No floating-point number is involved before the result.
 
-Gaussian noise: the normal law itself, rounded after the noise was added.
-
-A standard normal number is a real number, and it is drawn here as one: as many of its binary digits as the result
-depends on, decided in whole-number arithmetic on words of the operating system's cryptographic generator. What is
-released is a function of value + sigma N alone, so the analytic delta(eps) of Gaussian noise holds to the letter, in
-any dimension and over any number of rounds. (The discrete Gaussian law of Canonne, Kamath and Steinke has the same
-bound on zCDP but a slightly other delta(eps).)
+Gaussian noise: the normal law itself, rounded after the noise was added. As many binary digits of a standard normal
+number N are drawn as the result depends on, in whole-number arithmetic on such words. The release is a function of
+value + sigma N alone, so the analytic delta(eps) of Gaussian noise holds exactly, in any dimension and over any number
+of rounds.
 
 Sampling by rejection. Half the line is cut into strips [j, j + 1)/8. A strip is proposed with probability w_j/2^16,
-then a place x in [0, 1) in it uniformly; it is kept with probability A e^(-z^2/2)/w_j, z = (j + x)/8. So the density of
-what is kept is proportional to e^(-z^2/2), whatever the weights are, as long as w_j >= A e^(-(j/8)^2/2) makes that a
-probability. The weights are whole numbers, so strips are drawn exactly; from 4.5 on they are 1/2, 1/4, 1/8, ...: a coin
-is thrown until it shows heads. (There the condition holds at first, 0.2494 <= 1/2; the quotient of both sides grows for
-eight strips, to 0.87, and falls from then on.)
+then a place x in [0, 1) in it uniformly. It is kept with probability A e^(-z^2/2)/w_j, z = (j + x)/8. So the density of
+what is kept is proportional to e^(-z^2/2) for any weights, as long as w_j >= A e^(-(j/8)^2/2) makes that a probability.
+The weights are whole numbers, so strips are drawn exactly. From 4.5 on they are 1/2, 1/4, 1/8, ...: a coin is thrown
+until it shows heads. (There the condition holds at first, 0.2494 <= 1/2; the quotient of both sides grows for eight
+strips, to 0.87, and falls from then on.)
 
-Filter. Nearly always 64 digits of x and 47 of the uniform number
-u that decides are enough, and floats can tell. With r = 2^-53:
-- kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. e^y is a polynomial of degree 12 in positive terms:
-  cut off at y^13/13! (1 + y/14 + ...) < 2^-43, relative rounding at most 25 r for 12 Horner steps and 5 r y for y
-  itself. The product and the right-hand side, a number from 0.4 to 1, are rounded by at most 2 r; the digits of u not
-  yet drawn count less than 2^-47 e^y, those of x less than 2^-64. All in all less than 1.8 (2^-43 + 30 r + 2^-47) + 4
-  r < 2^-41.
-- the place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64,
-  times 2^29; product and sum, below 2^35, are rounded by at most 2^-19 each. All in all less than 2^-17.
+Filter. Nearly always 64 digits of x and 47 of u, the uniform number that decides, are enough, and floats can tell. With
+r = 2^-53:
+
+- Kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. e^y is a polynomial of degree 12 in positive terms,
+  cut off at y^13/13! (1 + y/14 + ...) < 2^-43. Its relative rounding is at most 25 r for 12 Horner steps and 5 r y for
+  y itself. The product and the right-hand side, a number from 0.4 to 1, are rounded by at most 2 r. The digits of u not
+  yet drawn count less than 2^-47 e^y, those of x less than 2^-64. In all: less than 1.8 (2^-43 + 30 r + 2^-47) + 4 r <
+  2^-41.
+- The place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64,
+  times 2^29. Product and sum, below 2^35, are rounded by at most 2^-19 each. In all: less than 2^-17.
+
 Only +, - and * of IEEE arithmetic are relied on, no library's exp. A draw closer to a decision than these bounds, or
-beyond 4.5 sigma, is settled in whole numbers with as many further digits of x and u as it takes: about five in 100,000.
+beyond 4.5 sigma (about five in 100,000), is settled in whole numbers with as many further digits of x and u as it
+takes.
 """
 
 import hashlib
@@ -50,16 +50,15 @@ Draw = Callable[[int], Words]  # so many words
 
 
 def random_words(size: int) -> Words:
-    """`size` independent uniform 64-bit words; there is no seed."""
+    """Return `size` independent uniform 64-bit words; there is no seed."""
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
 class SeededWords:
-    """The words that follow from a seed, one stretch after the
-    other: SHAKE-256 of the seed and the number of the stretch.
+    """The words that follow from a seed: each stretch is SHAKE-256 of the seed and the stretch's number.
 
-    Formal guarantee: independent uniform words for whoever cannot
-    tell SHAKE-256 of an unknown seed of 32 bytes from such.
+    Formal guarantee: independent uniform words for anyone who cannot tell SHAKE-256 of an unknown seed of 32 bytes from
+    such.
     """
 
     def __init__(self, seed: bytes) -> None:
@@ -75,10 +74,10 @@ LAPLACE_BITS = 46  # of the noise scale in grid units: its multiples up to 127 a
 
 
 def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
-    """`value` plus Laplace noise of at least this scale, on a grid of scale/2^46.
+    """Return `value` plus Laplace noise of at least this scale, on a grid g of about scale/2^46.
 
     Formal guarantee: (sensitivity/scale)-DP for values of this L1 sensitivity, floating point included. Rounding d
-    coordinates to the grid g moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d
+    coordinates to the grid moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d
     g)/sensitivity. Rounded value and noise are whole multiples of g, exact as floats; their correctly rounded sum
     depends on their exact sum only.
     """
@@ -94,8 +93,7 @@ def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
 
 
 def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
-    """(k, e): the noise on `size` coordinates has the scale k
-    2^e, on a grid of 2^e; refused where that cannot be drawn."""
+    """Return (k, e): noise on `size` coordinates has scale k 2^e on a grid of 2^e; refuse what cannot be drawn."""
     exponent = math.frexp(scale)[1] - LAPLACE_BITS
     grid = Fraction(2) ** exponent
     steps = math.ceil(Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) / grid)
@@ -107,7 +105,7 @@ def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
 
 
 def discrete_laplace(scale: int, size: int) -> Integers:
-    """`size` independent whole numbers with P(k) = (e^(1/scale) - 1)/(e^(1/scale) + 1) e^(-|k|/scale), exactly.
+    """Return `size` independent whole numbers, exactly P(k) = (e^(1/scale) - 1)/(e^(1/scale) + 1) e^(-|k|/scale).
 
     >>> bool(np.abs(discrete_laplace(3, 1000)).mean() < 10)
     True
@@ -127,12 +125,12 @@ def discrete_laplace(scale: int, size: int) -> Integers:
 
 
 def _enough(wanted: int) -> int:
-    """So many trials that succeed with probability 1 - 1/e nearly always bring `wanted` successes."""
+    """Return a number of trials of probability 1 - 1/e that nearly always brings `wanted` successes."""
     return wanted + 3 * wanted // 4 + 32
 
 
 def _geometric(size: int) -> Integers:
-    """How often Bernoulli(1/e) succeeds in a row: the runs between failures in one long series of trials."""
+    """Return how often Bernoulli(1/e) succeeds in a row: the runs between failures in one series of trials."""
     trials = np.empty(0, dtype=np.bool_)
     while (ends := np.flatnonzero(~trials)).size < size:
         more = np.ones(_enough(size - ends.size), dtype=np.uint64)
@@ -141,10 +139,8 @@ def _geometric(size: int) -> Integers:
 
 
 def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
-    """Independent Bernoulli(exp(-numerator/denominator)), numerator at most denominator.
-
-    The run of successes of Bernoulli(x/1), Bernoulli(x/2), ... has an even length with probability exp(-x).
-    """
+    """Draw Bernoulli(exp(-x)), x = numerator/denominator <= 1: the probability that the run of successes of
+    Bernoulli(x/1), Bernoulli(x/2), ... has an even length."""
     odd = np.zeros(len(numerator), dtype=np.bool_)
     going, k = np.arange(len(numerator)), 1
     while going.size:
@@ -155,8 +151,8 @@ def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
 
 
 def _below(limit: int, size: int) -> Words:
-    """`size` independent uniform whole numbers from 0 to limit - 1: 64-bit words by their remainder, those of the
-    last, incomplete round of remainders drawn again."""
+    """Return `size` independent uniform whole numbers from 0 to limit - 1: words by their remainder, those of the last,
+    incomplete round of remainders drawn again."""
     if limit == 1:
         return np.zeros(size, dtype=np.uint64)
     words = random_words(size)
@@ -178,14 +174,14 @@ Mask = NDArray[np.bool_]
 
 
 def add_gaussian(value: Floats, sigma: float) -> Floats:
-    """`value` plus independent normal noise of standard deviation
-    `sigma`, on a grid g of about sigma/2^32 (not below 2^-1074).
+    """Return `value` plus independent normal noise of deviation `sigma`, on a grid g of about sigma/2^32 (not below
+    2^-1074).
 
     Formal guarantee: the result is a function of the real number value + sigma N alone, N standard normal: its nearest
     multiple of g, rounded to the nearest float. By post-processing it is as private as Gaussian noise in exact
-    arithmetic, at any magnitude of the value; nothing is rounded before the noise, so no term for floating point is
-    left over. (Noise beyond 2^53 g, of probability below e^(-2^40), would be rounded on its own.) Timing is not
-    protected: it depends on the noise drawn.
+    arithmetic, at any magnitude of the value. Nothing is rounded before the noise, so no floating-point term is left
+    over. (Noise beyond 2^53 g, of probability below e^(-2^40), would be rounded on its own.) Timing is not protected:
+    it depends on the noise drawn.
     """
     flat = finite(value, "value").reshape(-1)
     exponent = max(math.frexp(positive(sigma, "sigma"))[1] - GRID_BITS, -1074)
@@ -206,11 +202,8 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
 
 
 def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fraction]) -> Integers:
-    """The whole numbers nearest to steps N + offset(place), N
-    independent standard normal numbers, exactly; 0 < steps < 2^32.
-
-    `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60.
-    """
+    """Return the whole numbers nearest to steps N + offset(place), N independent standard normal, exactly; 0 < steps <
+    2^32. `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60."""
     drawn = np.empty(offsets.size, dtype=np.int64)
     for start in range(0, offsets.size, BATCH_NUMBERS):
         missing = np.arange(start, min(start + BATCH_NUMBERS, offsets.size))
@@ -226,11 +219,10 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
 
 
 def near_normal(size: int, draw: Draw) -> Floats:
-    """Floats near independent standard normal numbers N: |float - N| <= 2^-66 + 2^-51 |N|, always.
+    """Return floats near independent standard normal numbers N: |float - N| <= 2^-66 + 2^-51 |N|, always.
 
-    Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more
-    of their place in a strip; of a number that is settled in whole numbers 2^-80 is the
-    last digit. What is added to the last digits by rounding is a few units of 2^-53 |N|.
+    Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more of their place in a strip. A
+    number settled in whole numbers has 2^-80 as its last digit. Rounding adds a few units of 2^-53 |N|.
     """
     drawn = np.empty(size)
     missing = np.arange(size)
@@ -249,10 +241,8 @@ def near_normal(size: int, draw: Draw) -> Floats:
 
 
 def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple[Integers, Mask, Mask]:
-    """(result, kept, doubtful) of proposals; where not doubtful, what exact arithmetic says.
-
-    The first word holds 16 bits for the strip, one for the sign and 47 digits of u, the second one 64 digits of x.
-    """
+    """Return (result, kept, doubtful) of proposals; where not doubtful, exact arithmetic gives the same. The first word
+    holds 16 bits for the strip, one for the sign and 47 digits of u, the second 64 digits of x."""
     strip = _STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)]
     sign = 1.0 - 2.0 * ((first >> np.uint64(16)) & np.uint64(1))
     u = (first >> np.uint64(17)) * 2.0**-47
@@ -271,8 +261,7 @@ def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple
 
 
 def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
-    """The result of one proposal in exact arithmetic, None if it is
-    not kept; further digits of x and u are drawn while they matter."""
+    """Return one proposal's result in exact arithmetic, None if not kept; draw digits of x and u while they matter."""
     draw = draw or random_words
     strip = int(_STRIP_OF[first & 0xFFFF])
     weight = Fraction(1, 2) if strip == STRIP_COUNT else Fraction(_WEIGHTS[strip])
@@ -293,13 +282,13 @@ def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Dr
 
 
 def _more_digits(number: Fraction, width: Fraction, draw: Draw) -> tuple[Fraction, Fraction]:
-    """A uniform number known to lie in [number, number + width), known to 64 more binary digits."""
+    """Draw 64 more binary digits of a uniform number known to lie in [number, number + width)."""
     narrow = width / 2**64
     return number + int(draw(1)[0]) * narrow, narrow
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Two fractions around e^-x, x >= 0: the series of e^x in whole multiples of 2^-bits, rounded down and rounded up.
+    """Return two fractions around e^-x, x >= 0: the series of e^x in multiples of 2^-bits, rounded down and up.
 
     >>> low, high = exp_bounds(Fraction(1), 64)
     >>> [round(float(bound), 12) for bound in (low, high)]

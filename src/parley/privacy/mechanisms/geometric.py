@@ -30,7 +30,7 @@ class Geometric:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "Geometric":
-        """The least noise that makes one release cost `epsilon`; the sensitivity is a whole number.
+        """Return the least noise that makes one release cost `epsilon`; the sensitivity is a whole number.
 
         >>> Geometric.calibrate(Fraction(1, 2), 1).scale >= 2
         True
@@ -42,7 +42,7 @@ class Geometric:
         return cls(scale=rounded_up(Fraction(sensitivity) / epsilon), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Integers:
-        """The whole numbers with noise."""
+        """Return the whole numbers with noise."""
         value = require_bounded(bounded, self.norm, self.sensitivity).value
         if not np.abs(value).max(initial=0) <= 2**53 or not self.scale <= 2**53:
             raise SettingError("value: expected whole numbers and a noise scale up to 2^53")
@@ -81,9 +81,9 @@ class GridGeometric:
 
     Formal guarantee: releasing a `Bounded` value of L1 sensitivity S at most `sensitivity` is sensitivity/scale-DP,
     floating point included. g is a power of two, so value/g is exact. Rounding d coordinates to whole numbers moves two
-    values apart by at most d grid units more than S/g; the noise has a whole scale of at least (S/g + d) scale/S grid
-    units (`steps`), and the geometric law of scale b on whole numbers that differ by at most D in L1 is D/b-DP. What
-    follows is a function of the noisy whole numbers.
+    values apart by at most d grid units more than S/g. The noise has a whole scale of at least (S/g + d) scale/S grid
+    units (`steps`, at S = `sensitivity`), and the geometric law of scale b on whole numbers that differ by at most D in
+    L1 is D/b-DP. What follows is a function of the noisy whole numbers.
 
     >>> GridGeometric.calibrate(Fraction(1, 100), sensitivity=0.5).scale >= 50
     True
@@ -96,12 +96,12 @@ class GridGeometric:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "GridGeometric":
-        """The least noise that makes one release cost `epsilon`, apart from the grid."""
+        """Return the least noise that makes one release cost `epsilon`, apart from the grid."""
         needed = Fraction(positive(sensitivity, "sensitivity")) / epsilon
         return cls(scale=rounded_up(needed), sensitivity=sensitivity)
 
     def grid(self, coordinates: int) -> tuple[float, int]:
-        """(g, steps): the grid for values of so many coordinates, and the noise's scale in units of it."""
+        """Return (g, steps): the grid for this many coordinates, and the noise's scale in units of it."""
         exponent = math.frexp(self.sensitivity / coordinates)[1] - GRID_BITS - 1
         if not -1000 < exponent < 900:
             raise SettingError("noise: the sensitivity is out of range for the grid; use laplace noise")
@@ -112,7 +112,7 @@ class GridGeometric:
         return math.ldexp(1.0, exponent), steps
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value, rounded to the grid, with noise."""
+        """Return the value, rounded to the grid, with noise."""
         value = require_bounded(bounded, self.norm, self.sensitivity).value
         unit, steps = self.grid(value.shape[-1])
         # clipping brings no two values further apart
@@ -120,8 +120,7 @@ class GridGeometric:
         return np.asarray(noise.geometric(whole, float(steps)) * unit)
 
     def rounding(self, coordinates: int) -> float:
-        """How far apart the grid moves two values of so many
-        coordinates, in L1: what the noise covers beside the sensitivity."""
+        """Return how far apart the grid moves two values in L1; the noise covers it beside the sensitivity."""
         return coordinates * self.grid(coordinates)[0]
 
     @property
@@ -131,13 +130,12 @@ class GridGeometric:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in one coordinate, apart from the grid: it widens the scale by up to a part in
-        2^GRID_BITS, and to a whole number of units, so this by twice as much."""
+        """Variance of the noise in one coordinate, apart from the grid, which widens the scale by up to a part in
+        2^GRID_BITS and to whole units, and the variance by twice as much."""
         return 2 * self.scale**2
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many coordinates with at most this probability, rounding to the
-        grid included.
+        """Return the size that noise and rounding exceed in any of `coordinates` places with at most this probability.
 
         Formal guarantee: |k| is at most an exponential number of scale b, plus 1, in distribution.
         """
@@ -145,7 +143,7 @@ class GridGeometric:
         return (steps * math.log(coordinates / probability) + 2) * unit
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The L1 norm that the noise of so many coordinates exceeds with at most this probability."""
+        """Return the L1 norm that noise in `coordinates` places exceeds with at most this probability."""
         unit, steps = self.grid(coordinates)
         return (steps * float(gammainccinv(coordinates, probability)) + 2 * coordinates) * unit
 
@@ -164,8 +162,8 @@ class WholeGeometric:
     """Noise with P(k) proportional to exp(-|k|/scale) on every count of some records.
 
     Formal guarantee: releasing shares c/n of counts c that one person moves by at most D records in L1 is D/scale-DP,
-    floating point included. c/n is rounded once, so that n (c/n) lies within 2^-5 of c for n up to 2^46 and is rounded
-    to c itself; the noise has the exact law on whole numbers (`Geometric`), and dividing by n comes after it.
+    floating point included. c/n is rounded once, so n (c/n) lies within 2^-5 of c for n up to 2^46 and is rounded to c
+    itself. The noise has the exact law on whole numbers (`Geometric`), and dividing by n comes after it.
 
     >>> WholeGeometric.calibrate(Fraction(1, 2), sensitivity=0.02, moved=2, records=100).scale >= 4
     True
@@ -180,7 +178,7 @@ class WholeGeometric:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float, moved: int, records: int) -> "WholeGeometric":
-        """The least noise that makes one release cost `epsilon`."""
+        """Return the least noise that makes one release cost `epsilon`."""
         scale = rounded_up(Fraction(moved) / epsilon)
         if not max(scale, records) <= MAX_RECORDS:
             raise SettingError(
@@ -189,16 +187,16 @@ class WholeGeometric:
         return cls(scale, sensitivity, moved, records)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The noisy counts, as shares again."""
+        """Return the noisy counts, as shares again."""
         counts = whole_counts(require_bounded(bounded, self.norm, self.sensitivity).value, self.records)
         return np.asarray(noise.geometric(counts, self.scale) / self.records)
 
     def grid(self, coordinates: int) -> tuple[float, float]:
-        """(g, steps): the unit of released shares, and the noise's scale in units of it."""
+        """Return (g, steps): the unit of released shares, and the noise's scale in units of it."""
         return 1 / self.records, self.scale
 
     def rounding(self, coordinates: int) -> float:
-        """Nothing: counts lie on the grid."""
+        """Return 0: counts lie on the grid."""
         return 0.0
 
     @property
@@ -212,14 +210,14 @@ class WholeGeometric:
         return 2 * math.exp(-1 / self.scale) / (math.expm1(-1 / self.scale) * self.records) ** 2
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many shares with at most this probability.
+        """Return the size that noise exceeds in any of `coordinates` shares with at most this probability.
 
         Formal guarantee: |k| is at most an exponential number of the same scale, plus 1, in distribution.
         """
         return (self.scale * math.log(coordinates / probability) + 1) / self.records
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The L1 norm that the noise of so many shares exceeds with at most this probability."""
+        """Return the L1 norm that noise in `coordinates` shares exceeds with at most this probability."""
         return (self.scale * float(gammainccinv(coordinates, probability)) + coordinates) / self.records
 
     @property
@@ -229,7 +227,7 @@ class WholeGeometric:
 
 
 def whole_counts(shares: Floats, records: int) -> Integers:
-    """The counts of so many records that these shares are of; refused where they are of none."""
+    """Return the counts of `records` records that these shares stand for; refuse shares of no counts."""
     counts = np.rint(shares * records)
     if not np.all(np.abs(shares * records - counts) <= max(MAX_COUNT_ERROR, records * 2.0**-50)):
         raise GuaranteeError("value: expected shares of integer counts; nothing was released")

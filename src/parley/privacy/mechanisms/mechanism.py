@@ -1,4 +1,4 @@
-"""What every mechanism is: noise of a known law for values of a known sensitivity."""
+"""What every mechanism has: noise of a known law for values of a known sensitivity."""
 
 import math
 from dataclasses import dataclass
@@ -21,13 +21,12 @@ MAX_MAGNITUDE = (
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """A query's exact value [..., d] together with its sensitivity.
-    Only objectives make these; no caller retypes a sensitivity.
+    """A query's exact value [..., d] with its sensitivity. Only objectives make these; no caller retypes a sensitivity.
 
-    Formal guarantee: for any two tables of the same public size that differ in the rows
-    of one person (at most `records_per_person` of them, at the same places), the computed
-    values - rounding errors included - differ by at most `sensitivity` in `norm`. Where terms
-    name the owner as the unit, the same holds for any two tables of the same public size.
+    Formal guarantee: for any two tables of the same public size that differ in the rows of one person (at most
+    `records_per_person` of them, at the same places), the computed values, rounding errors included, differ by at most
+    `sensitivity` in `norm`. Where terms name the owner as the unit, the same holds for any two tables of the same
+    public size.
     """
 
     value: Floats
@@ -36,10 +35,10 @@ class Bounded:
 
 
 def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
-    """The value, if it is finite and bounded as the mechanism was calibrated for.
+    """Return the value, if it is finite and bounded as the mechanism was calibrated for.
 
-    Whether a value is finite may depend on a record, so refusing it would tell something. Prepared values are made such
-    that it always is (`data.design`); this is the last line, for what a person changes later.
+    A refusal could reveal something, as whether a value is finite may depend on a record. Prepared values always are
+    (`data.design`); this is the last line.
     """
     if bounded.norm != norm:
         raise GuaranteeError(
@@ -57,8 +56,7 @@ def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded
 
 
 def rounded_up(scale: Fraction) -> float:
-    """A noise scale as a float above the exact one, by 2^-50:
-    OpenDP's own rounded-up map then still stays below epsilon."""
+    """Return a noise scale 2^-50 above the exact one, so that OpenDP's own rounded-up map stays below epsilon."""
     try:
         return checked_scale(float(scale * (1 + Fraction(1, 2**50))))
     except OverflowError:
@@ -66,24 +64,23 @@ def rounded_up(scale: Fraction) -> float:
 
 
 def checked_scale(scale: float) -> float:
-    """The noise scale, if values with such noise are finite numbers."""
+    """Return the noise scale, if values with such noise are finite numbers."""
     if scale > MAX_MAGNITUDE:
         raise SettingError(f"epsilon: too small for this sensitivity; the noise would exceed {MAX_MAGNITUDE:g}")
     return positive(scale, "noise scale")
 
 
 class Mechanism(Protocol):
-    """Bound, then noise: `release` takes a value that knows its own
-    sensitivity, and adds noise that was calibrated for at least that."""
+    """Bound, then noise: `release` takes a value with its sensitivity and adds noise calibrated for at least that."""
 
     @property
     def norm(self) -> Norm:
-        """In which a value has to be bounded."""
+        """The norm in which a value has to be bounded."""
         ...
 
     @property
     def sensitivity(self) -> float:
-        """For which the noise is calibrated."""
+        """The sensitivity for which the noise is calibrated."""
         ...
 
     @property
@@ -93,7 +90,7 @@ class Mechanism(Protocol):
 
     @property
     def variance(self) -> float:
-        """Of the noise in one coordinate."""
+        """Variance of the noise in one coordinate."""
         ...
 
     @property
@@ -102,20 +99,20 @@ class Mechanism(Protocol):
         ...
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise; refused (GuaranteeError) if it is not bounded as the noise was calibrated for."""
+        """Return the value plus noise; refuse (GuaranteeError) a value not bounded as the noise was calibrated for."""
         ...
 
     def rounding(self, coordinates: int) -> float:
-        """How far apart the sampler's grid moves two values of so
-        many coordinates, in `norm`: covered beside the sensitivity."""
+        """Return how far apart the sampler's grid moves two values in `norm`; the noise covers it beside the
+        sensitivity."""
         ...
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many coordinates with at most this probability."""
+        """Return the size that noise exceeds in any of `coordinates` places with at most this probability."""
         ...
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The norm that the noise of so many coordinates exceeds with at most this probability."""
+        """Return the norm that noise in `coordinates` places exceeds with at most this probability."""
         ...
 
 
@@ -125,8 +122,7 @@ FALSE_ALARM_PROBABILITY = 1e-12  # how probable it is at most that an honest ans
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """Every coordinate from `low` to `high` (numbers, or one for
-    each coordinate), and all together at most `size` in `norm`."""
+    """Limits of a value: coordinates from `low` to `high` (numbers, or one for each), and `size` for its `norm`."""
 
     low: float | Floats
     high: float | Floats
@@ -134,11 +130,11 @@ class Extent:
     norm: Norm
 
     def noisy(self, mechanism: Mechanism, coordinates: int, probability: float) -> "Extent":
-        """Where such a value of so many coordinates lies after its noise.
+        """Return where such a value lies after its noise.
 
-        Formal guarantee: a value within this extent, released by `mechanism`, is
-        outside of the result with at most this probability, whatever the value is. Half
-        of it is for the worst coordinate, half for the norm (triangle inequality).
+        Formal guarantee: a value within this extent, released by `mechanism`, is outside the result with at most this
+        probability, whatever the value is. Half of it is for the worst coordinate, half for the norm (triangle
+        inequality).
         """
         if mechanism.norm != self.norm:
             raise GuaranteeError(
@@ -153,7 +149,7 @@ class Extent:
         return Extent(low - worst, high + worst, size, self.norm)
 
     def holds(self, value: Floats) -> bool:
-        """Whether a value [d] lies within.
+        """Return whether a value [d] lies within.
 
         >>> reach = Extent(-1.0, 1.0, 1.5, "l1")
         >>> reach.holds(np.array([1.0, -0.5])), reach.holds(np.array([1.0, 1.0])), reach.holds(np.array([1.1, 0.0]))
@@ -162,14 +158,14 @@ class Extent:
         return bool(self.inside(value))
 
     def inside(self, values: Floats) -> NDArray[np.bool_]:
-        """Whether each of values [..., d] lies within [...]; what is not a number does not."""
+        """Return whether each of values [..., d] lies within [...]; NaN does not."""
         boxed = np.all((values >= self.low) & (values <= self.high), axis=-1)
         total, most = self._measured(np.where(boxed[..., None], values, 0.0))
         return np.asarray(boxed & (total <= most))
 
     def nearest(self, values: Floats) -> Floats:
-        """Values [..., d] brought within: those inside as they are, others cut to the box and then scaled down; what is
-        not a number counts as 0.
+        """Return values [..., d] brought within: those outside are cut to the box and then scaled down, NaN counts as
+        0.
 
         >>> Extent(-1.0, 1.0, 1.5, "l1").nearest(np.array([[9.0, 1.0], [1.0, -0.5]])).tolist()
         [[0.75, 0.75], [1.0, -0.5]]
@@ -179,7 +175,7 @@ class Extent:
         return np.asarray(boxed * np.where(total > most, most / np.maximum(total, most), 1.0)[..., None])
 
     def _measured(self, values: Floats) -> tuple[Floats, float]:
-        """The norm of values [..., d] and the largest one allowed, in a unit in which no power overflows."""
+        """Return the norm of values [..., d] and the largest one allowed, in a unit in which no power overflows."""
         share = values / self._unit
         total = np.abs(share).sum(axis=-1) if self.norm == "l1" else np.sqrt(np.vecdot(share, share))
         return np.asarray(total), self.size / self._unit

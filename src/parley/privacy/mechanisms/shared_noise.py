@@ -1,13 +1,9 @@
-"""One noise for the sum of all owners' answers, not one for each owner's, on a grid of whole numbers (Chase et al.
-2017): drawn once by three hosts together, or by each of two hosts, who add one each.
+"""One noise for the sum of all owners' answers, on a grid of whole numbers (Chase et al. 2017): drawn once by three
+hosts together, or once by each of two hosts.
 
-Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus
-one number of the recipe's law (of two hosts, two) is what a learner gets to see, and nothing else. An owner that drops
-out changes how many records there are, not the noise.
-
-A recipe says which bits there are. Who draws them, in the clear or in shares, is
-somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
-grid units only; how long a grid unit is, `SharedNoise` chooses to fit.
+Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. A learner sees only
+the sum of these plus one number of the recipe's law (of two hosts, two). A dropout changes the number of records, not
+the noise. Recipes come in sizes of 2^exponent grid units only; `SharedNoise` chooses the unit to fit.
 """
 
 import math
@@ -46,9 +42,9 @@ class Law(StrEnum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """X = offset + sum of weight [r < threshold], one random word r each, + (sign) step #{t
-    in ladder: r < t}, one word and a fair sign for all of it, + sum of the `fair` weights
-    whose fair bits are 1. Thresholds are whole numbers up to 2^64, words below that.
+    """X = offset + sum of weight [r < threshold], one random word r each, + (sign) step #{t in ladder: r < t}, one word
+    and a fair sign for all of it, + sum of the `fair` weights whose fair bits are 1. Thresholds are whole numbers up to
+    2^64, words below that.
 
     Formal guarantee: X has the law that its maker claims, up to a total variation of `distance`, at most 2^-58.
     """
@@ -73,7 +69,7 @@ class Recipe:
 
 
 def recipe_scale(law: Law, exponent: int) -> float:
-    """The scale of the recipe of this size, without making it.
+    """Return the scale of the recipe of this size, without making it.
 
     >>> recipe_scale(Law.GAUSSIAN, 8) == make_recipe(Law.GAUSSIAN, 8).scale
     True
@@ -82,7 +78,7 @@ def recipe_scale(law: Law, exponent: int) -> float:
 
 
 def make_recipe(law: Law, exponent: int) -> Recipe:
-    """The recipe of this law in this size.
+    """Return the recipe of this law in this size.
 
     >>> make_recipe(Law.LAPLACE, 10).scale, round(make_recipe(Law.GAUSSIAN, 8).scale)
     (1024.0, 2560)
@@ -96,10 +92,10 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
 
 @lru_cache(maxsize=64)
 def laplace_recipe(exponent: int) -> Recipe:
-    """Discrete Laplace noise of scale b = 2^exponent: P(k) proportional to e^(-|k|/b).
+    """Return discrete Laplace noise of scale b = 2^exponent: P(k) proportional to e^(-|k|/b).
 
-    It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). The binary digits of such a number are
-    independent, digit i being 1 with probability 1/(1 + e^(2^i/b)), because e^(-g/b) is a product over the digits of g.
+    It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). Their binary digits are independent,
+    because e^(-g/b) is a product over the digits of g; digit i is 1 with probability 1/(1 + e^(2^i/b)).
     """
     digits = exponent + REACH_BITS
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
@@ -120,17 +116,19 @@ def laplace_recipe(exponent: int) -> Recipe:
 
 @lru_cache(maxsize=64)
 def gaussian_recipe(exponent: int) -> Recipe:
-    """N Y + U_1 + ... + U_k - k (N - 1)/2, N = 2^exponent: Y discrete Gaussian of deviation 10, the U uniform below N.
+    """Return N Y + U_1 + ... + U_k - k (N - 1)/2, N = 2^exponent: Y discrete Gaussian of deviation 10, the U uniform
+    below N.
 
-    Claimed law: whole numbers x added to a whole value q are, up to `distance`, a
-    post-processing of q + a normal number of deviation `scale` = sqrt((10 N)^2 - 1.6^2).
-    Proof in three steps, for N Y + U and its characteristic function phi(N t) D(t)^k:
-    1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N; those at multiples of 2 pi are the
-       characteristic function of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where
-       D, the uniform law's, has zeros: D^k leaves almost nothing of them (`_ripple`).
+    Claimed law: whole numbers x added to a whole value q are, up to `distance`, a post-processing of q + a normal
+    number of deviation `scale` = sqrt((10 N)^2 - 1.6^2). Proof, for N Y + U and its characteristic function phi(N t)
+    D(t)^k:
+
+    1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N. Those at multiples of 2 pi are the
+      characteristic function of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where D,
+      the uniform law's, has zeros: D^k leaves almost nothing of them (`_ripple`).
     2. The discrete Gaussian of deviation s is, up to a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what
-       randomised rounding makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability
-       proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
+      randomised rounding makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability
+      proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
     3. The independent U are added afterwards.
     """
     n, k = 2**exponent, SMOOTHERS
@@ -153,15 +151,14 @@ def gaussian_recipe(exponent: int) -> Recipe:
 
 @lru_cache(maxsize=1)
 def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
-    """(weights of 0, 1, 2, ..., those of all whole numbers
-    together, thresholds of P(|Y| >= j)): the same in every size."""
+    """Return (weights of 0, 1, 2, ..., the weight of all whole numbers together, thresholds of P(|Y| >= j))."""
     weights = [_exp(-Decimal(j * j) / (2 * LADDER_SIGMA * LADDER_SIGMA)) for j in range(4 * LADDER_LENGTH)]
     total = weights[0] + 2 * sum(weights[1:])
     return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER_LENGTH + 1))
 
 
 def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-    """Numbers of the same law from one generator, for studies: nothing of this may be released."""
+    """Draw numbers of this law from one generator, for studies: nothing of this may be released."""
     if recipe.law == Law.LAPLACE:
         stop = -np.expm1(-1 / recipe.scale)
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
@@ -171,10 +168,10 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
 
 
 def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Integers:
-    """Numbers of the recipe's law from the operating system's random words, for one host's own noise.
+    """Draw numbers of the recipe's law from the operating system's random words, for one host's own noise.
 
-    Formal guarantee: independent, each exactly the recipe's X: a word for each threshold, one for the ladder, one for
-    its sign; of a word for each uniform number below N the upper bits, as many as its fair bits are.
+    Formal guarantee: independent, each exactly the recipe's X. There is a word for each threshold, one for the ladder
+    and one for its sign; each uniform number below N is the upper bits of a word, as many as its fair bits are.
     """
     total = np.full(size, recipe.offset, dtype=np.int64)
     for threshold, weight in recipe.singles:
@@ -188,17 +185,18 @@ def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Inte
 
 
 def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
-    """How many thresholds of a descending ladder lie above each word."""
+    """Count the thresholds of a descending ladder that lie above each word."""
     ascending = np.array(ladder[::-1], dtype=np.uint64)
     return np.asarray(len(ladder) - np.searchsorted(ascending, words, side="right"))
 
 
 def _ripple(exponent: int) -> float:
-    """A bound on the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U.
+    """Bound the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U.
 
-    Half the L1 norm of the difference is at most half of sqrt(window) times its L2 norm, and what lies beyond the
-    window. The L2 norm is, by Parseval and the triangle inequality, at most the sum over j of those of the bumps: with
-    u = N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), and |D| = |sin(u/2)|/(N |sin(t/2)|).
+    Half the L1 norm of the difference is at most half of sqrt(window) times its L2 norm, plus what lies beyond the
+    window. By Parseval and the triangle inequality the L2 norm is at most the sum over j of those of the bumps. The
+    square of each is, with u = N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), |D| =
+    |sin(u/2)|/(N |sin(t/2)|).
     """
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)
@@ -217,12 +215,12 @@ def _ripple(exponent: int) -> float:
 
 @lru_cache(maxsize=1)
 def _far_bumps() -> float:
-    """What all bumps beyond the fortieth have together: N |sin(t/2)| >= 2j - 1."""
+    """Bound what all bumps beyond the fortieth have together: N |sin(t/2)| >= 2j - 1."""
     return sum((2 * j - 1.0) ** -SMOOTHERS for j in range(41, 10_000))
 
 
 def _laplace_variance(b: float) -> float:
-    """2 q/(1 - q)^2 with q = e^(-1/b)."""
+    """Return 2 q/(1 - q)^2 with q = e^(-1/b)."""
     return 2 * math.exp(-1 / b) / math.expm1(-1 / b) ** 2
 
 
@@ -231,7 +229,7 @@ def _exp(x: Decimal) -> Decimal:
 
 
 def _threshold(probability: Decimal) -> int:
-    """The whole number nearest to probability 2^64."""
+    """Return the whole number nearest to probability 2^64."""
     return int((probability * 2**WORD_BITS).to_integral_value(context=_DIGITS))
 
 
@@ -240,16 +238,16 @@ MAX_SUM = 2**62  # sums and noise stay below: nothing wraps around
 
 @dataclass(frozen=True)
 class SharedNoise:
-    """The noise of everybody's sum, as one owner of `records` rows sees
-    it: its answer is a mean of L1 or L2 sensitivity `sensitivity`.
+    """The noise of everybody's sum, for an owner whose answer is a mean over `records` of L1 or L2 sensitivity
+    `sensitivity`.
 
-    Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum - over all owners that hold
-    it; where an owner is the unit, its whole table - in `norm`, rounding included. Then the sum with a number of the
-    recipe's law in each coordinate is as private as the law's claim: for Laplace moved/scale-DP, for the Gaussian a
-    post-processing of normal noise of `scale` on values of L2 sensitivity `moved`, in both cases up to a total
-    variation of `recipe.distance` in each coordinate. Who draws the number must not be who sees the sum (`sharing`).
-    With `draws` = 2 the sum carries two such numbers, each drawn by a host of its own: to one of these, who knows its
-    own, it carries the other one whole.
+    Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum in `norm`, over all owners
+    that hold it and rounding included; where an owner is the unit, how far its whole table does. Then the sum with a
+    number of the recipe's law in each coordinate is as private as the law's claim, up to a total variation of
+    `recipe.distance` in each coordinate: for Laplace moved/scale-DP, for the Gaussian a post-processing of normal noise
+    of `scale` on values of L2 sensitivity `moved`. Whoever draws the number must not see the sum (`sharing`). With
+    `draws` = 2 the sum carries two such numbers, each drawn by a host of its own; for a host, who knows its own, the
+    sum carries the other one whole.
     """
 
     recipe: Recipe
@@ -263,7 +261,7 @@ class SharedNoise:
 
     @property
     def noise_scale(self) -> float:
-        """The law's own scale, that of one draw, as it appears in a mean over `records`."""
+        """The scale of one draw's law, as it appears in a mean over `records`."""
         return self.recipe.scale / self.factor
 
     @property
@@ -273,12 +271,12 @@ class SharedNoise:
 
     @property
     def sum_variance(self) -> float:
-        """Of the noise in one coordinate of the sum."""
+        """Variance of the noise in one coordinate of the sum."""
         return self.draws * self.recipe.variance / self.units**2
 
     @property
     def variance(self) -> float:
-        """Of the noise in one coordinate of a mean over `records`."""
+        """Variance of the noise in one coordinate of a mean over `records`."""
         return self.draws * self.recipe.variance / self.factor**2
 
     @cached_property
@@ -288,46 +286,45 @@ class SharedNoise:
         return kind(self.recipe.scale / self.moved)
 
     def over(self, records: int) -> "SharedNoise":
-        """The same noise in a mean over so many records."""
+        """Return the same noise in a mean over this many records."""
         return replace(self, records=records)
 
     def encode(self, bounded: Bounded) -> Words:
-        """The answer as a sum over the records, in whole grid units modulo 2^64 [..., size]."""
+        """Return the answer as a sum over the records, in whole grid units modulo 2^64 [..., size]."""
         value = require_bounded(bounded, self.norm, self.sensitivity).value
         return np.rint(value * self.factor).astype(np.int64).view(np.uint64)
 
     def decode(self, words: Words) -> Floats:
-        """The mean over `records` of a sum of encoded answers, with or without noise."""
+        """Return the mean over `records` of a sum of encoded answers, with or without noise."""
         return np.asarray(words.view(np.int64) / self.factor)
 
     def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Words:
-        """The noise of a sum in grid units from one generator, for studies: nothing of this may be released."""
+        """Draw the noise of a sum in grid units from one generator, for studies: nothing of this may be released."""
         return np.asarray(sum(draw_plainly(self.recipe, shape, rng) for _ in range(self.draws))).view(np.uint64)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """Refused: an owner alone has no noise here."""
+        """Refuse: an owner alone has no noise here."""
         raise GuaranteeError(
             "noise: these terms add one noise to the sum of all answers; a single answer is never released"
         )
 
     def rounding(self, coordinates: int) -> float:
-        """0: `moved`, which the noise covers, has the rounding in it already."""
+        """Return 0: `moved`, which the noise covers, includes the rounding."""
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many coordinates with at most this probability.
+        """Return the size that noise exceeds in any of `coordinates` places with at most this probability.
 
-        Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1; the other law is
-        sub-Gaussian, its discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding). Of
-        several draws each gets its share of the probability; variances of sub-Gaussian numbers add up.
+        Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1. The other law is
+        sub-Gaussian, its discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding). Each
+        of several draws gets its share of the probability; variances of sub-Gaussian numbers add up.
         """
         if self.recipe.law == Law.LAPLACE:
             return self.draws * (self.recipe.scale * math.log(self.draws * coordinates / probability) + 1) / self.factor
         return self._proxy * math.sqrt(2 * math.log(2 * coordinates / probability)) / self.factor
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The norm that the noise of so many coordinates exceeds with at most this probability (L2: Hsu, Kakade and
-        Zhang 2012)."""
+        """Return the norm that noise exceeds with at most this probability (L2: Hsu, Kakade and Zhang 2012)."""
         if self.recipe.law == Law.LAPLACE:
             numbers = self.draws * coordinates
             return (self.recipe.scale * float(gammainccinv(numbers, probability)) + numbers) / self.factor

@@ -1,9 +1,6 @@
-"""The stable mechanism, for studies: symmetric alpha-stable noise on values bounded in L1, with what it costs without a
-delta (Z chapter 3), and on values bounded in L2, which needs one.
-
-The law (`stable_law`) is private in any dimension when sampled
-exactly; no sampler does that, so nothing is released with it.
-"""
+"""The stable mechanism, for studies: symmetric alpha-stable noise on values bounded in L1, which needs no delta (Z
+chapter 3), and in L2, which does. The law (`stable_law`) is private in any dimension when sampled exactly; no sampler
+does that, so nothing is released with it."""
 
 import math
 from dataclasses import dataclass
@@ -23,10 +20,10 @@ from parley.validate import Floats, non_negative, positive
 
 
 def pure_epsilon(alpha: float, scale: float, l1_sensitivity: float) -> float:
-    """eps of one release of any dimension with i.i.d. SaS noise on values of this L1 sensitivity.
+    """Return eps of one release of any dimension with i.i.d. SaS noise on values of this L1 sensitivity.
 
-    Formal guarantee: a coordinate that moves by d changes ln p by at most kappa d/scale, and the coordinates' moves add
-    up to the L1 sensitivity: kappa Delta_1/scale, pure DP (erratum e of Z, which accounts for one dimension only). For
+    Formal guarantee: kappa Delta_1/scale, pure DP (erratum e of Z, which accounts for one dimension only): a coordinate
+    that moves by d changes ln p by at most kappa d/scale, and the coordinates' moves add up to the L1 sensitivity. For
     the Cauchy law a single coordinate has the smaller exact value `cauchy_epsilon`.
 
     >>> pure_epsilon(1.0, 2.0, 1.0)
@@ -36,7 +33,8 @@ def pure_epsilon(alpha: float, scale: float, l1_sensitivity: float) -> float:
 
 
 def cauchy_epsilon(scale: float, sensitivity: float) -> float:
-    """The exact pure eps of Cauchy noise on one coordinate (Z chapter 3): about sensitivity/scale for large scales.
+    """Return the exact pure eps of Cauchy noise on one coordinate (Z chapter 3): about sensitivity/scale for large
+    scales.
 
     >>> round(cauchy_epsilon(1.0, 1.0), 6)
     0.962424
@@ -61,7 +59,7 @@ class Stable:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float, alpha: float) -> "Stable":
-        """The least noise that makes one release cost `epsilon`, pure, in any dimension."""
+        """Return the least noise that makes one release cost `epsilon`, pure, in any dimension."""
         if check_alpha(alpha) == 2:
             raise SettingError(
                 "alpha = 2: Gaussian noise is never pure; use an alpha below 2, or the Gaussian mechanism with a delta"
@@ -70,12 +68,12 @@ class Stable:
         return cls(alpha, scale * (1 + 1e-12), sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
+        """Return the value plus noise of this law; refuse (GuaranteeError) one not bounded as calibrated for."""
         return noise.stable(require_bounded(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
 
     @property
     def variance(self) -> float:
-        """Infinite below alpha = 2: averages of such noise do not settle as quickly as one hopes."""
+        """Infinite below alpha = 2: averages of such noise settle slowly."""
         return math.inf if self.alpha < 2 else 2 * self.scale**2
 
     @property
@@ -93,8 +91,8 @@ class Stable:
 class StableOnSums:
     """Independent SaS noise on every number of a value bounded in L2; a source of safe noise refuses it.
 
-    Formal guarantee: none by itself. What so many releases cost at a delta, in every direction and for exactly sampled
-    noise, `accounting.compose` bounds.
+    Formal guarantee: none by itself. `accounting.compose` bounds what releases cost at a delta, in every direction and
+    for exactly sampled noise.
     """
 
     norm: ClassVar[Norm] = "l2"
@@ -104,7 +102,7 @@ class StableOnSums:
     sensitivity: float
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as it was taken to be."""
+        """Return the value plus noise of this law; refuse (GuaranteeError) one not bounded as assumed."""
         return noise.stable(require_bounded(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
 
     @property
@@ -114,16 +112,16 @@ class StableOnSums:
 
     @property
     def variance(self) -> float:
-        """Infinite: averages of such noise do not settle as those of others do."""
+        """Infinite: averages of such noise settle slowly."""
         return math.inf
 
     def rounding(self, coordinates: int) -> float:
-        """0: a study's noise is on no grid."""
+        """Return 0: a study's noise is on no grid."""
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many coordinates with at most this probability: at most
-        `coordinates` times that of one.
+        """Return the size that noise exceeds in any of `coordinates` places with at most this probability (union
+        bound).
 
         >>> round(StableOnSums(1.0, 2.0, 1.0).tail(0.1, 1), 3)
         12.628
@@ -136,8 +134,7 @@ class StableOnSums:
         return self.scale * math.exp(brentq(excess, -30.0, 600.0, xtol=1e-9)) * (1 + 1e-6)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The L2 norm that the noise of so many coordinates exceeds with at most this probability: each is within the
-        worst."""
+        """Return the L2 norm that noise exceeds with at most this probability: every coordinate is within the worst."""
         return math.sqrt(coordinates) * self.tail(probability, coordinates)
 
     @cached_property

@@ -1,19 +1,14 @@
 """The symmetric alpha-stable (SaS) law: characteristic function exp(-|scale t|^alpha), 1 <= alpha <= 2 (Z chapter 3).
 
-alpha = 1 is the Cauchy law, alpha = 2 the Gaussian of variance 2 scale^2. Between them the density has no closed form.
-Here it is computed by inversion along a rotated ray, where the integrand decays instead of oscillating, joined to the
-tail series; both are checked against 50-digit arithmetic. Stated error of `pdf` and `cdf`'s tails: 1e-8 relative for
-|x| <= 1e6 scale.
+alpha = 1 is the Cauchy law, alpha = 2 the Gaussian of variance 2 scale^2. Between them the density is computed by
+inversion along a rotated ray, joined to the tail series; both are checked against 50-digit arithmetic. Stated error of
+`pdf` and `cdf`'s tails: 1e-8 relative for |x| <= 1e6 scale. The sampler is floating-point Chambers-Mallows-Stuck, whose
+low bits depend on the value it is added to: for studies, never for a release.
 
-The sampler is floating-point Chambers-Mallows-Stuck, whose low bits depend on the value it is added to; there is no
-exact sampler for this law. It is for studies, never for a release.
-
-Where answers with such noise lie: it has no mean square, so a mean of answers does not settle, and one of m is not 1/m
-as uncertain. One answer: what it is about lies around it by that law. Several answers of one thing: under a flat prior
-the posterior is the product of their densities, by then of finite variance (its tails fall like z^(-m (1 + alpha)), m
->= 2); its mean is Pitman's estimate, the best of those that move along when all answers are moved (1939). Since nothing
-but the place is unknown, its intervals are right in the sense of repeated answers, too, and given how far apart the
-answers lie.
+The noise has no mean square, so the mean of m answers is not 1/m as uncertain. Under a flat prior the posterior of what
+m >= 2 answers are about is the product of their densities, of finite variance (tails like z^(-m (1 + alpha))). Its mean
+is Pitman's estimate, the best of those that move along when all answers are moved (1939). Its intervals are right for
+repeated answers, too, and given how far apart the answers lie.
 """
 
 import math
@@ -38,8 +33,8 @@ _NODES = 6001
 
 
 def check_alpha(alpha: float) -> float:
-    """The stability index as a float in [1, 2]. Between 1.9999 and
-    2 the tail drowns in rounding, so nothing is claimed there."""
+    """Return the stability index as a float in [1, 2]; refuse those between 1.9999 and 2, whose tails drown in
+    rounding."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 1 <= alpha <= 2:
         raise SettingError(f"alpha = {alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
     if 1.9999 < alpha < 2:
@@ -48,7 +43,7 @@ def check_alpha(alpha: float) -> float:
 
 
 def pdf(x: ArrayLike, alpha: float, scale: float = 1.0) -> Floats:
-    """The density at x.
+    """Return the density at x.
 
     >>> float(pdf(0.0, 1.0)) == 1 / math.pi
     True
@@ -58,7 +53,7 @@ def pdf(x: ArrayLike, alpha: float, scale: float = 1.0) -> Floats:
 
 
 def cdf(x: ArrayLike, alpha: float, scale: float = 1.0) -> Floats:
-    """P[Y <= x]; accurate to 1e-8 relative in the left tail, so use cdf(-x) for small upper tails.
+    """Return P[Y <= x], accurate to 1e-8 relative in the left tail; use cdf(-x) for small upper tails.
 
     >>> round(float(cdf(0.0, 1.5)), 12)
     0.5
@@ -69,7 +64,7 @@ def cdf(x: ArrayLike, alpha: float, scale: float = 1.0) -> Floats:
 
 
 def log_pdf(z: Floats, alpha: float) -> Floats:
-    """ln of the standard density (scale 1)."""
+    """Return ln of the standard density (scale 1)."""
     z = np.abs(z)
     if alpha == 1:
         return -math.log(math.pi) - np.log1p(z * z)
@@ -85,7 +80,7 @@ def log_pdf(z: Floats, alpha: float) -> Floats:
 
 
 def survival(z: Floats, alpha: float) -> Floats:
-    """P[Y > z] of the standard law for z >= 0, with full relative accuracy."""
+    """Return P[Y > z] of the standard law for z >= 0, with full relative accuracy."""
     if alpha == 1:
         return np.arctan2(1.0, z) / math.pi
     if alpha == 2:
@@ -99,7 +94,7 @@ def survival(z: Floats, alpha: float) -> Floats:
 
 
 def score(z: Floats, alpha: float) -> Floats:
-    """p'(z)/p(z) of the standard law: how fast the log-density changes."""
+    """Return p'(z)/p(z) of the standard law: how fast the log-density changes."""
     if alpha == 1:
         return -2 * z / (1 + z * z)
     if alpha == 2:
@@ -115,7 +110,7 @@ def score(z: Floats, alpha: float) -> Floats:
 
 
 def sample(alpha: float, scale: float, size: int | tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Independent draws by Chambers, Mallows and Stuck (1976). For studies: see the note on safety above."""
+    """Draw independent numbers by Chambers, Mallows and Stuck (1976), for studies only."""
     alpha, scale = check_alpha(alpha), positive(scale, "scale")
     if alpha == 2:
         return rng.normal(scale=scale * math.sqrt(2), size=size)
@@ -131,7 +126,7 @@ def sample(alpha: float, scale: float, size: int | tuple[int, ...], rng: np.rand
 
 
 def distortion(alpha: float, scale: float = 1.0) -> float:
-    """E|Y| = (2 scale/pi) Gamma(1 - 1/alpha); infinite for the Cauchy law (Z table 3.1).
+    """Return E|Y| = (2 scale/pi) Gamma(1 - 1/alpha); infinite for the Cauchy law (Z table 3.1).
 
     >>> round(distortion(1.9), 4)
     1.1903
@@ -142,9 +137,8 @@ def distortion(alpha: float, scale: float = 1.0) -> float:
 
 @lru_cache(maxsize=64)
 def score_bound(alpha: float) -> float:
-    """kappa(alpha) = sup |p'/p| at scale 1: the most that ln p changes per unit of shift. Infinite for the Gaussian.
-
-    Rounded up in the eighth digit, so that what is derived from it stays an upper bound.
+    """Return kappa(alpha) = sup |p'/p| at scale 1, the most that ln p changes per unit of shift: infinite for the
+    Gaussian. It is rounded up in the eighth digit, so that what is derived from it stays an upper bound.
 
     >>> score_bound(1.0)
     1.0
@@ -189,8 +183,7 @@ def _law(alpha: float) -> _Law:
 
 
 def _series(z: Floats, alpha: float, terms: Floats) -> Floats:
-    """sum_k terms_k z^(-alpha k): the asymptotic tail, thirty
-    terms; at z >= 20 the last ones are below 1e-14 of the first."""
+    """Return sum_k terms_k z^(-alpha k), the asymptotic tail: at z >= 20 the last terms are below 1e-14 of the first."""
     y = z**-alpha
     total = np.zeros_like(z)
     for coefficient in terms[::-1]:
@@ -199,8 +192,7 @@ def _series(z: Floats, alpha: float, terms: Floats) -> Floats:
 
 
 def _inversion(z: Floats, alpha: float) -> Floats:
-    """(1/pi) Re int exp(i z t - t^alpha) dt along t = s e^(i phi), phi = pi/(4 alpha), by the double-exponential
-    rule."""
+    """Return (1/pi) Re int exp(i z t - t^alpha) dt along t = s e^(i pi/(4 alpha)), by the double-exponential rule."""
     h = 0.02
     u = np.arange(-4.5, 5.2, h)
     s = np.exp(u - np.exp(-u))
@@ -223,7 +215,7 @@ NORMAL_GRID = np.linspace(-6.0, 6.0, 601)  # deviations
 
 
 def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats]:
-    """(the posterior's mean, its variance) [...] of what m >= 2 answers [m, ...] with noise of this law are about.
+    """Return (the posterior's mean, its variance) [...] of what m >= 2 answers [m, ...] with this noise are about.
 
     >>> mean, variance = located(np.array([[1.0], [2.0], [100.0]]), 1.5, 0.5)
     >>> bool(1 < mean[0] < 2.2), bool(variance[0] < 1)
@@ -243,8 +235,7 @@ def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats
 
 
 def reach(level: float, alpha: float, scale: float, deviation: float) -> float:
-    """How far from 0 a stable number of this scale plus a normal
-    one of this deviation lies at most, with this probability.
+    """Return the distance from 0 within which stable plus normal noise lies with probability `level`.
 
     >>> round(reach(0.9, 1.0, 1.0, 0.0), 3), round(reach(0.9, 1.5, 0.0, 1.0), 3)
     (6.314, 1.645)
@@ -265,7 +256,7 @@ def reach(level: float, alpha: float, scale: float, deviation: float) -> float:
 
 
 def _steps(at: Floats) -> Floats:
-    """What each place of a sorted column stands for, by the trapezoid rule."""
+    """Return the trapezoid rule's weight of each place in a sorted column."""
     gap = np.diff(at, axis=0)
     ends = np.zeros((1, at.shape[1]))
     return np.asarray((np.concatenate([ends, gap]) + np.concatenate([gap, ends])) / 2)
