@@ -273,7 +273,7 @@ class PlantedPairs:
 
 
 def candidate_pairs(preparation: Preparation) -> Iterator[Pair]:
-    """Yield pairs of rows that differ in the target or one column; all other columns are in their middle."""
+    """Yield pairs of rows that differ in the target or one column; at most one column is at an end, others midway."""
     columns = {column: cell_values(preparation, column) for column in preparation.features}
     middle: Row = {column: values[-1] for column, values in columns.items()}
     targets = outcome_cells(preparation)

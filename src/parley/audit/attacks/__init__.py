@@ -1,1 +1,1 @@
-"""What an attacker makes of what was released: records, members of a table, and lies of owners and learners."""
+"""Attacks on trained models, and on rounds in which owners lie."""

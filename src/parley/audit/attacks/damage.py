@@ -1,4 +1,4 @@
-"""What owners that lie can do by these terms, under the agreed rule and under the others: from public numbers alone."""
+"""What owners that lie can do under the agreed rule and under the others, from public numbers alone."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -27,21 +27,20 @@ UNBOUNDED_RADIUS = 1e3  # where no box holds parameters
 
 @dataclass(frozen=True)
 class AdversarialLearner:
-    """How far apart the answers on two usual neighbouring tables lie, as a share of the sensitivity that noise was
-    calibrated for: where a run begins, and at the worst parameter that was found. Neither exceeds 1, or the terms are
-    broken."""
+    """How far apart answers on two usual neighbouring tables lie, as a share of the sensitivity, at the start of a run
+    and at the worst parameter found. A share above 1 would break the terms."""
 
     at_start: float
     at_worst: float
 
 
 def adversarial_learner(setup: Setup, name: str, seed: int = 0) -> AdversarialLearner | None:
-    """What this owner's answers tell about one person at most, as far as a climb over parameters finds; None where an
-    answer is about a batch, whose rows a learner cannot choose.
+    """Climb over parameters for the most that this owner's answers tell about one person; None if an answer is about a
+    batch, whose rows a learner cannot choose.
 
     Formal guarantee: none is needed from the learner. The bound on a record holds at every parameter that an owner
-    answers at, so a learner that chooses them learns no more than epsilon: it spends the same budget on better
-    questions. What it may gain is the distance between the two shares.
+    answers at, so a learner that chooses them learns no more than epsilon; it only asks better questions of the same
+    budget. It may gain the difference between the two shares.
     """
     if setup.part(name).training.question.batched:
         return None
@@ -62,7 +61,7 @@ def adversarial_learner(setup: Setup, name: str, seed: int = 0) -> AdversarialLe
 
 
 def _share_apart(setup: Setup, name: str, theta: Floats, a: Tables, b: Tables) -> float:
-    """The distance between answers at this parameter, as a share of the sensitivity."""
+    """Return the distance between answers at this parameter, as a share of the sensitivity."""
     question, query = CanarySearch(setup, name, at=theta).asked
     one, other = (question.bounded(query, tables).value for tables in (a, b))
     order = 1 if question.norm == "l1" else 2
@@ -77,8 +76,8 @@ FAR_FACTOR = 1e6  # times what goes unnoticed: as large as they like
 
 @dataclass(frozen=True)
 class RuleDamage:
-    """Of one rule: how many times the mean's noise it lets through, and how far lies were found to move a round's
-    answer on average, in L2: those that go unnoticed in every round of a run, and `outside`, any."""
+    """How many times the mean's noise a rule lets through, and how far lies moved a round's answer on average, in L2:
+    those unnoticed in every round of a run, and `outside`, any."""
 
     rule: str
     agreed: bool
@@ -88,13 +87,13 @@ class RuleDamage:
     noise: float  # the L2 norm of the noise in the combined answer, root mean square
 
     def to_json(self) -> dict[str, Any]:
-        """One of the objects under `rules`."""
+        """Return an object under `rules`."""
         return vars(self)
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What the owners that may lie can do in a round, and what a learner learns that chooses where to ask."""
+    """What owners that may lie can do in a round, and what a learner that chooses where to ask learns."""
 
     terms_hash: str
     liars: tuple[str, ...]  # those with most records
@@ -109,18 +108,16 @@ class Damage:
 
     @property
     def undetectable(self) -> float:
-        """How far lies within the bound move the mean in a round at most: the liars' share, times from one end of the
-        bound to the other."""
+        """How far lies within the bound move the mean in a round at most: the liars' share times twice `bound`."""
         return 2 * self.share * self.bound
 
     @property
     def unnoticed(self) -> float:
-        """How far lies that noise hides move the mean at most, on average over noise and rounds: the liars' share,
-        times from one end of the bound to the other end of bound and noise."""
+        """How far lies hidden by noise move the mean on average at most: the liars' share times `reach` + `bound`."""
         return self.share * (self.reach + self.bound)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit --poison --json` prints."""
+        """Return the object that `parley audit --poison --json` prints."""
         rules, asker = [rule.to_json() for rule in self.rules], None if self.learner is None else vars(self.learner)
         return {
             **vars(self),
@@ -132,13 +129,13 @@ class Damage:
 
 
 def damage(terms: Terms, seed: int = 0) -> Damage:
-    """What the owners that may lie (one, where the terms do not say) can do by these terms. No table is read.
+    """Return what owners that may lie (one, if the terms name no number) can do by these terms. No table is read.
 
-    The shift is that of honest owners who differ only in their noise: where they differ otherwise, a liar has that much
-    more room in every rule but the mean, where the bounds `undetectable` and `unnoticed` hold whatever the tables. The
-    round is the lightest that the terms allow: the liars, and of the others no more than must be heard, those with the
-    fewest records. Lies that were tried lie in one number or in all alike, at distances up to what goes unnoticed, and
-    at a million times as much."""
+    Honest owners are taken to differ only in their noise. If they differ otherwise, a liar has more room under every
+    rule except the mean, where `undetectable` and `unnoticed` hold for any tables. The round is the lightest the terms
+    allow: the liars, and as few others as must be heard, those with the fewest records. Lies lie in one number or in
+    all alike, at distances up to what goes unnoticed, and a million times as much.
+    """
     began = time.perf_counter()
     if (
         terms.task != PREDICTION
@@ -169,7 +166,7 @@ def damage(terms: Terms, seed: int = 0) -> Damage:
 
 
 def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: int) -> Iterator[RuleDamage]:
-    """Every rule that these owners may agree on, of a round that hears those of these names."""
+    """Yield every rule that these owners may agree on, for a round that hears these names."""
     terms = setup.terms
     agreed = "mean" if terms.aggregation is None else terms.aggregation.rule
     stages = [setup.part(name).training for name in names]
@@ -195,18 +192,18 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
 
 @dataclass(frozen=True, eq=False)
 class _Crowd:
-    """Answers of owners who differ only in their noise [draws, N, p], how many records they have, and who lies [N]."""
+    """Answers of owners who differ only in their noise [draws, N, p], their records, and who lies [N]."""
 
     drawn: Floats
     records: Integers
     lying: NDArray[np.bool_]
 
     def price(self, rule: str) -> float:
-        """How many times the mean's noise a rule lets through."""
+        """Return how many times the mean's noise a rule lets through."""
         return float(np.mean(self._ruled(rule, self.drawn) ** 2) / np.mean(self._ruled("mean", self.drawn) ** 2))
 
     def moved(self, rule: str, lies: Sequence[Floats]) -> float:
-        """How far the worst of these lies [p] moves the combined answer on average."""
+        """Return how far the worst of these lies [p] moves the combined answer on average."""
         honest = self._ruled(rule, self.drawn)
         lied = (np.where(self.lying[:, None], lie, self.drawn) for lie in lies)
         return max(float(np.linalg.norm(np.mean(self._ruled(rule, each) - honest, axis=0))) for each in lied)

@@ -1,10 +1,10 @@
-"""Membership inference: who was in the table, by what the model says of each row.
+"""Membership inference: who was in the table, judged by what the model predicts for each row.
 
-Models are trained on random halves of a population. Shadow models teach the attack, other models are attacked: some of
-them choose thresholds, the rest are counted.
+Models are trained on random halves of a population. Shadow models train the attack; of the attacked models, some choose
+thresholds, the rest are counted.
 
-Formal guarantee of what is attacked: a table that holds row i is a random one of n - 1 other rows and i, with rows that
-every table holds, in random order; one that does not is the same with another row in its place. So training that is
+Formal guarantee of what is attacked: a table that holds row i is a random one of i, n - 1 other rows and rows that
+every table holds, in random order; one that does not is the same with another row in place of i. So training that is
 (eps, delta)-DP for replace-one adjacency has TPR <= e^eps FPR + delta for every threshold that is fixed beforehand, and
 1 - FPR <= e^eps (1 - TPR) + delta, for every row and so on average over rows.
 """
@@ -35,7 +35,7 @@ look as if each row were a member [tables, replicates, rows]."""
 
 
 def likelihood(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
-    """The likelihood ratio of each row's statistic, by shadow models with and without the row."""
+    """Return the likelihood ratio of each row's statistic, from shadow models with and without the row."""
     mean_out, spread_out = _laws(known.statistic, ~tables)
     mean_in, spread_in = _laws(known.statistic, tables)
     return np.asarray(
@@ -46,13 +46,13 @@ def likelihood(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
 
 
 def likelihood_without(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
-    """The same by shadow models without the row alone, as for a row that comes later."""
+    """Return the same from shadow models without the row alone, as for a row that comes later."""
     mean, spread = _laws(known.statistic, ~tables)
     return np.asarray(np.where(known.aim >= mean, 1.0, -1.0) * (seen.statistic - mean) / spread)
 
 
 def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
-    """(mean, deviation) of each row's statistic [tables, replicates, rows] over the tables that are marked."""
+    """Return (mean, deviation) of each row's statistic [tables, replicates, rows] over the marked tables."""
     weight = np.repeat(which[:, None], statistic.shape[1], axis=1)
     count = np.maximum(weight.sum(axis=(0, 1)), 1)
     mean = (statistic * weight).sum(axis=(0, 1)) / count
@@ -64,7 +64,7 @@ def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
 
 
 def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
-    """What an attack model says that is learned from all shadow models' rows together, class by class."""
+    """Return scores of an attack model trained on all shadow models' rows together, class by class."""
     from sklearn.linear_model import LogisticRegression  # slow to import
 
     member = np.repeat(tables[:, None], known.loss.shape[1], axis=1)
@@ -80,7 +80,7 @@ def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
 
 
 def _features(loss: Floats) -> Floats:
-    """The attack model's features [n, 2]: the loss, and its logarithm."""
+    """Return the attack model's features [n, 2]: the loss, and its logarithm."""
     flat = loss.reshape(-1)
     return np.column_stack([flat, np.log(flat + 1e-9)])
 
@@ -91,8 +91,8 @@ FOLDS = 5
 
 
 def blind_area(rows: Design, member: NDArray[np.bool_], seed: int) -> float:
-    """The area under the curve of a logistic regression that tells members [rows] from others by their features and
-    targets alone, on rows that it was not fitted to: 0.5 where both are of one law."""
+    """Return the cross-validated area under the curve of a logistic regression that tells members [rows] from others by
+    features and targets alone: 0.5 if both have one law."""
     # slow to import
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -112,7 +112,7 @@ RARE_ALARM_RATE = 1e-3  # the false alarms at which hits are stated
 
 @dataclass(frozen=True)
 class Estimate:
-    """A rate, and Student's interval for it over models: near, not proved."""
+    """A rate, and Student's interval for it over models: approximate, not proved."""
 
     value: float
     low: float
@@ -121,7 +121,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Inference:
-    """What one attack can tell about who was in the table, over all models that were counted."""
+    """What one attack can tell about who was in the table, over all counted models."""
 
     method: str
     auc: Estimate
@@ -130,7 +130,7 @@ class Inference:
     curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # (false alarms, hits)
 
     def to_json(self) -> dict[str, Any]:
-        """An entry of `attacks` in `parley audit MODEL --json`."""
+        """Return an entry of `attacks` in `parley audit MODEL --json`."""
         return {
             "method": self.method,
             "auc": vars(self.auc),
@@ -142,7 +142,7 @@ class Inference:
 
 @dataclass(frozen=True)
 class Membership:
-    """Several attacks on the same models, beside what was claimed of their training; None: nothing."""
+    """Several attacks on the same models, and the claim about their training (None: no claim)."""
 
     inferences: tuple[Inference, ...]
     claimed_epsilon: float | None
@@ -169,7 +169,7 @@ class Membership:
         return self.claimed_epsilon is None or self.lower_bound <= self.claimed_epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `membership` in what `parley audit MODEL --json` prints."""
+        """Return the object under `membership` in `parley audit MODEL --json`."""
         return {
             "claimed_epsilon": self.claimed_epsilon,
             "delta": self.delta,
@@ -187,8 +187,8 @@ class Membership:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """Models of random halves of a population [tables, rows], with what they say of all of its rows: the first
-    `shadows` teach attacks, the next `pilot` choose thresholds, the rest are counted."""
+    """Models of random halves of a population [tables, rows] and their evidence on all its rows: the first `shadows`
+    train attacks, the next `pilot` choose thresholds, the rest are counted."""
 
     tables: Tables
     evidence: Evidence
@@ -197,14 +197,14 @@ class Game:
 
     @classmethod
     def play(cls, train: Train, rows: int, shadows: int, targets: int, seed: int | None = None) -> "Game":
-        """Train all models, of which `targets` will be counted."""
+        """Train all models; `targets` of them will be counted."""
         shadows, targets = whole(shadows, "shadows", least=LEAST_MODELS), whole(targets, "targets", least=LEAST_MODELS)
         pilot = max(LEAST_MODELS, targets // 2)
         tables = random_tables(rows, shadows + pilot + targets, np.random.default_rng(seed))
         return cls(tables, train(tables), shadows, pilot)
 
     def scores(self, method: str, seen: Evidence) -> Floats:
-        """How much models that are attacked look as if each row were a member [tables, replicates, rows]."""
+        """Return how much each row looks like a member of the attacked models' tables [tables, replicates, rows]."""
         learned = slice(self.shadows)
         return ATTACKS[method](self.evidence.for_tables(learned), self.tables[learned], seen)
 
@@ -224,18 +224,18 @@ def infer_members(
     seed: int | None = None,
     confidence: float = 0.99,
 ) -> Membership:
-    """Attack models that `train` makes of random halves of so many rows, by each method (`judged`)."""
+    """Attack the models that `train` makes of random halves of so many rows, by each method (`judged`)."""
     began = time.perf_counter()
     found = judged(Game.play(train, rows, shadows, targets, seed), claimed_epsilon, delta, confidence)
     return replace(found, seconds=time.perf_counter() - began)
 
 
 def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: float = 0.99) -> Membership:
-    """What each method learns of the models that are counted, beside what was claimed of their training.
+    """Return what each method learns of the counted models, with the claim about their training.
 
-    Formal guarantee: whatever the training does, if each model depends on its own table alone, all lower bounds
-    together exceed its eps at this delta with probability at most 1 - confidence: shadow models and the models that
-    choose an event are others than those that are counted, each of which counts once (`mean_ends`).
+    Formal guarantee: for any training, if each model depends on its own table alone, all lower bounds together exceed
+    its eps at this delta with probability at most 1 - confidence. Shadow models and the models that choose an event are
+    not counted, and each counted model counts once (`mean_ends`).
     """
     check_confidence(delta, confidence)
     attacked, miss = slice(game.shadows, None), (1 - confidence) / len(ATTACKS)
@@ -270,32 +270,30 @@ def _inference(method: str, score: Floats, tables: Tables, pilot: int, delta: fl
 
 @dataclass(frozen=True, eq=False)
 class _Rates:
-    """Scores [tables, replicates, rows] of members and others, counted table by table: rows of one model depend on each
-    other."""
+    """Scores [tables, replicates, rows] of members and others, counted by table: one model's rows are dependent."""
 
     score: Floats
     tables: Tables
 
     def side(self, members: bool) -> Floats:
-        """The sorted scores of members, or of others [tables, replicates x rows of that side]."""
+        """Return the sorted scores of members, or of others [tables, replicates x rows of that side]."""
         size, marked = len(self.score), self.tables if members else ~self.tables
         found = np.swapaxes(self.score, 1, 2)[marked]
         return np.sort(found.reshape(size, -1), axis=1)
 
     def above(self, at: Floats, members: bool) -> Floats:
-        """The share of a side whose score is at least each threshold [tables, thresholds]."""
+        """Return the share of a side whose score is at least each threshold [tables, thresholds]."""
         side = self.side(members)
         return np.stack([1 - np.searchsorted(row, at, side="left") / side.shape[1] for row in side])
 
     def thresholds(self) -> Floats:
-        """The scores to cut at, dense at both ends."""
+        """Return the scores to cut at, dense at both ends."""
         pooled = np.sort(self.score, axis=None)
         ranks = np.unique(np.geomspace(1, len(pooled), CURVE_POINTS).astype(np.int64))
         return np.unique(np.concatenate([pooled[ranks - 1], pooled[len(pooled) - ranks]]))
 
     def found(self, alarms: float) -> Floats:
-        """The share of members that are found [tables] where this share of all others is; of scores that are alike a
-        part is drawn."""
+        """Return the share of members found [tables] where this share of others is; ties are split at random."""
         at = np.quantile(self.side(False), [1 - alarms, 1 - alarms])
         at[1] = np.nextafter(at[1], np.inf)  # at least, and above
         some, fewer = self.above(at, False).mean(axis=0)
@@ -304,7 +302,7 @@ class _Rates:
         return np.asarray(hits[:, 1] + np.clip(drawn, 0, 1) * (hits[:, 0] - hits[:, 1]))
 
     def areas(self) -> Floats:
-        """The area under each table's own curve [tables]: how often a member's score is above another's."""
+        """Return the area under each table's own curve [tables]: how often a member's score exceeds another's."""
         members, others = self.side(True), self.side(False)
         found = []
         for mine, theirs in zip(members, others, strict=True):
@@ -313,7 +311,7 @@ class _Rates:
         return np.array(found)
 
     def curve(self) -> tuple[tuple[float, float], ...]:
-        """(false alarms, hits) by threshold, over all tables."""
+        """Return (false alarms, hits) by threshold, over all tables."""
         members, others = (np.sort(self.side(side), axis=None) for side in (True, False))
         ranks = np.unique(np.geomspace(1, len(others), CURVE_POINTS).astype(np.int64))
         at = others[len(others) - ranks]
@@ -322,8 +320,7 @@ class _Rates:
 
 
 def _proved(rates: _Rates, at: Floats, members: bool, delta: float, miss: float) -> Floats:
-    """The epsilon [thresholds] that scores above (`members`) or below each threshold prove: half of `miss` for either
-    rate."""
+    """Return the epsilon [thresholds] proved by scores above (`members`) or below; half of `miss` for either rate."""
     hits, alarms = (rates.above(at, side).mean(axis=0) for side in (True, False))
     signs, wrong = (hits, alarms) if members else (1 - alarms, 1 - hits)
     least, _ = mean_ends(signs, len(rates.tables), miss / 2)
@@ -339,11 +336,11 @@ def _estimate(values: Floats, miss: float) -> Estimate:
 
 
 def mean_ends(mean: Floats, draws: int, miss: float) -> tuple[Floats, Floats]:
-    """(low, high): ends of one-sided intervals for the expectation of a number from 0 to 1 of which so many independent
-    draws have this mean, each wrong with at most this probability.
+    """Return (low, high), one-sided ends for the expectation of a number in [0, 1] from the mean of independent draws.
 
-    Formal guarantee: P(mean >= q) <= exp(-draws KL(q, p)) for q above the expectation p, and likewise below (Hoeffding
-    1963, theorem 1); ends are where that is `miss`, moved outwards by what the bisection leaves.
+    Formal guarantee: each is wrong with probability at most `miss`, since P(mean >= q) <= exp(-draws KL(q, p)) for q
+    above the expectation p, and likewise below (Hoeffding 1963, theorem 1). Ends are where that is `miss`, moved
+    outwards by the bisection's remainder.
 
     >>> low, high = mean_ends(np.array([0.5]), 1000, 0.005)
     >>> [round(float(end[0]), 3) for end in (low, high)]

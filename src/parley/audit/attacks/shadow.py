@@ -1,8 +1,7 @@
-"""Shadow models: the same training on tables of which the attacker knows who is in them (Shokri et al. 2017).
+"""Shadow models: the same training on tables whose members the attacker knows (Shokri et al. 2017).
 
-A table is a row of truth values: which of the population's rows it holds, beside rows that every table holds (`always`)
-so that it is as large as the one that it stands for. All tables are equally large, and hold their rows in random order,
-so that a row's membership is a replacement of one row by another.
+A table is a row of truth values: which of the population's rows it holds, beside the rows of every table (`always`).
+All tables are equally large with rows in random order, so a row's membership is a replacement of one row by another.
 """
 
 from collections.abc import Callable
@@ -37,10 +36,8 @@ MAX_STEPS = 60  # of Newton's method, and halvings of each
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What models say of rows [tables, replicates, rows]: `statistic`, a number that membership moves, and `loss`.
-
-    `aim` [rows] is where a perfect fit would draw the statistic; `group` [rows] tells classes apart.
-    """
+    """What models predict for rows [tables, replicates, rows]: a `statistic` that membership moves, and the `loss`.
+    `aim` [rows] is the statistic of a perfect fit; `group` [rows] separates classes."""
 
     statistic: Floats
     loss: Floats
@@ -48,7 +45,7 @@ class Evidence:
     group: NDArray[np.int64]
 
     def for_tables(self, tables: slice) -> "Evidence":
-        """The evidence of the models of these tables."""
+        """Return the evidence of the models of these tables."""
         return Evidence(self.statistic[tables], self.loss[tables], self.aim, self.group)
 
 
@@ -69,15 +66,14 @@ def with_rows(tables: Tables, always: int) -> Tables:
 
 
 def countable(rows: pd.DataFrame, model: Model, privacy: Privacy | None) -> NDArray[np.bool_]:
-    """Mark the rows that training may use [rows]: those with a target, and per person as many as the terms allow."""
+    """Mark the rows [rows] that training may use: with a target, and per person as many as the terms allow."""
     kept = None if privacy is None else counted_rows(open_table(rows), privacy, "population")
     found = has_target(rows, model, "population")
     return found if kept is None else found & kept
 
 
 def evidence_of(objective: EmpiricalRisk, kind: str, design: Design, theta: Floats) -> Evidence:
-    """What models theta [tables, replicates, P] say of the rows of a design; `kind` is what they predict, as in
-    `Model.predicts`."""
+    """Return the evidence of models theta [tables, replicates, P] on a design's rows; `kind`: `Model.predicts`."""
     losses, predicted = objective.record_losses(design, theta), objective.scores(design.X, theta)
     group = design.y.astype(np.int64) if kind in ("two classes", "classes") else np.zeros(len(design), dtype=np.int64)
     if predicted.ndim > theta.ndim:  # a score for each class or period
@@ -86,22 +82,22 @@ def evidence_of(objective: EmpiricalRisk, kind: str, design: Design, theta: Floa
 
 
 def _aims(kind: str, y: Floats) -> Floats:
-    """The raw predictions that fit the targets best [n]."""
+    """Return the raw predictions that fit the targets best [n]."""
     if kind == "two classes":
         return np.where(y > 0, np.inf, -np.inf)
     return np.log(np.maximum(y, PROBABILITY_MARGIN)) if kind == "count" else y
 
 
 def _log_odds(losses: Floats) -> Floats:
-    """ln(p/(1 - p)) of what -ln p is."""
+    """Return ln(p/(1 - p)) for losses -ln p."""
     return np.asarray(-np.log(np.expm1(np.clip(losses, PROBABILITY_MARGIN, -np.log(PROBABILITY_MARGIN)))))
 
 
 def without_privacy(
     objective: EmpiricalRisk, kind: str, design: Design, radius: float | None = None, always: int = 0
 ) -> Train:
-    """Training as the kind of model itself defines it: the least cost, no noise. Costs of the margin are fitted for all
-    tables at once. The last `always` rows of the design are in every table."""
+    """Return training by least cost, without noise; costs of the margin are fitted for all tables at once. The last
+    `always` rows of the design are in every table."""
     population = design.cut(slice(len(design) - always))
 
     def fitted(some: Tables) -> Evidence:
@@ -119,8 +115,8 @@ def without_privacy(
 
 
 def many_optima(objective: MarginObjective, design: Design, tables: Tables) -> Floats:
-    """The model of least cost of each table [tables, P], by Newton's method for many at once; where a cost has no least
-    one, as where classes separate, one that fits its rows better than anybody needs."""
+    """Return each table's model of least cost [tables, P], by Newton's method for many at once. If classes separate, so
+    that a cost has no minimum, the model fits closely."""
     smooth = objective.smoothed
     at_once = max(1, NUMBERS_AT_ONCE // (len(design) * design.width))
     pieces = [tables[start : start + at_once] for start in range(0, len(tables), at_once)]
@@ -158,7 +154,7 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
 
 
 def said_by(model: Any, X: Any, y: NDArray[Any]) -> Evidence:
-    """What one model, with `predict_proba` or `predict`, says of rows with these targets: as one table's evidence."""
+    """Return what a model with `predict_proba` or `predict` predicts for these rows, as one table's evidence."""
     if hasattr(model, "predict_proba"):
         place = np.searchsorted(model.classes_, y)
         found = np.minimum(place, len(model.classes_) - 1)
@@ -188,9 +184,9 @@ class ShadowOwner(Owner):
 
 @dataclass(frozen=True, eq=False)
 class TrainedByTerms:
-    """Training as terms say it, noise and all, of one owner as if it were alone: nobody else's rows hide one of its.
+    """Training by the terms, with noise, of one owner as if alone, so that nobody else's rows hide one of its.
 
-    `setup` is that of half the population and the rows that are in every table.
+    `setup` is for half the population and the rows that are in every table.
     """
 
     setup: Setup
@@ -213,8 +209,7 @@ class TrainedByTerms:
         progress: Progress = lambda done, total: None,
         always: pd.DataFrame | None = None,
     ) -> "TrainedByTerms":
-        """Of rows that could have been this owner's, of each person as many as the terms say, and others (`always`)
-        that are in every table."""
+        """Prepare a population of possible rows of this owner, and the rows that are in every table (`always`)."""
         known = population[countable(population, terms.model, terms.privacy)].reset_index(drop=True)
         rows = known if always is None else pd.concat([known, always], ignore_index=True)
         own = {"records": len(rows), "epsilon": float(terms.training_epsilon(name)), "data": None}
@@ -255,8 +250,8 @@ class TrainedByTerms:
 def model_evidence(
     model: JointModel, rows: pd.DataFrame, theta: Floats | None = None, prepared: Summable | None = None
 ) -> Evidence:
-    """What a model that Parley trained says of rows of a table, as one table's evidence; `theta` [replicates, P]: the
-    model and its replicates; `prepared`: the same rows, where somebody has prepared them."""
+    """Return what a model that Parley trained predicts for a table's rows, as one table's evidence. `theta`
+    [replicates, P] is the model and its replicates, `prepared` the same rows if already prepared."""
     preparation, many = model.preparation_, model.theta_[None] if theta is None else theta
     predicts = preparation.model.predicts
     if preparation.model.kind in KINDS and model.trees_ is None:

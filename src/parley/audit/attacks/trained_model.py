@@ -1,4 +1,4 @@
-"""A trained model under attack by an owner whose rows it was trained on: who can be told to have been in its table?
+"""A trained model under attack by an owner whose rows it was trained on: which rows were in its table?
 
 Formal guarantee: none. Everything here is computed from private rows without noise, for the owner's own eyes.
 """
@@ -34,8 +34,7 @@ MAX_SHADOW_ROWS = 50_000  # rows of a table that shadow models are trained on, w
 
 @dataclass(frozen=True)
 class OtherModels:
-    """Areas that models have with this model's rows and members, whose own tables held others of them: their mean, and
-    between which nine in ten of them lie."""
+    """The mean and middle 90 % of areas for models trained on other tables, with this model's rows and members."""
 
     mean: float
     low: float
@@ -67,7 +66,7 @@ class ModelAudit:
         return self.membership.holds
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit MODEL --json` prints."""
+        """Return the object that `parley audit MODEL --json` prints."""
         return {
             "kind": self.kind,
             "target": self.target,
@@ -88,7 +87,7 @@ class ModelAudit:
 
 
 def own_rows(model: JointModel, terms: Terms, name: str, table: Table) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(rows that an owner's training answers were made of, rows that were held out), as terms divide its table."""
+    """Return (rows behind an owner's training answers, held-out rows), as terms divide its table."""
     source = open_table(table)
     if source.streams:
         raise DataError(f"{name}: a streamed table cannot be audited; give one file with some of its rows")
@@ -114,12 +113,12 @@ def audit_model(
     progress: Progress = lambda done, total: None,
     largest: int = MAX_SHADOW_ROWS,
 ) -> ModelAudit:
-    """Attack a model with some rows that were in an owner's table and as many that could have been, and models again
-    of random halves of these: `models` shadow models, and as many that are counted. All other members are in the tables
-    of all of them, so that these are as large as the owner's, up to `largest` rows.
+    """Attack a model with some of an owner's rows (`members`) and as many that could have been (`others`).
 
-    With `terms` and an `owner` those are trained as the terms say, as if the owner were alone, and held against what it
-    was promised; without, by the least cost, and nothing is claimed.
+    Shadow models and counted models (`models` of each) are trained on random halves of these rows. All other members
+    are in every table, up to `largest` rows, so that tables are as large as the owner's. With `terms` and an `owner`
+    they are trained as the terms say, as if the owner were alone, and compared with its promise; otherwise by least
+    cost, and nothing is claimed.
     """
     if terms is not None:
         require_audited_unit(terms)
@@ -153,7 +152,7 @@ def audit_model(
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Rows that are attacked, which of them are members [rows], and the other members; `records`: all members."""
+    """The attacked rows, which of them are members [rows], and the other members; `records`: all members."""
 
     population: pd.DataFrame
     member: NDArray[np.bool_]
@@ -170,7 +169,7 @@ class _Places:
         largest: int,
         rng: np.random.Generator,
     ) -> "_Places":
-        """As many rows of either side, drawn at random, and of the other members what `largest` leaves room for."""
+        """Draw as many rows of either side, and as many other members as `largest` leaves room for."""
         rows = pd.concat([members, others], ignore_index=True)
         inside = np.arange(len(rows)) < len(members)
         counts = countable(rows, model.preparation_.model, privacy)
@@ -190,7 +189,7 @@ class _Places:
 def _training(
     model: JointModel, drawn: _Places, terms: Terms | None, owner: str | None, seed: int, progress: Progress
 ) -> tuple[Train, float | None, float]:
-    """How shadow models are trained, what is claimed of it, and its delta."""
+    """Return how shadow models are trained, the epsilon claimed for it, and its delta."""
     known = model.preparation_.model
     if model.trees_ is not None:
         raise ModelError(
@@ -210,13 +209,13 @@ def _training(
 
 
 def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[str, Floats]:
-    """The area under the curve of each attack on models [models], and of the plainest: a small loss."""
+    """Return the area under the curve [models] of each attack, and of the plainest: a small loss."""
     scores: dict[str, Floats] = {each: game.scores(each, seen) for each in ATTACKS}
     return {name: _area(score, member).reshape(-1) for name, score in {**scores, "loss": -seen.loss}.items()}
 
 
 def _area(score: Floats, member: NDArray[np.bool_]) -> Floats:
-    """The chance that a member's score exceeds another's, by ranks along the last axis."""
+    """Return the chance that a member's score exceeds another's, by ranks along the last axis."""
     ranks = rankdata(score, axis=-1)[..., member]
     return np.asarray((ranks.mean(axis=-1) - (ranks.shape[-1] + 1) / 2) / (~member).sum())
 

@@ -1,1 +1,1 @@
-"""Exact instruments: the law of one answer, and searches over pairs of tables for one that tells too much."""
+"""What an answer costs, computed exactly, and the search for the tables for which it costs most."""

@@ -1,6 +1,4 @@
-"""Cells that a search tries in a column: those that the terms make one expect, and all that are likely to be read
-wrongly (gaps, extremes, other magnitudes, whole numbers that no float holds).
-"""
+"""Cells that a search tries in a column: expected ones, and easily misread ones (gaps, extremes, huge integers)."""
 
 import csv
 import math
@@ -32,8 +30,7 @@ UNWRITABLE = (pa.ArrowException, ValueError, OverflowError, TypeError, DataError
 
 @dataclass(frozen=True)
 class Form:
-    """How rows are written: `source` is what reads them (`data.sources.SOURCES`); `declares`: whether it keeps the
-    types that columns are declared to have."""
+    """A way to write rows, read by `source` (`data.sources.SOURCES`); `declares`: whether it keeps declared types."""
 
     name: str
     source: str | type
@@ -109,7 +106,7 @@ FRAME = next(form for form in FORMS if form.name == "declared frame")
 
 
 def _loose(column: pa.ChunkedArray) -> Any:
-    """Cells as Python objects [n]."""
+    """Return cells as Python objects [n]."""
     cells = column.combine_chunks()
     held = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
     loose = np.empty(len(held), dtype=object)
@@ -252,7 +249,7 @@ class CellPool:
         return self._held[key]
 
     def _expected(self, column: str) -> Sequence[object]:
-        """Cells at the limits of the terms."""
+        """Return cells at the limits of the terms."""
         preparation, model = self.setup.preparation, self.setup.terms.model
         if column in preparation.features:
             return cell_values(preparation, column)
@@ -267,8 +264,7 @@ class CellPool:
         return found or PLACES
 
     def patterned(self, rng: np.random.Generator, column: str, kind: pa.DataType, rows: int) -> list[Any]:
-        """Cells of one record's rows: all alike, two that take turns, one that gives way to another halfway, or each
-        cell in its turn."""
+        """Return one record's cells: all alike, two alternating, one giving way to another halfway, or each in turn."""
         usual = self._cells(column, kind)[0]
         if not usual:
             return [self.draw(rng, column, kind)] * rows
@@ -280,7 +276,7 @@ class CellPool:
 
 @cache
 def _odd_cells(kind: pa.DataType) -> tuple[Any, ...]:
-    """Cells of this type that are easily misread, whatever the terms say."""
+    """Return cells of this type that are easily misread under any terms."""
     own = [cell for known, cells, changes in TYPES if known == kind for cell in (*cells, *changes)]
     return (*converted(EXTREMES, kind), *own)
 
@@ -292,7 +288,7 @@ def converted(cells: Sequence[object], kind: pa.DataType) -> list[Any]:
 
 
 def _ways(cell: Any) -> list[Any]:
-    """The cell as several types would have it."""
+    """Return the cell as several types would hold it."""
     ways: list[Callable[[], Any]] = [
         lambda: cell,
         lambda: str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell),

@@ -1,17 +1,14 @@
-"""The law of one answer, exactly: every secret draw of the rows that matter, with the noise that is added. No
-confidence is needed, and holes that random draws never meet are seen.
+"""The exact law of one answer, over every secret draw of the rows that matter and the noise that is added.
 
-For noise of L1 kind, P(z) is in proportion to sum over draws B of P(B) exp(-|z - f(B)|_1/scale), and two tables'
-answers have the same proportion. So the logarithm of the ratio of two such sums, at any z, is a lower bound on the
-answer's epsilon, and its largest is that epsilon for this pair of tables.
+For noise of L1 kind, P(z) is proportional to the sum over draws B of P(B) exp(-|z - f(B)|_1/scale), with one constant
+for both tables. So |ln| of the ratio of two such sums at any z is a lower bound on the answer's epsilon, and its
+maximum is that epsilon for this pair of tables. No confidence is needed, and holes that random draws never meet are
+seen.
 
-How much of what one answer may cost two neighbouring tables use: 1 is all that is claimed, more breaks the claim.
-
-- Noise on top of an exact answer: the ratio of the two laws grows with how far the exact answers lie apart, and the
-  claim is for `sensitivity`. Of Laplace noise the share is that of epsilon itself.
-- Rows drawn in secret: besides, a row moves an answer by at most half of the sensitivity when it is drawn or not, and
-  by nothing, to the bit, when it is not drawn in either table.
-- Noise inside of the answer: the logarithm of the ratio of the two densities, over epsilon.
+A share is how much of an answer's claimed cost two tables use; above 1 breaks the claim. With noise on top, it is their
+distance over `sensitivity` (for Laplace noise the share of epsilon itself). With secret draws, drawing a row or not may
+move an answer by half the sensitivity, and tables that differ only in undrawn rows must agree to the bit. With noise
+inside, it is |ln| of the ratio of densities over epsilon.
 """
 
 import math
@@ -46,8 +43,7 @@ MAX_DRAWN_ROWS = 10  # that may be drawn: all of their subsets are
 
 @dataclass(frozen=True, eq=False)
 class AnswerLaw:
-    """What is answered in each draw [draws, d], with which probability [draws], and the scale of the noise on it, which
-    lies on multiples of `unit` (0: on all numbers)."""
+    """The answers by draw [draws, d], their probabilities, and the scale of noise on a grid of `unit` (0: none)."""
 
     values: Floats
     chances: Floats
@@ -55,15 +51,14 @@ class AnswerLaw:
     unit: float = 0.0
 
     def log(self, seen: Floats) -> Floats:
-        """ln P of answers [m, d], up to a constant that no table changes."""
+        """Return ln P of answers [m, d], up to a constant that no table changes."""
         far = np.abs(seen[:, None, :] - self.values[None]).sum(axis=2) / self.scale
         return np.asarray(logsumexp(np.log(self.chances) - far, axis=1))
 
 
 def largest_log_ratio(a: AnswerLaw, b: AnswerLaw) -> float:
-    """The largest |ln P_a(z)/P_b(z)| over the points that are looked at: all of the grid, where an answer is one
-    number on a grid that is not too fine; else where exponents bend, and beyond. One draw each: exact in any
-    dimension.
+    """Return the largest |ln P_a(z)/P_b(z)| over the whole grid if an answer is one number on a grid that is not too
+    fine, else where exponents bend and beyond. With one draw each it is exact in any dimension.
 
     >>> one, two = (AnswerLaw(np.array([[value]]), np.ones(1), 2.0) for value in (0.0, 3.0))
     >>> largest_log_ratio(one, two)
@@ -74,7 +69,7 @@ def largest_log_ratio(a: AnswerLaw, b: AnswerLaw) -> float:
 
 
 def _points(values: Floats, unit: float) -> Floats:
-    """Where to compare: answers [m, d]."""
+    """Return the answers [m, d] at which to compare."""
     low, high = values.min(axis=0), values.max(axis=0)
     width = (high - low).max()
     if values.shape[1] == 1 and unit and width / unit < MAX_GRID_POINTS:
@@ -86,8 +81,7 @@ def _points(values: Floats, unit: float) -> Floats:
 
 
 def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mechanism) -> AnswerLaw:
-    """The law of the answer to a query: of training where rows are drawn in secret, over all draws of those that have
-    a target; a question asks for one draw."""
+    """Return the law of the answer to a query: for secret draws, over all draws of the training rows with a target."""
     rows = tables.train
     if not question.draws:
         return _with_noise(question.bounded(query, tables).value[None], np.ones(1), mechanism)
@@ -119,7 +113,7 @@ def subsets(rows: int) -> Iterator[NDArray[np.bool_]]:
 
 @dataclass(frozen=True)
 class ExactVerdict:
-    """What one answer of this kind is claimed to cost, and what it costs for the pair of tables that was found."""
+    """What one answer of this kind is claimed to cost, and what it costs for the pair of tables found."""
 
     kind: str
     claimed_epsilon: float
@@ -131,14 +125,13 @@ class ExactVerdict:
         return self.epsilon <= self.claimed_epsilon * (1 + 1e-9)
 
     def to_json(self) -> dict[str, Any]:
-        """One of the objects under `exact` in `parley audit --json`."""
+        """Return an object under `exact` in `parley audit --json`."""
         return {**vars(self), "holds": self.holds}
 
 
 def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
-    """The exact cost of the first answer of each stage of an owner, wherever it is asked costs most, each time for the
-    pair of canaries that is found there; stages with other noise than Laplace's, and those of tasks that predict no
-    column by a loss, are left out."""
+    """Return the exact cost of each stage's first answer, at the start or corner where it costs most, for the canaries
+    found there. Only Laplace or geometric noise in tasks that predict a column by a loss is covered."""
     found = []
     for place, stage in enumerate(setup.part(name).stages):
         if setup.terms.task == PREDICTION and isinstance(stage.series.mechanism, Laplace | GridGeometric):
@@ -149,8 +142,8 @@ def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
 
 
 def size_verdicts(stages: Iterable[Stage]) -> Iterator[ExactVerdict]:
-    """What all answers of a stage cost by the size of their noise beside the sensitivity; nothing where that has no
-    closed form: where rows are drawn, or hosts draw the noise."""
+    """Yield what all answers of a stage cost by their noise's size over the sensitivity, where a closed form exists:
+    not if rows are drawn or hosts draw the noise."""
     for stage in stages:
         series = stage.series
         if series.rate < 1 or isinstance(series.mechanism, SharedNoise):
@@ -164,8 +157,7 @@ def size_verdicts(stages: Iterable[Stage]) -> Iterator[ExactVerdict]:
 
 
 def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:
-    """Yield the exact cost of answers. For batches that all know, each batch of the first epoch is tried, because the
-    canary is in one of them."""
+    """Yield exact costs of answers, for public batches of every batch in the first epoch: the canary is in one."""
     a, b = search.tables()
     for number in stage.rounds[: stage.question.disjoint]:
         query = search.query(number)
@@ -186,15 +178,13 @@ MAX_ENUMERATED_ROWS = 5  # of which all draws are looked at
 
 
 def answered_share(question: Question, queries: Sequence[Query], a: Tables, b: Tables) -> float:
-    """The share of the claim that answers with added noise use. Several queries are about disjoint rows, or have one
-    noise calibrated for all."""
+    """Return the share that answers with noise on top use; several are about disjoint rows or share one noise."""
     moved = [_distance(question, question.bounded(q, a), question.bounded(q, b)) for q in queries]
     return math.hypot(*moved) / question.reach if question.together > 1 else sum(moved) / question.sensitivity
 
 
 def drawn_share(question: Question, query: Query, a: Tables, b: Tables, canary: Sequence[int]) -> float:
-    """The share of the claim that answers about secretly drawn rows use, over all draws; `canary` gives the places of
-    its rows."""
+    """Return the share that answers about secretly drawn rows use, over all draws; `canary`: places of its rows."""
     draws, pairs = every_draw(len(a.train))
     at_a, at_b = (drawn_answers(question, query, tables, draws) for tables in (a, b))
     in_it = np.array([bool(set(places.tolist()) & set(canary)) for places in draws])
@@ -205,12 +195,12 @@ def drawn_share(question: Question, query: Query, a: Tables, b: Tables, canary: 
 
 
 def density_share(question: Question, seen: Floats, a: Tables, b: Tables, epsilon: float) -> float:
-    """The share of the claim that an answer with noise inside uses, where it comes out as `seen` [size]."""
+    """Return the share that an answer with noise inside uses if it comes out as `seen` [size]."""
     return abs(question.log_density(a, seen) - question.log_density(b, seen)) / epsilon
 
 
 def every_draw(rows: int) -> Draws:
-    """All draws of so many rows, and each two that differ in one row.
+    """Return all draws of so many rows, and each two that differ in one row.
 
     >>> every_draw(2)[1]
     [(0, 1), (0, 2), (1, 3), (2, 3)]
@@ -220,12 +210,12 @@ def every_draw(rows: int) -> Draws:
 
 
 def drawn_answers(question: Question, query: Query, tables: Tables, draws: Sequence[Places]) -> Floats:
-    """The exact answers in each of these draws [draws, size]."""
+    """Return the exact answers in each of these draws [draws, size]."""
     return np.array([question.about(query, tables, places) for places in draws])
 
 
 def largest_step(question: Question, answers: Floats, pairs: Sequence[tuple[int, int]], rows: int = 1) -> float:
-    """How far one row moves an answer at most that is drawn or not, over half of the sensitivity; `rows`: of a person.
+    """Return how far drawing one of a person's `rows` or not moves an answer at most, over half of the sensitivity.
 
     Formal guarantee that is tested: at most 1 (`queries.gradient`).
     """
@@ -234,7 +224,7 @@ def largest_step(question: Question, answers: Floats, pairs: Sequence[tuple[int,
 
 
 def sizes(vectors: Floats, norm: Norm) -> Floats:
-    """The norms of vectors [n, d]; no square vanishes or overflows."""
+    """Return the norms of vectors [n, d]; no square vanishes or overflows."""
     if norm == "l1":
         return np.asarray(np.abs(vectors).sum(axis=1))
     unit = np.abs(vectors).max(axis=1, initial=0.0, keepdims=True)
@@ -243,7 +233,7 @@ def sizes(vectors: Floats, norm: Norm) -> Floats:
 
 
 def _distance(question: Question, a: Bounded, b: Bounded) -> float:
-    """The distance between two exact answers. Counts of names are part of it: a row also counts once by its name."""
+    """Return the distance between two exact answers, counts of names included: a row also counts by its name."""
     moved = [a.value.ravel() - b.value.ravel()]
     if isinstance(a, NamedCounts) and isinstance(b, NamedCounts):
         for one, other in ((one or {}, other or {}) for one, other in zip(a.named, b.named, strict=True)):

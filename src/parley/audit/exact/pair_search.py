@@ -1,9 +1,7 @@
-"""The search for two neighbouring tables, and a question about them, that an answer tells apart better than is
-claimed.
+"""Hill climbing for two neighbouring tables and a question whose answer tells them apart better than is claimed.
 
-Hill climbing over values, types and gaps of cells, forms in which tables are written, what is asked at up to the
-largest that the terms allow, numbers of rows and of batches, and all secret draws. Tables are read and prepared as an
-owner's are; no noise is drawn, for its law is known.
+It varies cells' values, types and gaps, forms of tables, questions, numbers of rows and batches, and enumerates all
+secret draws. Tables are read and prepared as an owner's are; noise is not drawn, since its law is known.
 """
 
 import math
@@ -39,8 +37,8 @@ MAX_TURNED_QUESTIONS = 50  # questions about each of them
 
 
 def extreme_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
-    """The pair of canaries whose answers lie farthest apart, asked where the algorithm begins, or at numbers at ends of
-    their box, of which one after the other is turned as long as answers move apart."""
+    """Return the pair of canaries whose answers lie farthest apart, asked at the start or at ends of the box, one
+    number turned after another as long as answers move apart."""
     base = plain_trial(search, rng)
     try:
         asked = search.questions.of_size(search.records(base), base.batches)
@@ -56,8 +54,7 @@ def extreme_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
 def _turned(
     search: "PairSearch", base: Trial, asked: Asked, tables: Sequence[Tables], rng: np.random.Generator
 ) -> tuple[Mapping[str, Floats], tuple[float, int, int]]:
-    """(the numbers that are asked at, how far apart which two tables lie): coordinate by coordinate, until the claim
-    is used up or so many questions were asked."""
+    """Return (numbers to ask at, the farthest two tables), turned until the claim or the steps are used up."""
     moves, question, steps = search.moves, asked.question, MAX_TURNED_QUESTIONS
     enough = 0.999 * (question.reach if question.together > 1 else question.sensitivity)
 
@@ -112,7 +109,7 @@ def answerable(
 
 
 def exact_answer(asked: Asked, queries: Sequence[Query], tables: Tables) -> Floats:
-    """Concatenate all answers without noise, with every row drawn where rows are drawn."""
+    """Concatenate all answers without noise; if rows are drawn, every row is."""
     question = asked.question
     if question.draws:
         return np.concatenate([question.about(query, tables, np.arange(len(tables.train))) for query in queries])
@@ -139,10 +136,8 @@ def climbing(
     move: Callable[[np.random.Generator, T, float], T],
     seeds: Iterable[object],
 ) -> Iterator[tuple[float, T]]:
-    """(the largest value so far, its candidate), at the start and after every step, without end.
-
-    `values` judges one candidate of each climb. Steps grow while they lead up; those that lead nowhere are taken, too,
-    so that a climb wanders over flat ground.
+    """Yield (the largest value so far, its candidate) at the start and after every step, without end. `values` judges
+    one candidate of each climb. Steps grow while they lead up; level steps are taken too, to wander over flat ground.
     """
     draws = [np.random.default_rng(seed) for seed in seeds]  # type: ignore[arg-type]
     here, lengths = [begin(rng) for rng in draws], [1.0] * len(draws)
@@ -173,7 +168,7 @@ SEEN_ANSWER = "seen"  # the number that an answer with noise inside comes out as
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search for pairs of tables found about one kind of question: `share` of the claim, 1 is all of it."""
+    """What a search for pairs of tables found about one kind of question: `share` of the claim, of which 1 is all."""
 
     kind: str
     share: float
@@ -188,15 +183,13 @@ class Searched:
         return self.share <= 1 + 1e-9
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit --json` prints of a search; no share: somebody was refused for no reason of
-        their own, or seen who was not drawn."""
+        """Return a search's object in `parley audit --json`; an infinite share, of a broken rule, is null."""
         return {**vars(self), "share": self.share if math.isfinite(self.share) else None, "holds": self.holds}
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A table as it is read: what it declares, and its rows prepared; None where it is refused. Without a schema:
-    nobody can write it so."""
+    """A table as read: its schema (None: it cannot be written so), and its prepared rows (None: it was refused)."""
 
     schema: Schema | None = None
     tables: Tables | None = None
@@ -204,7 +197,7 @@ class Read:
 
 @dataclass(eq=False)
 class PairSearch:
-    """The search about one stage of an owner: training, or the score. `setup` is that of the terms as they are."""
+    """The search about one stage of an owner, training or score; `setup` is that of the unchanged terms."""
 
     setup: Setup
     name: str
@@ -246,7 +239,7 @@ class PairSearch:
         return Searched(self.kind, max(best, 0.0), self.tried, self.read, self._words(where))
 
     def share(self, trial: Trial) -> float:
-        """The share of the claim that a trial uses; `REFUSED_SHARE` where it is not answered."""
+        """Return the share of the claim that a trial uses; `REFUSED_SHARE` if it is not answered."""
         self.tried += 1
         try:
             asked = self.questions.of_size(self.records(trial), trial.batches)
@@ -335,8 +328,7 @@ class PairSearch:
         return Read(opened.schema, tables)
 
     def _refused(self, trial: Trial, asked: Asked, a: Read, b: Read) -> float:
-        """A refusal must be a single cell's fault: if one canary is refused among the others, and neither the other
-        canary nor a table of nothing but it is, somebody else's row decided."""
+        """Return inf if other rows caused a refusal: only one canary is refused, and not in a table of only it."""
         if a.tables is b.tables:
             return REFUSED_SHARE
         refused = trial.a if a.tables is None else trial.b
@@ -344,8 +336,7 @@ class PairSearch:
         return REFUSED_SHARE if alone.tables is None or alone.schema != a.schema else math.inf
 
     def _aimed(self, trial: Trial, asked: Asked) -> Trial:
-        """The trial with numbers at which a row's prediction is its target, or 0, up to rounding: there derivatives
-        turn."""
+        """Return the trial at numbers where a row's prediction is about its target or 0: derivatives turn there."""
         name = next(iter(trial.numbers), None)
         if trial.aimed is None or name is None or name == SEEN_ANSWER:
             return trial
@@ -372,8 +363,7 @@ class PairSearch:
 
 
 def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
-    """Parameters [blocks, p], of which one coordinate each is solved for, so that their products with x are `wanted`,
-    up to rounding."""
+    """Return parameters [blocks, p] with one coordinate of each solved so that their products with x are `wanted`."""
     last = int(np.argmax(np.abs(x)))
     if not abs(x[last]) > 0:
         return blocks
@@ -387,8 +377,8 @@ def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
 def search_owner(
     setup: Setup, name: str, tries: int, seed: int = 0, progress: Progress = lambda done, total: None
 ) -> list[Searched]:
-    """What a search of so many trials, fewer where tables are wide, finds about each kind of question that this owner
-    is asked; what cannot be asked about small tables is left out."""
+    """Search each kind of question to this owner by so many trials, fewer for wide tables. Questions that cannot be
+    asked about small tables are left out."""
     plans = list(setup.plans(name))
     found, done = list[Searched](), 0
 

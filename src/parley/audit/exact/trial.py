@@ -1,4 +1,4 @@
-"""One candidate of a search: two neighbouring tables, how they are written, and what is asked about them."""
+"""A candidate of a search: two neighbouring tables, how they are written, and what is asked about them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class StageQuestions:
     _queries: dict[int, Query] = field(default_factory=dict)
 
     def of_size(self, records: int, batches: int | None) -> Asked:
-        """The agreement for tables of so many records; `TermsError` where there is none."""
+        """Return the agreement for tables of so many records; `TermsError` if there is none."""
         size = records, None if batches is None else min(batches, records)
         if size not in self._sizes:
             self._sizes[size] = self._resolved(*size)
@@ -65,7 +65,7 @@ class StageQuestions:
         return sorted({rounds[0], rounds[min(1, len(rounds) - 1)], rounds[-1]})
 
     def query(self, place: int) -> Query:
-        """The query that the agreed algorithm sends at its start, in one of these rounds."""
+        """Return the query that the agreed algorithm sends at its start, in one of these rounds."""
         number = self.rounds[place]
         if number not in self._queries:
             self._queries[number] = self._first_query(number)
@@ -83,8 +83,8 @@ class StageQuestions:
             return algorithm.questions(begin, Asker.from_setup(setup))[self.name]
 
     def queries(self, asked: Asked, numbers: Mapping[str, Floats], place: int) -> Iterator[Query]:
-        """What is asked at these numbers, as owners check it (`Refusal`): in one round, or in all of an epoch where
-        answers are about disjoint rows, or in all rounds where one noise is for all of them."""
+        """Yield queries at these numbers, checked as owners do (`Refusal`): one round, an epoch of disjoint rows, or
+        all rounds that share one noise."""
         together = max(asked.question.disjoint, asked.question.together)
         place = 0 if together > 1 else place
         known, first, fitted = self.query(place), self.rounds[place], asked.question.fitted(numbers)
@@ -94,7 +94,7 @@ class StageQuestions:
             yield query
 
     def largest(self, name: str, question: Question) -> float:
-        """The largest size that all of these numbers may have at once, to the last digit; 0 where no size will do."""
+        """Return the largest size that all of these numbers may have at once, to the last digit; 0 if there is none."""
         known = self.query(0)
 
         def allowed(size: float) -> bool:
@@ -130,7 +130,7 @@ ODD_NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 1e-300, 5e-324, 100.0, 1e16)
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """The canary's rows are `a` in one table and `b` in the other; what everybody else has is the same."""
+    """Two tables whose canary rows are `a` and `b`; all other rows are the same."""
 
     form: Form
     kinds: Mapping[str, pa.DataType]  # what columns are declared to be
@@ -151,9 +151,8 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What tables look like by the terms: `named` is the column that says whom rows belong to, None if none does;
-    `several`: whether a record is all rows of one name; `rows`: of a person or record that count; `beyond`: that do
-    not."""
+    """The shape of tables under the terms. `named`: the column of names, if any; `several`: all rows of a name are one
+    record; `rows`: rows of a person or record that count; `beyond`: rows that do not."""
 
     columns: tuple[str, ...]
     named: str | None
@@ -171,12 +170,12 @@ class Shape:
         return 1 if self.several else self.rows
 
     def canary_places(self, trial: Trial) -> list[int]:
-        """The places of the canary's counting rows; with several rows a record, the place of its record."""
+        """Return the places of the canary's counting rows, or of its record if a record has several rows."""
         return [trial.place] if self.several else [trial.place + row for row in range(self.rows)]
 
     def table(self, trial: Trial, canary: Unit, everybody: bool = False, called: int = 0) -> pa.Table:
-        """The rows as Arrow holds them; `everybody`: all have the canary's cells, `called`: its name among `people`. An
-        Arrow error or the like where types cannot hold cells."""
+        """Return the rows in Arrow, or raise its error if types cannot hold cells. `everybody`: all have the canary's
+        cells; `called`: its name among `people`."""
         own = self.people[called]
         units = [canary if everybody or self.whole else unit for unit in trial.others]
         names = [f"u{place}" for place in range(len(units))]
@@ -196,8 +195,7 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """How a search begins and goes on. `largest`: the size up to which numbers may be asked at, by name, 0 where they
-    have no common one."""
+    """How a search begins and moves on. `largest`: the largest size of numbers to ask at, by name (0: none)."""
 
     shape: Shape
     pool: CellPool
@@ -208,8 +206,7 @@ class Moves:
     most: int  # units in a table
 
     def begin(self, rng: np.random.Generator) -> Trial:
-        """Draw a first trial: cells at the limits of the terms, everybody alike or not, in a form that keeps all
-        types."""
+        """Draw a first trial: cells at the terms' limits, everybody alike or not, in a form that keeps all types."""
         kinds, rows = self.plain_kinds, self._unit_rows(rng)
         a, b = self.unit(rng, kinds, rows), self.unit(rng, kinds, rows)
         plain = a if self.shape.several else a[:1]
@@ -256,7 +253,7 @@ class Moves:
         return {c: pa.string() if c == self.shape.named else self.pool.plain_kind(c) for c in self.shape.columns}
 
     def _cell(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Change one cell of the canary's, before or after, or of somebody else's, perhaps to a number nearby."""
+        """Change one cell of the canary, before or after, or of somebody else, perhaps to a number nearby."""
         columns = [column for column in self.shape.columns if column != self.shape.named]
         column = columns[int(rng.integers(len(columns)))]
         which, at = int(rng.integers(3)), int(rng.integers(len(trial.others)))
@@ -293,8 +290,7 @@ class Moves:
         return replace(trial, form=FORMS[int(rng.integers(len(FORMS)))])
 
     def _kind(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Another type of one column: all of its cells are drawn anew, for everybody. Often nothing but a gap in the
-        canary's is changed, in a form that keeps types: who else reads differently then?"""
+        """Change one column's type and its cells; often canaries differ by a gap only, to see who else changes."""
         columns = [column for column in self.shape.columns if column != self.shape.named]
         column = columns[int(rng.integers(len(columns)))]
         kinds = ALL_KINDS if rng.random() < 0.3 else self.pool.fitting_kinds(column)
@@ -329,7 +325,7 @@ class Moves:
         return replace(trial, aimed=int(rng.integers(2 * trial.units)) if rng.random() < 0.7 else None)
 
     def _number(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Numbers of another size, nearby ones, or a single odd one."""
+        """Draw numbers of another size, nearby ones, or a single odd one."""
         if not trial.numbers:
             return trial
         name = list(trial.numbers)[int(rng.integers(len(trial.numbers)))]
@@ -345,7 +341,7 @@ class Moves:
         return replace(trial, numbers={**trial.numbers, name: self.within(name, fresh)})
 
     def _size(self, rng: np.random.Generator, name: str, values: Floats) -> Floats:
-        """Numbers of any size up to the largest, or at corners of the box; as they were where there is no box."""
+        """Draw numbers of any size up to the largest, or at corners of the box; unchanged if there is no box."""
         most = self.largest[name]
         if not most > 0:
             return values
@@ -354,6 +350,6 @@ class Moves:
         return self.within(name, signs * (size if rng.random() < 0.3 else size * rng.uniform(0.1, 1.0, values.shape)))
 
     def within(self, name: str, values: Floats) -> Floats:
-        """The numbers brought back into their box."""
+        """Clip the numbers to their box."""
         most = self.largest[name]
         return np.clip(values, -most, most) if most > 0 else values
