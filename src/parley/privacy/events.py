@@ -1,7 +1,5 @@
-"""Releases as facts (dp_accounting: `DpEvent`): frozen data that ledgers store and accountants interpret.
-
-The class says which noise was added, and nothing of an eps; `accounting.releases` says what is proved of each.
-"""
+"""Releases as frozen data (dp_accounting: `DpEvent`) that ledgers store. The class says which noise was added, not its
+eps; `accounting.releases` says what is proved of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,11 +10,11 @@ from parley.errors import SettingError
 
 
 class Adjacency(StrEnum):
-    """What makes two tables neighbours (dp_accounting: `NeighboringRelation`), written as commands and JSON name it.
+    """What makes two tables neighbours (dp_accounting: `NeighboringRelation`), as commands and JSON write it.
 
     Parley promises for `REPLACE_ONE`: the number of records is public, and one person's records are replaced by others.
-    Where terms say so, for `REPLACE_OWNER`: all of an owner's records are replaced by as many others, so that what
-    holds there holds for a person, too. The other is how some papers count. Replacing is leaving out and adding: what
+    Where terms say so, it promises for `REPLACE_OWNER`: all of an owner's records are replaced by as many others, so
+    what holds there holds for a person, too. Some papers add or remove one. Replacing is leaving out and adding: what
     is eps-DP there is 2 eps-DP here.
 
     >>> f"eps = 1 ({Adjacency.REPLACE_ONE}: a record is {Adjacency.REPLACE_ONE.verb})"
@@ -29,12 +27,12 @@ class Adjacency(StrEnum):
 
     @classmethod
     def from_unit(cls, unit: str) -> "Adjacency":
-        """That of terms whose `privacy.unit` this is."""
+        """Return the adjacency of terms with this `privacy.unit`."""
         return cls.REPLACE_OWNER if unit == "owner" else cls.REPLACE_ONE
 
     @property
     def verb(self) -> str:
-        """What happens to the one by whom two neighbouring tables differ."""
+        """What happens to the record by which two neighbouring tables differ."""
         return "added or left out" if self is Adjacency.ADD_OR_REMOVE_ONE else "replaced"
 
 
@@ -45,9 +43,9 @@ Norm = Literal["l1", "l2"]  # in which a value is bounded
 class Event:
     """One kind of release: how large its noise is beside the sensitivity, on which share of the records, how often.
 
-    `multiplier` is scale/sensitivity (dp_accounting: noise_multiplier), the sensitivity being how far replacing one
-    record moves the value in `norm`. With `sampling` below 1 (Poisson, drawn in secret) a record that is not drawn must
-    leave the value midway: with or without it, the value moves by at most half the sensitivity (as in sums of clipped
+    `multiplier` is scale/sensitivity (dp_accounting: noise_multiplier); the sensitivity is how far replacing one record
+    moves the value in `norm`. With `sampling` below 1 (Poisson, drawn in secret) a record that is not drawn must leave
+    the value midway: with or without it, the value moves by at most half the sensitivity (as in sums of clipped
     records, where that half is the clip).
     """
 
@@ -70,11 +68,11 @@ class Event:
             raise SettingError("count: expected at most 1e18 releases")
 
     def times(self, count: int) -> Self:
-        """The same release so many times (dp_accounting: SelfComposedDpEvent)."""
+        """Return the same release `count` times (dp_accounting: SelfComposedDpEvent)."""
         return self if count == self.count else replace(self, count=count)
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as plain data, for a ledger.
+        """Return the event as plain data, for a ledger.
 
         >>> Event.from_dict(GaussianEvent(2.0, count=3).to_dict())
         GaussianEvent(multiplier=2.0, sampling=1.0, count=3, norm='l2')
@@ -90,7 +88,7 @@ class Event:
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "Event":
-        """The event that was written so, by this version or an earlier one."""
+        """Return the event from plain data, written by this version or an earlier one."""
         known = dict(content)
         name, norm, alpha = known.pop("mechanism"), known.pop("norm"), known.pop("alpha", None)
         if name not in EVENTS:
@@ -148,7 +146,7 @@ class StableEvent(Event):
             raise SettingError(f"alpha = {self.alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as plain data, for a ledger."""
+        """Return the event as plain data, for a ledger."""
         return super().to_dict() | {"alpha": self.alpha}
 
 

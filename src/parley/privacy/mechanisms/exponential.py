@@ -1,4 +1,4 @@
-"""The exponential mechanism: choosing among candidates by a score, privately (McSherry and Talwar 2007)."""
+"""The exponential mechanism: a private choice among candidates by a score (McSherry and Talwar 2007)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,20 +25,20 @@ class Exponential:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "Exponential":
-        """The sharpest choice that costs `epsilon`."""
+        """Return the sharpest choice that costs `epsilon`."""
         return cls(
             scale=rounded_up(2 * Fraction(positive(sensitivity, "sensitivity")) / epsilon), sensitivity=sensitivity
         )
 
     def choose(self, scores: ArrayLike, noise: Noise) -> int:
-        """The place of the chosen candidate."""
+        """Return the place of the chosen candidate."""
         values = finite(scores, "scores")
         if values.ndim != 1 or not len(values):
             raise SettingError("scores: give one number for each candidate, and at least one candidate")
         return noise.choose(values, self.scale)
 
     def probabilities(self, scores: ArrayLike) -> Floats:
-        """The law of `choose`.
+        """Return the law of `choose`.
 
         >>> Exponential(scale=1.0, sensitivity=0.5).probabilities([0.0, 0.0])
         array([0.5, 0.5])

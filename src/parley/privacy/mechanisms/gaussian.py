@@ -23,8 +23,8 @@ class Gaussian:
 
     Formal guarantee: `count` releases of values of L2 sensitivity at most `sensitivity` satisfy every (eps, delta) with
     delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation
-    invariant, so this holds in any dimension. With `SafeNoise` the statement includes floating point: what is released
-    is a function of the exact sum of value and normal noise.
+    invariant, so this holds in any dimension. With `SafeNoise` it includes floating point: the release is a function of
+    the exact sum of value and normal noise.
     """
 
     norm: ClassVar[Norm] = "l2"
@@ -34,7 +34,7 @@ class Gaussian:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, delta: float, sensitivity: float, count: int = 1) -> "Gaussian":
-        """The least noise with which `count` releases together are (epsilon, delta)-DP.
+        """Return the least noise with which `count` releases together are (epsilon, delta)-DP.
 
         >>> round(Gaussian.calibrate(Fraction(1), 1e-5, 1.0).sigma, 4)
         3.7306
@@ -43,7 +43,7 @@ class Gaussian:
         return cls(checked_scale(ratio * positive(sensitivity, "sensitivity")), sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
+        """Return the value plus noise of this law; refuse (GuaranteeError) one not bounded as calibrated for."""
         return noise.gaussian(require_bounded(bounded, self.norm, self.sensitivity).value, self.sigma)
 
     @property
@@ -62,11 +62,11 @@ class Gaussian:
         return self.sigma * math.sqrt(2 / math.pi)
 
     def rounding(self, coordinates: int) -> float:
-        """0: what is released is a function of the exact sum of value and normal noise."""
+        """Return 0: the release is a function of the exact sum of value and normal noise."""
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many coordinates with at most this probability.
+        """Return the size that noise exceeds in any of `coordinates` places with at most this probability.
 
         Formal guarantee: P(|Y| > t) = 2 Phi(-t/sigma), at most `coordinates` times that for the worst of them.
 
@@ -76,8 +76,7 @@ class Gaussian:
         return -self.sigma * float(ndtri(probability / (2 * coordinates)))
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The L2 norm that the noise of so many coordinates exceeds with at most this probability: its square is
-        chi-squared."""
+        """Return the L2 norm, its square chi-squared, that noise exceeds with at most this probability."""
         return self.sigma * math.sqrt(2 * float(gammainccinv(coordinates / 2, probability)))
 
     @cached_property
@@ -87,18 +86,18 @@ class Gaussian:
 
 
 def probability(delta: float) -> float:
-    """delta as a float strictly between 0 and 1."""
+    """Return delta as a float strictly between 0 and 1."""
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
         raise SettingError(f"delta = {delta!r}: expected a number between 0 and 1")
     return float(delta)
 
 
 def gaussian_delta(epsilon: float, shift: float) -> float:
-    """The exact delta of Gaussian noise at eps, for a shift s of this many standard deviations (Z eq. 4.1).
+    """Return the exact delta of Gaussian noise at eps, for a shift s of this many standard deviations (Z eq. 4.1).
 
-    Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s. Since e^eps phi(b) = phi(a), this is phi(a)
-    (M(-a) - M(-b)) with Mills' ratio M(x) = Phi(-x)/phi(x): nothing overflows, and for small shifts the difference is
-    taken by its derivatives, so nothing cancels.
+    It is Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s. Since e^eps phi(b) = phi(a), this is phi(a) (M(-a) -
+    M(-b)) with Mills' ratio M(x) = Phi(-x)/phi(x): nothing overflows, and derivatives for small shifts avoid
+    cancelling.
     """
     a, middle = shift / 2 - epsilon / shift, epsilon / shift
     if shift < 1e-3:
@@ -116,7 +115,7 @@ def gaussian_delta(epsilon: float, shift: float) -> float:
 
 @lru_cache(maxsize=4096)  # owners of equal budgets pay the same, round after round
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
-    """The exact eps of one Gaussian release at delta, rounded up in the ninth digit.
+    """Return the exact eps of one Gaussian release at delta, rounded up in the ninth digit.
 
     >>> round(gaussian_epsilon(2**0.5, 1e-5), 3)
     2.943
@@ -138,7 +137,7 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def gaussian_ratio(epsilon: float, delta: float) -> float:
-    """The least sigma/sensitivity that is (epsilon, delta)-DP, rounded up in the tenth digit."""
+    """Return the least sigma/sensitivity that is (epsilon, delta)-DP, rounded up in the tenth digit."""
     epsilon, delta = positive(epsilon, "epsilon"), probability(delta)
     if not (1e-9 <= epsilon <= 1e6 and delta >= 1e-30):
         raise SettingError(

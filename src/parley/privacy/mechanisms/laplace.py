@@ -34,12 +34,12 @@ class Laplace:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "Laplace":
-        """The least noise that makes one release cost `epsilon`."""
+        """Return the least noise that makes one release cost `epsilon`."""
         needed = Fraction(positive(sensitivity, "sensitivity")) / epsilon
         return cls(scale=rounded_up(needed), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
+        """Return the value plus noise of this law; refuse (GuaranteeError) one not bounded as calibrated for."""
         return noise.laplace(require_bounded(bounded, self.norm, self.sensitivity).value, self.scale, self.sensitivity)
 
     @property
@@ -58,8 +58,7 @@ class Laplace:
         return self.scale
 
     def rounding(self, coordinates: int) -> float:
-        """How far apart the sampler's grid moves two values of so many
-        coordinates, in L1: what the noise covers beside the sensitivity."""
+        """Return how far apart the sampler's grid moves two values in L1; the noise covers it beside the sensitivity."""
         return (
             0.0
             if coordinates < VECTOR_SAMPLER_FROM
@@ -67,7 +66,7 @@ class Laplace:
         )
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise exceeds in any of so many coordinates with at most this probability.
+        """Return the size that noise exceeds in any of `coordinates` places with at most this probability.
 
         Formal guarantee: P(|Y| > t) = exp(-t/scale), at most `coordinates` times that for the worst of them.
 
@@ -77,12 +76,11 @@ class Laplace:
         return self._drawn(coordinates) * math.log(coordinates / probability)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The L1 norm that the noise of so many coordinates exceeds with at most this probability: a sum of
-        exponentials, gamma distributed."""
+        """Return the L1 norm, gamma distributed, that noise exceeds with at most this probability."""
         return self._drawn(coordinates) * float(gammainccinv(coordinates, probability))
 
     def _drawn(self, coordinates: int) -> float:
-        """The scale that noise on so many coordinates is drawn with: for long vectors a little more than `scale`."""
+        """Return the scale drawn with on this many coordinates: for long vectors a little more than `scale`."""
         if coordinates < VECTOR_SAMPLER_FROM:
             return self.scale
         steps, exponent = widened(self.scale, self.sensitivity, coordinates)

@@ -1,5 +1,4 @@
-"""The noise of a perturbed minimum: a random linear term inside of what
-was minimised, and Laplace noise outside for what rounding did."""
+"""Noise of a perturbed minimum: a random linear term in what is minimised, and Laplace noise outside for rounding."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,11 +21,10 @@ class Perturbed:
 
     Formal guarantee: let t be the exact minimum, a random vector whose law is (1 - ROUNDING_SHARE) epsilon-DP, and v
     the computed one, at most `away` from t in L1 whatever was drawn. Laplace noise that is ROUNDING_SHARE epsilon-DP
-    for an L1 sensitivity of 2 away makes v's release epsilon-DP: its law given t is within exp(ROUNDING_SHARE
-    epsilon/2) of the law of t (rounded to floats, which `away` includes) with the same noise; that one is
-    post-processing of t; and on the other table it is the same way back. On its grid the sampler moves two values apart
-    by w = `rounding`, once on each way, while it makes room for w once; so noise is calibrated for a little more than 2
-    away.
+    for an L1 sensitivity of 2 away makes v's release epsilon-DP. Its law given t is within exp(ROUNDING_SHARE
+    epsilon/2) of the law of t (rounded to floats, which `away` includes) with the same noise. That one is
+    post-processing of t, and on the other table it is the same way back. The sampler's grid moves two values apart by w
+    = `rounding`, once on each way, but makes room for w once; so noise is calibrated for a little more than 2 away.
     """
 
     norm: ClassVar[Norm] = "l1"
@@ -37,7 +35,7 @@ class Perturbed:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, away: float, numbers: int, variance: float) -> "Perturbed":
-        """The least noise for minima that are at most `away` from exact ones in L1."""
+        """Return the least noise for minima that are at most `away` from exact ones in L1."""
         room = 1 - numbers * 2.0**-44 / float(ROUNDING_SHARE * epsilon)  # w is at most numbers 2^-45 scales
         if not room > 0.5:
             raise SettingError("epsilon: too small for objective perturbation; use a larger one, or fewer parameters")
@@ -46,7 +44,7 @@ class Perturbed:
         )
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
+        """Return the value plus noise of this law; refuse (GuaranteeError) one not bounded as calibrated for."""
         return self.outside.release(bounded, noise)
 
     @property
@@ -62,11 +60,11 @@ class Perturbed:
         return self.outside.rounding(coordinates)
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The size that the noise outside exceeds in any of so many coordinates with at most this probability."""
+        """Return the size that the noise outside exceeds in any of `coordinates` places with at most this probability."""
         return self.outside.tail(probability, coordinates)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The L1 norm that the noise outside exceeds in so many coordinates with at most this probability."""
+        """Return the L1 norm that the noise outside exceeds with at most this probability."""
         return self.outside.norm_tail(probability, coordinates)
 
     @cached_property

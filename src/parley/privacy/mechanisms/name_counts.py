@@ -1,23 +1,24 @@
-"""Counts of names that nobody listed: noisy ones leave with their
-name, and only those above a threshold that one person cannot reach.
+"""Counts of names that nobody listed: noisy ones leave with their name, if above a threshold that one person cannot
+reach.
 
-Formal guarantee. Let D and D' be neighbouring tables: the same size n, k rows of one person replaced. In each of C
-columns a name is a *candidate* if more than f rows hold it. What is released is a function of (1) the counts on fixed
-places and of the names that are candidates in both tables, with independent noise of the base mechanism, and (2) the
-names that are candidates in one table only, with noisy counts of at least the threshold t.
-- (1) differs by at most the sensitivity that the noise was calibrated for, so it is (eps, delta_1)-DP: where a name's
-  count stands in the drawn vector plays no role, the vector has one length for all tables (n/(f + 1) places a column
+Formal guarantee: let D and D' be neighbouring tables: the same size n, k rows of one person replaced. In each of C
+columns a name is a *candidate* if more than f rows hold it. The release is a function of (1) the counts on fixed places
+and of the names that are candidates in both tables, with independent noise of the base mechanism, and (2) the names
+that are candidates in one table only, with noisy counts of at least the threshold t. It is (eps, delta_1 + (1 + e^eps)
+p)-DP, and the threshold makes (1 + e^eps) p at most delta_2.
+
+- (1) differs by at most the sensitivity that the noise was calibrated for, so it is (eps, delta_1)-DP. Where a name's
+  count stands in the drawn vector plays no role: the vector has one length for all tables (n/(f + 1) places a column
   always suffice) and its noise is independent and alike in every place.
-- (2): replacing k rows takes the names of at most k of them a column below f, and each of these had at most f + k rows.
-  So one of them leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
-- Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in
-  A) + delta_1 + p <= e^eps (P(M(D') in A) + p) + delta_1 + p: in all (eps, delta_1 + (1 + e^eps) p)-DP. The threshold
-  makes (1 + e^eps) p at most delta_2. Other releases under the same agreement are part of (1), adaptively chosen or
-  not, as long as names are released once.
-- t is larger than the exact law of the samplers needs by a billionth:
-  more than their grids and roundings move a count or a tail.
+- (2): replacing k rows takes at most k names a column below f, and each of these had at most f + k rows. So one of them
+  leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
+- Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in A) + delta_1 + p
+  <= e^eps (P(M(D') in A) + p) + delta_1 + p. Other releases under the same agreement are part of (1), adaptively chosen
+  or not, as long as names are released once.
+- t is larger than the exact law of the samplers needs by a billionth: more than their grids and roundings move a count
+  or a tail.
 
-Because of the floor f there are few candidates, however many names a column holds; it is small beside the noise.
+Because of the floor f there are few candidates, however many names a column holds; f is small beside the noise.
 """
 
 import math
@@ -39,7 +40,7 @@ WORD_UNIT = 2.0**-48
 
 
 def encode(name: str) -> Floats | None:
-    """The numbers of a name; None for one that has none: empty, longer than 48 bytes of UTF-8, or with a zero in it."""
+    """Return the numbers of a name; None if it is empty, longer than 48 bytes of UTF-8, or has a zero in it."""
     try:
         text = name.encode()
     except UnicodeEncodeError:  # half a character
@@ -56,7 +57,7 @@ def encode(name: str) -> Floats | None:
 
 
 def decode(numbers: Sequence[float] | Floats) -> str | None:
-    """The name that these numbers are; None if they are none, which an honest owner sends for an empty place only.
+    """Return the name that these numbers encode; None if none: an honest owner sends that for an empty place only.
 
     >>> decode(encode("Krankenhaus Süd")), decode([0.0] * 8)
     ('Krankenhaus Süd', None)
@@ -80,15 +81,14 @@ MIN_PROBABILITY = 1e-290  # a probability so small that no threshold is computed
 
 @dataclass(frozen=True, eq=False)
 class NamedCounts(Bounded):
-    """Shares of the rows on fixed places [..., columns x width], and
-    for each column whose names are asked how many rows hold each."""
+    """Shares of the rows on fixed places [..., columns x width], and each name's rows in columns whose names are asked."""
 
     named: tuple[Mapping[str, int] | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class Stability:
-    """A base mechanism that adds noise to the candidates' shares too, and lets those out that reach `threshold`."""
+    """A base mechanism that adds noise to candidates' shares, too, and releases those that reach `threshold`."""
 
     base: Mechanism
     records: int
@@ -109,8 +109,8 @@ class Stability:
         columns: int,
         width: int,
     ) -> "Stability":
-        """The least threshold with which names that one person
-        brings or takes away cost no more than `delta`, at `epsilon`."""
+        """Return the least threshold with which names that one person adds or removes cost at most `delta`, at
+        `epsilon`."""
         floor = min(records, max(records // MAX_CANDIDATES, per_person))
         places = records // (floor + 1)
         # 1 + e^eps <= 2 e^eps
@@ -164,8 +164,8 @@ class Stability:
         return self.base.norm_tail(probability, max(coordinates, self.drawn))
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The shares on fixed places with noise; where names are
-        asked, those that passed stand in a column's places instead."""
+        """Return noisy shares on fixed places; where names are asked, those that passed stand in a column's places
+        instead."""
         checked = require_bounded(bounded, self.norm, self.sensitivity)
         named = checked.named if isinstance(checked, NamedCounts) else ()
         candidates = [self._candidates(counts) for counts in named]
@@ -191,7 +191,7 @@ class Stability:
         return {name: count for name, count in sorted((counts or {}).items()) if count > self.floor}
 
     def _passed(self, names: list[str], shares: Floats) -> Floats:
-        """The names that reach the threshold, in the order of the alphabet, and zeros: as long whatever they are."""
+        """Return the names that reach the threshold, in alphabetical order, padded with zeros to a fixed length."""
         found = np.zeros(self.width - 2)
         above = np.flatnonzero(shares >= self.threshold)
         largest = above[np.argsort(-shares[above], kind="stable")][:MAX_NAMES]

@@ -1,9 +1,7 @@
-"""Where randomness comes from. Studies use fast noise with a
-seed; whatever leaves an owner uses safe noise without one.
+"""Sources of randomness: fast noise with a seed for studies, safe noise without one for whatever leaves an owner.
 
-The two differ in more than speed. A floating-point Laplace sample has gaps that depend on the value it is added to, and
-an observer who sees enough low bits can tell neighbouring tables apart (Mironov 2012). Safe noise is drawn in exact
-arithmetic with a cryptographic generator and has no such gaps.
+A floating-point Laplace sample has gaps that depend on the value it is added to, and enough low bits tell neighbouring
+tables apart (Mironov 2012). Safe noise is drawn in exact arithmetic with a cryptographic generator, without such gaps.
 """
 
 import os
@@ -30,28 +28,27 @@ class Noise(Protocol):
     def safe(self) -> bool: ...
 
     def laplace(self, value: Floats, scale: float, sensitivity: float) -> Floats:
-        """`value`, of this L1 sensitivity, plus independent Laplace noise of this scale in every coordinate."""
+        """Return `value`, of this L1 sensitivity, plus independent Laplace noise of this scale in every coordinate."""
         ...
 
     def gaussian(self, value: Floats, sigma: float) -> Floats:
-        """`value` plus independent normal noise of this standard deviation in every coordinate."""
+        """Return `value` plus independent normal noise of this standard deviation in every coordinate."""
         ...
 
     def geometric(self, value: Integers, scale: float) -> Integers:
-        """Whole numbers plus independent two-sided geometric noise, P(k) proportional to exp(-|k|/scale)."""
+        """Return whole numbers plus independent two-sided geometric noise, P(k) proportional to exp(-|k|/scale)."""
         ...
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
-        """`value` plus independent symmetric alpha-stable noise in every coordinate."""
+        """Return `value` plus independent symmetric alpha-stable noise in every coordinate."""
         ...
 
     def seed(self) -> bytes:
-        """32 bytes that nobody else knows: of a secret draw of records."""
+        """Return 32 bytes that nobody else knows, for a secret draw of records."""
         ...
 
     def choose(self, scores: Floats, scale: float) -> int:
-        """The place of the largest score + Gumbel noise of this scale:
-        place i with probability proportional to exp(score_i/scale)."""
+        """Return the place of the largest score + Gumbel noise: i with probability proportional to exp(score_i/scale)."""
         ...
 
 
@@ -69,13 +66,12 @@ class FastNoise:
         self._weights: Floats = np.ones(1)
 
     def combined(self, weights: Floats) -> "FastNoise":
-        """The same source, giving for one draw of Y one of sum_i w_i Y_i, the Y_i independent and like Y, all
-        weights positive: the noise that many owners' weighted mean carries, without drawing that of each.
+        """Return the same source, giving for each draw of Y one of sum_i w_i Y_i, the Y_i independent and like Y, all
+        weights positive: the noise of many owners' weighted mean, without drawing that of each.
 
-        The law is that of the sum: normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale
-        |w|_alpha, and k equal Laplace or geometric ones to the difference of two gamma or negative binomial numbers of
-        shape k. So these two cost a draw for each different weight; weights within 1e-9 of each other count as the
-        same.
+        Normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale |w|_alpha, and k equal Laplace or
+        geometric ones to the difference of two gamma or negative binomial numbers of shape k. These two cost a draw for
+        each different weight; weights within 1e-9 of each other count as the same.
         """
         other = FastNoise(self._rng)
         other._weights = np.asarray(weights, dtype=np.float64)
@@ -83,7 +79,7 @@ class FastNoise:
 
     @cached_property
     def _equal(self) -> list[tuple[float, int]]:
-        """The different weights, and how many have each. Their squares add up as before."""
+        """The different weights, and how many have each; their squares add up as before."""
         _, place, counts = np.unique(np.rint(1e9 * np.log(self._weights)), return_inverse=True, return_counts=True)
         squares = np.bincount(place, self._weights**2) / counts
         return [(float(np.sqrt(square)), int(count)) for square, count in zip(squares, counts, strict=True)]
@@ -110,13 +106,13 @@ class FastNoise:
         )
 
     def _laplaces(self, count: int, scale: float, shape: tuple[int, ...]) -> Floats:
-        """Sums of so many Laplace numbers."""
+        """Return sums of `count` Laplace numbers."""
         if count == 1:
             return self._rng.laplace(scale=scale, size=shape)
         return scale * (self._rng.standard_gamma(count, size=shape) - self._rng.standard_gamma(count, size=shape))
 
     def _failures(self, count: int, stop: float, shape: tuple[int, ...]) -> Integers:
-        """Sums of so many geometric numbers, up to a constant."""
+        """Return sums of `count` geometric numbers, up to a constant."""
         return (
             self._rng.geometric(stop, size=shape)
             if count == 1
@@ -131,16 +127,16 @@ class FastNoise:
 
 
 class SafeNoise:
-    """Exact samplers without a seed or floating-point gaps: OpenDP's
-    (about 40 us a number), our own where they are the faster ones.
+    """Exact samplers without a seed or floating-point gaps: OpenDP's (about 40 us a number), or our own where faster.
 
     Formal guarantee: with no floating-point term left over, for every finite value,
-    - Laplace noise on L1 sensitivity S is S/scale-DP. Below `VECTOR_SAMPLER_FROM` coordinates OpenDP
-      adds noise of the exact two-sided geometric law on a grid of 2^-1074 on which every
-      float lies; longer vectors go to `exact_samplers`, which pays for its coarser grid.
-    - Gaussian noise is the normal law itself, rounded to a grid after it was added
-      (`exact_samplers`): a function of value + sigma N alone, so whatever is proved for
-      exact Gaussian noise in any dimension, delta(eps) and zCDP, holds as it stands.
+
+    - Laplace noise on L1 sensitivity S is S/scale-DP. Below `VECTOR_SAMPLER_FROM` coordinates OpenDP adds noise of the
+      exact two-sided geometric law on a grid of 2^-1074 on which every float lies; longer vectors go to
+      `exact_samplers`, which pays for its coarser grid.
+    - Gaussian noise is the normal law itself, rounded to a grid after it was added (`exact_samplers`): a function of
+      value + sigma N alone. So whatever is proved for exact Gaussian noise in any dimension, delta(eps) and zCDP, holds
+      as it stands.
     """
 
     safe = True
@@ -181,7 +177,7 @@ class SafeNoise:
 
 
 def _opendp_vectors(norm: str, T: Any, **numbers: bool) -> tuple[Any, Any]:
-    """OpenDP's domain of vectors of such numbers, and their distance. (Its prelude would load scikit-learn, too.)"""
+    """Return OpenDP's domain of vectors of such numbers, and their distance, without its slow prelude."""
     from opendp import domains, metrics, mod
 
     mod.enable_features("contrib")
@@ -190,7 +186,7 @@ def _opendp_vectors(norm: str, T: Any, **numbers: bool) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=16)
 def opendp_laplace(scale: float) -> Any:
-    """OpenDP's Laplace measurement on vectors of floats; `.map(sensitivity)` is its own upper bound on epsilon."""
+    """Return OpenDP's Laplace measurement on float vectors; `.map(sensitivity)` is its own upper bound on epsilon."""
     from opendp.measurements import make_laplace
 
     return make_laplace(*_opendp_vectors("l1", T=float, nan=False), scale=scale)

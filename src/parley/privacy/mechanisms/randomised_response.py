@@ -1,5 +1,4 @@
-"""Randomised response: every record gives its own answer or a random one, so that nobody who hears it need be trusted
-(A section 3.3)."""
+"""Randomised response: every record answers truly or at random, so nobody who hears it need be trusted (A section 3.3)."""
 
 import math
 from dataclasses import dataclass
@@ -25,12 +24,12 @@ _DIGITS = Context(prec=60, rounding=ROUND_FLOOR)
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """Each of n records answers with one of m names: its own with probability w = truthful/2^64, else any of the m, all
-    alike. What is released are the shares that follow from all answers, without their bias.
+    """Each of n records answers with one of m names: its own with probability w = truthful/2^64, else a uniform one of
+    the m. The release is the shares that follow from all answers, without their bias.
 
-    Formal guarantee: an answer is r with probability w + (1 - w)/m if r is the truth and (1 - w)/m if not, exactly, for
+    Formal guarantee: an answer is r with probability w + (1 - w)/m if r is the truth and (1 - w)/m if not, exactly:
     words are drawn uniformly and rejected where m does not divide their number. So for one record the largest ratio of
-    probabilities is 1 + m w/(1 - w) (`odds`), and it is reached; answers of different records are independent, so a
+    probabilities is 1 + m w/(1 - w) (`odds`), and it is reached. Answers of different records are independent, so a
     person of k records costs k ln(odds), pure. This holds of every single answer, whoever collects them; shares are a
     function of them.
 
@@ -50,7 +49,7 @@ class RandomisedResponse:
     def calibrate(
         cls, epsilon: Fraction, cells: int, records: int, per_person: int, sensitivity: float
     ) -> "RandomisedResponse":
-        """The most truthful answers that make one release cost a person at most `epsilon`, less 2^-50 of it."""
+        """Return the most truthful answers that cost a person at most `epsilon` a release, less 2^-50 of it."""
         least = min(epsilon / per_person * (1 - Fraction(1, 2**50)), MAX_EPSILON)
         exponent = _DIGITS.divide(Decimal(least.numerator), Decimal(least.denominator))
         beyond = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
@@ -61,16 +60,16 @@ class RandomisedResponse:
 
     @property
     def odds(self) -> Fraction:
-        """By how much likelier an answer is where it is the truth."""
+        """How many times likelier an answer is where it is the truth."""
         return 1 + Fraction(self.cells * self.truthful, WORD_COUNT - self.truthful)
 
     @property
     def share(self) -> float:
-        """w: of answers that are meant."""
+        """w, the share of answers that are meant."""
         return self.truthful / WORD_COUNT
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The shares that the answers of all records lead to; of a single share, the rest are the other answer."""
+        """Return the shares that all records' answers lead to; beside a single share, the rest are the other answer."""
         value = require_bounded(bounded, self.norm, self.sensitivity).value
         counts = whole_counts(value, self.records)
         if counts.shape[-1] == 1:
@@ -83,14 +82,14 @@ class RandomisedResponse:
         return np.ascontiguousarray((shares - (1 - self.share) / self.cells)[..., : value.shape[-1]] / self.share)
 
     def _answers(self, counts: Integers, draw: Draw) -> Integers:
-        """How many records answer with each name, where so many have it."""
+        """Return how many records answer with each name, given how many have it."""
         truth, found = np.repeat(np.arange(self.cells), counts), np.zeros(self.cells, dtype=np.int64)
         for start in range(0, self.records, BATCH_RECORDS):
             found += np.bincount(self.answer(truth[start : start + BATCH_RECORDS], draw), minlength=self.cells)
         return found
 
     def answer(self, truth: Integers, draw: Draw = random_words) -> Integers:
-        """What records of these names [n], by their places from 0 on, answer: what a person's own device may draw as
+        """Return the answers of records with these names [n], places from 0 on; a person's own device may draw them as
         well. Every call draws anew, and costs a record as much as the first: draw once, and keep the answer."""
         if (
             truth.ndim != 1
@@ -104,7 +103,7 @@ class RandomisedResponse:
         return answers
 
     def rounding(self, coordinates: int) -> float:
-        """Nothing: counts are whole numbers."""
+        """Return 0: counts are whole numbers."""
         return 0.0
 
     @property
@@ -114,19 +113,18 @@ class RandomisedResponse:
 
     @property
     def variance(self) -> float:
-        """Of a released share, at most: n answers of the larger variance that one has, the truth being this name or
-        another, over (n w)^2."""
+        """The most that a released share varies: n answers of the larger variance that one can have, over (n w)^2."""
         meant = Fraction(self.truthful, WORD_COUNT)
         other = (1 - meant) / self.cells
         each = max(p * (1 - p) for p in (other, meant + other))
         return float(each / (self.records * meant**2))
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """The error that any of so many released shares exceeds with at most this probability (Hoeffding)."""
+        """Return the error that any of `coordinates` shares exceeds with at most this probability (Hoeffding)."""
         return math.sqrt(math.log(2 * coordinates / probability) / (2 * self.records)) / self.share
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """The same of all of them together, in L1."""
+        """Return the error of all of them together, in L1, exceeded with at most this probability."""
         return coordinates * self.tail(probability, coordinates)
 
     @property
@@ -136,7 +134,7 @@ class RandomisedResponse:
 
 
 def uniform(names: int, size: int, draw: Draw) -> Integers:
-    """`size` independent numbers below `names`, all alike: a word beyond the last whole multiple is drawn again."""
+    """Return `size` independent uniform numbers below `names`; words beyond the last whole multiple are drawn again."""
     last, found = WORD_COUNT // names * names, np.zeros(0, dtype=np.int64)
     while len(found) < size:
         words = draw(size - len(found))

@@ -1,8 +1,5 @@
-"""Circuits on shared bits, 64 lanes a word: exclusive or is
-free, a round of ANDs costs one message, a bit a gate and lane.
-
-A wire is a row of words (a plane: one bit of each of 64 lanes a
-word). A `Builder` writes a circuit down once; `evaluate` runs it.
+"""Circuits on shared bits. Exclusive or is free; a round of ANDs costs one message, a bit a gate and lane. A wire is a
+row of words (a plane: one bit of each of 64 lanes a word). A `Builder` writes a circuit down once; `evaluate` runs it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +62,7 @@ class Circuit:
 
     @property
     def gates(self) -> int:
-        """ANDs: bits that each host sends a lane."""
+        """Number of ANDs: the bits that each host sends a lane."""
         return sum(r.left.size for r in self.rounds)
 
 
@@ -79,11 +76,11 @@ class Builder:
         self._known: dict[tuple[str, tuple[Wire, ...], bool], Wire] = {}
 
     def conjunction(self, a: Wire, b: Wire) -> Wire:
-        """a AND b, one round after the later of them."""
+        """Return a AND b, one round after the later of them."""
         return self._add("and", (min(a, b), max(a, b)), False, 1 + max(self._depths[a], self._depths[b]))
 
     def parity(self, *terms: Wire, flip: bool = False) -> Wire:
-        """The exclusive or of the terms, and of 1 if `flip`."""
+        """Return the exclusive or of the terms, and of 1 if `flip`."""
         depth = max(self._depths[t] for t in terms)
         flat: set[Wire] = set()
         for t in terms:
@@ -103,7 +100,7 @@ class Builder:
         return self._known[gate]
 
     def build(self, outputs: Sequence[Output]) -> Circuit:
-        """The circuit, its wires numbered in the order in which they become known."""
+        """Return the circuit, its wires numbered in the order in which they become known."""
         place = {wire: wire for wire in range(self._inputs)}
         rounds = []
         made = range(self._inputs, len(self._gates))
@@ -139,10 +136,10 @@ def _rows(numbers: Iterable[int]) -> Rows:
 
 
 def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
-    """Shares of the outputs' planes [outputs, words] from shares of the inputs' [inputs, words].
+    """Return shares of the outputs' planes [outputs, words] from shares of the inputs' [inputs, words].
 
     Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host
-    that receives it: the part of zero holds a word of the key that this host lacks.
+    that receives it, because the part of zero holds a word of the key that this host lacks.
     """
     first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
     first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second
@@ -164,18 +161,15 @@ def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
 
 @dataclass(frozen=True)
 class _Digits:
-    """Some digits of two numbers: whether the first is below the second (None: it never is), whether they are equal.
-
-    Gates are made on demand: the lowest digits never need `equal`.
-    """
+    """Some digits of two numbers: whether the first is below the second (None: never), whether they are equal. Gates
+    are made on demand, as the lowest digits never need `equal`."""
 
     below: Callable[[], Wire | None]
     equal: Callable[[], Wire]
 
 
 def below(builder: Builder, word: Sequence[Wire], threshold: int) -> Output:
-    """[word < threshold]: the word's wires most significant first,
-    an even number of them; the threshold public, up to 2^digits."""
+    """Return [word < threshold]: an even number of wires, most significant first; a public threshold up to 2^digits."""
     if not 0 <= threshold <= 1 << len(word):
         raise SettingError(f"threshold: expected a whole number from 0 to 2^{len(word)}")
     if threshold == 1 << len(word):
@@ -187,7 +181,7 @@ def below(builder: Builder, word: Sequence[Wire], threshold: int) -> Output:
 
 
 def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Output:
-    """Whether the sum of two numbers of the same number of digits, most significant first, needs one digit more."""
+    """Return whether the sum of two numbers of equal length, most significant digit first, needs one more digit."""
     found = _joined(builder, [_adder(builder, x, y) for x, y in zip(a, b, strict=True)]).below()
     return Output(() if found is None else (found,))
 
@@ -215,7 +209,7 @@ def _gather(circuit: Circuit, share: Words, flips: bool) -> Words:
 
 
 def _pair(builder: Builder, r1: Wire, r0: Wire, threshold: int) -> _Digits:
-    """Two digits of a secret word and two of a public threshold: everything is affine in r1, r0 and r1 r0."""
+    """Compare two digits of a secret word with two of a threshold: all is affine in r1, r0 and r1 r0."""
 
     def below() -> Wire | None:
         if threshold == 0:
@@ -235,7 +229,7 @@ def _pair(builder: Builder, r1: Wire, r0: Wire, threshold: int) -> _Digits:
 
 
 def _adder(builder: Builder, a: Wire, b: Wire) -> _Digits:
-    """A digit of a sum: it makes a carry in the place of "below", and hands one on in the place of "equal"."""
+    """Return a digit of a sum: "below" is that it makes a carry, "equal" that it hands one on."""
     return _Digits(lambda: builder.conjunction(a, b), lambda: builder.parity(a, b))
 
 
@@ -247,7 +241,7 @@ def _joined(builder: Builder, digits: Sequence[_Digits]) -> _Digits:
 
 
 def _two(builder: Builder, high: _Digits, low: _Digits) -> _Digits:
-    """below = below_high xor (equal_high and below_low), equal = equal_high and equal_low."""
+    """Join: below = below_high xor (equal_high and below_low), equal = equal_high and equal_low."""
 
     def below() -> Wire | None:
         above, under = high.below(), low.below()

@@ -1,10 +1,9 @@
-"""One host's side of every protocol: its two keys, what comes out
-of them without a word, and the one message that completes a share.
+"""One host's side of every protocol: two keys, what follows from them without a message, and the message that completes
+a share.
 
-Key j is known to hosts j and j - 1, like share j. Host i therefore has keys i and i + 1, and never sees key i + 2.
-
-A host sums the owners' shares and the noise's with `+` of `Replicated` and sends `opening_of` the sum, once (that is
-its keeper's duty, not this file's). Whoever gets all three has the sum.
+Key j is known to hosts j and j - 1, like share j: host i has keys i and i + 1, and never sees key i + 2. A host adds up
+the owners' shares and the noise's and sends `opening_of` the sum, once (its keeper sees to that). Whoever gets all
+three has the sum.
 """
 
 import os
@@ -28,7 +27,7 @@ T = TypeVar("T")
 class Channel(Protocol):
     """One host's end: messages between a pair arrive whole, in order and unread by others (over a network: TLS).
 
-    `send` never waits for the receiver to read (all three send before they receive); `receive` waits, and raises
+    `send` never waits for the receiver to read (all three send before they receive). `receive` waits, and raises
     `Unavailable` when the other does not send in time or is gone.
     """
 
@@ -62,14 +61,14 @@ class Wire:
         return payload
 
     def close(self) -> None:
-        """Whoever waits for this host, now or later, is told that it is gone."""
+        """Tell whoever waits for this host, now or later, that it is gone."""
         for (source, _), queue in self._queues.items():
             if source == self.index:
                 queue.put(None)
 
 
 def wires(timeout: float = 60.0) -> tuple[Wire, Wire, Wire]:
-    """The ends of three hosts' channels within one process, in the order of the hosts."""
+    """Return the ends of three hosts' channels within one process, in the order of the hosts."""
     queues: dict[tuple[int, int], SimpleQueue[bytes | None]] = {
         (i, j): SimpleQueue() for i in range(HOSTS) for j in range(HOSTS) if i != j
     }
@@ -95,8 +94,7 @@ class Counted:
 
 
 def together(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple[T, ...]:
-    """Run the hosts' tasks in threads of their own. The first error
-    closes the wires, so that nobody waits for ever, and is raised."""
+    """Run the hosts' tasks in threads; the first error closes the wires, so that nobody waits for ever, and is raised."""
     with ThreadPoolExecutor(len(tasks)) as pool:
         futures = [pool.submit(task) for task in tasks]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
@@ -114,8 +112,8 @@ _SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
 class Party:
     """A host with its keys: `keys` = (key i, in common with the host before; key i + 1, in common with the next).
 
-    All three call the same methods with the same shapes in the same order; one thread each. After any failure the hosts
-    may stand at different places of their streams, so the party refuses to go on.
+    All three call the same methods with the same shapes in the same order, one thread each. After any failure the
+    hosts' streams may be out of step, so the party refuses to go on.
 
     Formal guarantee: no word of a stream is used twice; every message that a host receives from `complete` or `deal`
     has been masked by words of the key that it does not know.
@@ -135,27 +133,26 @@ class Party:
         self._scratch = np.empty(0, dtype=np.uint64)
 
     def random(self, *shape: int) -> Replicated:
-        """Shares of uniform words that nobody knows; nothing is sent.
-        Host i lacks share i + 2, the stream of the key that it lacks."""
+        """Return shares of uniform words that nobody knows: host i lacks share i + 2, like its key. Nothing is sent."""
         return self._guarded(lambda: Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape)))
 
     def zero_bits(self, *shape: int) -> Words:
-        """This host's part of words whose exclusive or over the
-        three hosts is 0; to a host, either other part is uniform."""
+        """Return this host's part of words whose exclusive or over all hosts is 0; to a host, either other part is
+        uniform."""
         return self._guarded(lambda: self._words(0, _ZEROS, shape) ^ self._words(1, _ZEROS, shape))
 
     def zero_words(self, *shape: int) -> Words:
-        """This host's part of words whose sum over the three hosts is 0."""
+        """Return this host's part of words whose sum over the three hosts is 0."""
         return self._guarded(lambda: self._words(0, _ZEROS, shape) - self._words(1, _ZEROS, shape))
 
     def complete(self, part: Words) -> Replicated:
-        """Parts, one a host, become replicated shares: part i is share
-        i and goes to host i - 1. The part must be masked by zeros."""
+        """Make replicated shares of parts, one a host: part i, which must be masked by zeros, is share i and goes to
+        host i - 1."""
         return self._guarded(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
 
     def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
-        """Split `secret`, known to this host only, additively between
-        the two others; returns this host's parts of what they split.
+        """Split `secret`, known to this host only, additively between the two others; return its parts of what they
+        split.
 
         The first part belongs to the next host's secret (shape `held`), the second to that of the host before (shape
         `received`). The mask comes from key i, known to host i - 1, which keeps it as its part and is sent nothing.
@@ -170,7 +167,7 @@ class Party:
         return self._guarded(act)
 
     def scratch(self, *shape: int) -> Words:
-        """Room to work in, overwritten by whoever asks next: fresh memory for each draw would cost a third of its
+        """Return room to work in, overwritten by the next call: fresh memory for each draw would cost a third of its
         time."""
         size = int(np.prod(shape))
         if self._scratch.size < size:
@@ -178,15 +175,14 @@ class Party:
         return self._scratch[:size].reshape(shape)
 
     def give_up(self) -> None:
-        """A protocol was left half-way: these keys are not used again."""
+        """Use these keys no more: a protocol was left half-way."""
         self._broken = True
 
     def _words(self, which: int, purpose: int, shape: tuple[int, ...]) -> Words:
         return self._streams[which, purpose].words(*shape)
 
     def _pass(self, to: int, words: Words, source: int, shape: tuple[int, ...]) -> Words:
-        """Send words one way, receive as many as are due from the
-        other. The number of the step tells when hosts are out of step."""
+        """Send words one way and receive words from the other; the step's number tells when hosts are out of step."""
         self._step += 1
         label = self._step.to_bytes(8, "little")
         self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))
@@ -211,7 +207,7 @@ class Party:
 
 
 def agree_keys(channel: Channel) -> Party:
-    """Fresh keys for a run: host i makes key i and sends it to host i - 1, over a channel that nobody else reads."""
+    """Make fresh keys for a run: host i sends key i to host i - 1, over a channel that nobody else reads."""
     key = os.urandom(KEY_BYTES)
     channel.send((channel.index + 2) % HOSTS, key)
     other = channel.receive((channel.index + 1) % HOSTS)
@@ -224,8 +220,7 @@ def agree_keys(channel: Channel) -> Party:
 
 
 class LyingHostError(ContradictionError):
-    """Hosts say different things about a share that both of them
-    hold: `pairs` of them, and `host` if only one can have lied alone."""
+    """`pairs` of hosts disagree about a share that both hold; `host` is set if only one can have lied alone."""
 
     def __init__(self, pairs: tuple[tuple[int, int], ...]) -> None:
         self.pairs = pairs
@@ -244,16 +239,16 @@ class Opening:
 
 
 def opening_of(total: Replicated) -> Opening:
-    """What a host sends of its shares of the noisy sum."""
+    """Return what a host sends of its shares of the noisy sum."""
     return Opening(total.first, digest(total.second))
 
 
 def open_words(openings: Sequence[Opening]) -> Words:
-    """The sum, from the openings of hosts 0, 1 and 2, or of two hosts.
+    """Return the sum, from the openings of hosts 0, 1 and 2, or of two hosts.
 
     Formal guarantee: if at most one host says something else than what it holds, the words are the sum of the three
     shares, or `LyingHostError` names the pairs that disagree, with the liar in each (SHA-256 being free of collisions).
-    Two hosts hold no share in common: that they recorded the same is all that is compared.
+    Two hosts hold no share in common; all that is compared is that they recorded the same.
     """
     if len(openings) == HOSTS - 1:
         if len({each.digest for each in openings}) > 1:

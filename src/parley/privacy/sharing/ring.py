@@ -1,10 +1,9 @@
 """Words modulo 2^64, streams of them from a key, and shares held twice.
 
 An owner's answer travels in three shares, any two of which say nothing, or in two, either of which says nothing: seeds,
-and what the words they stand for leave of it. What it writes down is a nonce and a tag of the last share. All shares
-together are the exact answer; from the nonce, the question and a key the seeds follow, and from seeds and table the
-last share can be computed again. The key lies beside the ledger and is in no backup of it, so whoever reads a backup
-has no share at all, and cannot try out guesses of the answer either.
+and the answer less the words they stand for. The owner writes down a nonce and a tag of the last share. Seeds follow
+from the nonce, the question and a key, the last share from seeds and table. The key lies beside the ledger and is in no
+backup of it, so whoever reads a backup has no share, and cannot try out guesses of the answer.
 """
 
 import hashlib
@@ -24,10 +23,8 @@ MAX_WORDS = 1 << 37
 
 
 class Keystream:
-    """AES-256-CTR: independent uniform words from a key, each given once.
-
-    Streams of one key with different purposes start 2^120 blocks apart, and none is longer than 2^36: they never meet.
-    """
+    """AES-256-CTR: independent uniform words from a key, each given once. Streams of one key with different purposes
+    start 2^120 blocks apart, and none is longer than 2^36: they never meet."""
 
     def __init__(self, key: bytes, purpose: int = 0) -> None:
         if len(key) != KEY_BYTES:
@@ -36,7 +33,7 @@ class Keystream:
         self.given = 0
 
     def words(self, *shape: int) -> Words:
-        """The next words of the stream."""
+        """Return the next words of the stream."""
         size = int(np.prod(shape, dtype=object))
         if not self.given + size <= MAX_WORDS:
             raise GuaranteeError(f"keystream: all {MAX_WORDS} words of this key are used; agree on new keys")
@@ -45,12 +42,12 @@ class Keystream:
 
 
 def expand(seed: bytes, size: int) -> Words:
-    """The share that a seed of 32 random bytes stands for. A seed is for one vector ever."""
+    """Return the share that a seed of 32 random bytes stands for. A seed is for one vector ever."""
     return Keystream(seed).words(size)
 
 
 def last_share(words: Words, seeds: tuple[bytes, ...]) -> Words:
-    """The last share of a vector whose other shares are `expand`ed from seeds: one, or two.
+    """Return the last share of a vector whose other shares are `expand`ed from one or two seeds.
 
     Formal guarantee: all shares but any one are uniform and independent of the words.
     """
@@ -61,12 +58,12 @@ def last_share(words: Words, seeds: tuple[bytes, ...]) -> Words:
 
 
 def digest(words: Words) -> bytes:
-    """SHA-256 of the words, little-endian, after their number."""
+    """Return SHA-256 of the words, little-endian, after their number."""
     return hashlib.sha256(words.size.to_bytes(8, "little") + to_bytes(words)).digest()
 
 
 def to_bytes(words: Words) -> bytes:
-    """The words as bytes, eight each, the lowest first on every machine."""
+    """Return the words as bytes, eight each, the lowest first on every machine."""
     return words.astype("<u8", copy=False).tobytes()
 
 
@@ -78,7 +75,7 @@ class Replicated:
     second: Words
 
     def __add__(self, other: "Replicated") -> "Replicated":
-        """Shares of the sum of both secrets, made without a message."""
+        """Return shares of the sum of both secrets, made without a message."""
         if self.first.shape != other.first.shape:
             raise SettingError(
                 f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of equal size"
@@ -91,12 +88,12 @@ NONCE_BYTES = 32  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """x = the sum of all expand(seed) + last, modulo 2^64; `record` is what is written down.
+    """x = the sum of all expand(seed) + last, modulo 2^64; `record` is written down.
 
     Formal guarantee: a seed is HMAC-SHA-256 of a fresh nonce and of the question, under the owner's key, and stands for
-    this one vector. So what one host gets - two of seed 0, seed 1 and last; of two hosts, seed 0 or last, and the tag,
-    which is HMAC-SHA-256 of the nonce, the question and the last share - tells nothing of x to anybody who cannot tell
-    HMAC-SHA-256 and AES-256 in counter mode from random functions.
+    this one vector. One of three hosts gets two of seed 0, seed 1 and last; one of two gets seed 0 or last, and the
+    tag, which is HMAC-SHA-256 of the nonce, the question and the last share. This tells nothing of x to anybody who
+    cannot tell HMAC-SHA-256 and AES-256 in counter mode from random functions.
     """
 
     seeds: tuple[bytes, ...]
@@ -105,13 +102,12 @@ class Shares:
 
     @classmethod
     def from_words(cls, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
-        """Fresh shares of the answer to the question with this content, for so many hosts."""
+        """Make fresh shares of the answer to the question with this content, for `hosts` hosts."""
         return cls._split(words, key, content, os.urandom(NONCE_BYTES), hosts)
 
     @classmethod
     def from_record(cls, record: Words, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
-        """The shares that were recorded, of words that were computed
-        again; `AbortedRound` if they did not come out as they were."""
+        """Return the recorded shares of words that were computed again; raise `AbortedRound` if they differ."""
         shares = cls._split(words, key, content, to_bytes(record)[:NONCE_BYTES], hosts)
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
@@ -122,12 +118,12 @@ class Shares:
 
     @property
     def hosts(self) -> int:
-        """How many hosts they are for."""
+        """How many hosts the shares are for."""
         return len(self.seeds) + 1
 
     def for_host(self, place: int) -> tuple[bytes | Words, bytes | Words]:
-        """What the host at this place gets: of three, shares `place` and `place` + 1; of two, share `place` and the
-        tag, by which they see that theirs belong together."""
+        """Return what a host gets: of three, shares `place` and `place` + 1; of two, share `place` and the tag, by
+        which they see that theirs belong together."""
         parts: tuple[bytes | Words, ...] = (*self.seeds, self.last)
         if self.hosts == 2:
             return parts[place], to_bytes(self.record)[NONCE_BYTES:]

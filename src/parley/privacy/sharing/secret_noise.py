@@ -7,12 +7,11 @@ the number.
 
 - A word and a threshold: a comparison in six rounds of ANDs, everybody's at once (`circuits`).
 - The ladder: c_1 >= c_2 >= ... say whether one word is below the descending thresholds. Digit j of their number T is
-  the exclusive or of c_(m 2^j), m = 1, 2, ...; with a fair sign s, (1 - 2 s) T is the sum of 2^j (digit j xor s), less
-  (2^J - 1) s for J digits. No gate.
-- Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number
-  below 2^L. That is u + c modulo 2^L for a u that only host 0 knows and a c that
-  only hosts 1 and 2 know: u + c less 2^L times the carry. One bit to convert, not L.
-- Bits become a sum with two messages (`weighted_sum` and the last one, which makes the shares replicated).
+  the exclusive or of c_(m 2^j), m = 1, 2, ...; with a fair sign s and J digits, (1 - 2 s) T is the sum of 2^j (digit j
+  xor s), less (2^J - 1) s. No gate is needed.
+- Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number below 2^L: u + c modulo 2^L, with u
+  known to host 0 only and c to hosts 1 and 2 only. That is u + c less 2^L times the carry: one bit to convert, not L.
+- Bits become a sum with two messages: `weighted_sum`, and the one that makes the shares replicated.
 """
 
 from collections import Counter
@@ -44,8 +43,7 @@ class Plan:
 
 
 def draw(party: Party, recipe: Recipe, size: int) -> Replicated:
-    """This host's two shares of `size` independent numbers of the
-    recipe's law. The three hosts call it with the same recipe and size."""
+    """Return this host's two shares of `size` independent numbers of the recipe's law; all hosts call it alike."""
     whole(size, "size")
     plan = make_plan(recipe)
     try:
@@ -72,7 +70,7 @@ def _batch(party: Party, plan: Plan, size: int) -> Replicated:
 
 
 def _split(party: Party, plan: Plan, drawn: Replicated) -> Replicated:
-    """The fair bits twice: u has their shares 0 and 1, c has share 2."""
+    """Return the fair bits twice: u has their shares 0 and 1, c has share 2."""
 
     def inputs(planes: Words, share: int) -> Words:
         fair = planes[plan.plain :]
@@ -85,7 +83,7 @@ def _split(party: Party, plan: Plan, drawn: Replicated) -> Replicated:
 
 @lru_cache(maxsize=16)
 def make_plan(recipe: Recipe) -> Plan:
-    """The circuit of a recipe, public."""
+    """Return the circuit of a recipe; it is public."""
     singles = [(t, w) for t, w in recipe.singles if 0 < t < 1 << WORD_LANES]
     chains = doubling_chains(recipe.fair)
     words, fair = len(singles) + bool(recipe.ladder), sum(length for _, length in chains)
@@ -121,7 +119,7 @@ def _signed_ladder(builder: Builder, recipe: Recipe, word: range, sign: int) -> 
 
 
 def doubling_chains(weights: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Weights as chains w, 2 w, 4 w, ...: (w, how many).
+    """Return weights as chains w, 2 w, 4 w, ...: (w, how many).
 
     >>> doubling_chains((1, 2, 4, 1, 2, 3))
     [(1, 3), (1, 2), (3, 1)]
@@ -141,7 +139,7 @@ def doubling_chains(weights: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def lanes(planes: Words, size: int) -> NDArray[np.uint8]:
-    """The bits of planes [..., words], a byte each: [..., size].
+    """Return the bits of planes [..., words], a byte each: [..., size].
 
     >>> lanes(np.array([[5]], dtype=np.uint64), 4)
     array([[1, 0, 1, 0]], dtype=uint8)
@@ -151,7 +149,8 @@ def lanes(planes: Words, size: int) -> NDArray[np.uint8]:
 
 
 def weigh(bits: NDArray[np.uint8], weights: Words) -> Words:
-    """The sums of weight times bit, modulo 2^64: bits [n, size]. Bits of equal weight are counted first, in bytes."""
+    """Return sums of weight times bit, modulo 2^64, of bits [n, size]; bits of equal weight are counted first, in
+    bytes."""
     total = np.zeros(bits.shape[1], dtype=np.uint64)
     for weight in np.unique(weights):
         rows = np.flatnonzero(weights == weight)
@@ -161,16 +160,15 @@ def weigh(bits: NDArray[np.uint8], weights: Words) -> Words:
 
 
 def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) -> Words:
-    """This host's part of sum over k of weights[k] bit_k, modulo 2^64,
-    for each of `size` lanes; the bits are shared planes [n, words].
+    """Return this host's part of sum over k of weights[k] bit_k, modulo 2^64, for each of `size` lanes; the bits are
+    shared planes [n, words].
 
-    One message. The bits are dealt out in turn: bit k's dealer, host i = k mod 3, alone knows u = share i xor share
-    i + 1; the two others know c = share i + 2, and bit = u xor c = c + u (1 - 2 c), linear in u. The dealer splits u
-    into d (sent to host i + 1) and m (a stream that it has in common with host i - 1), whereupon host i + 1 computes
-    c + d (1 - 2 c) and host i - 1 m (1 - 2 c).
+    It takes one message. Bit k's dealer, host i = k mod 3, alone knows u = share i xor share i + 1; the others know c =
+    share i + 2, and bit = u xor c = c + u (1 - 2 c), linear in u. The dealer splits u into d (sent to host i + 1) and m
+    (a stream in common with host i - 1). Host i + 1 then computes c + d (1 - 2 c), and host i - 1 m (1 - 2 c).
 
     Formal guarantee: d is uniform to host i + 1, which lacks the stream m; host i - 1 and the dealer receive nothing.
-    The parts are not yet fit to be shown to anybody: `Party.complete` them with a part of zero.
+    The parts must not be shown to anybody yet: `Party.complete` them with a part of zero.
     """
     rows = [slice(i, None, HOSTS) for i in range(HOSTS)]
     counts = [len(range(i, len(weights), HOSTS)) for i in range(HOSTS)]
