@@ -159,10 +159,8 @@ def _lines(bar: Bar) -> Iterator[None]:
 
 
 def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
-    """Print one JSON object with `inside`: whether anything in it was computed from private rows without safe noise.
-
-    There is no default, so every command must state it: this field tells whether the object may be passed on.
-    """
+    """Print one JSON object with `inside`: whether anything in it was computed from private rows without safe noise. It
+    has no default, so that every command states whether the object may be passed on."""
     typer.echo(json.dumps({**content, "inside": inside}, indent=2, allow_nan=False))
 
 
@@ -208,8 +206,8 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
 def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     """Return the widths of a table's columns on a screen of this width.
 
-    If cells do not fit, the widest columns shrink: first heads between words, then other cells, then the names in the
-    first column. If that is not enough, words are broken: very long names, then other cells, then names.
+    If cells do not fit, the widest shrink: first heads between words, then other cells, then names (the first column).
+    After that words are broken: very long names, then other cells, then names.
 
     >>> column_widths([["owner", "interval"], ["Credit Union of the North", "0.01 to 0.02"]], 35)
     [25, 8]

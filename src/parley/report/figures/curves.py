@@ -63,7 +63,6 @@ def fitness_path(
 
 
 def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) -> str:
-    """Describe relative fitness by round."""
     of = f"the median of {runs:,} runs" if runs > 1 else "one run"
     last, foreseen = number(median[-1]), "" if forecast is None else f" The forecast ends at {number(forecast[-1])}."
     seen = f"{last} after the only round"
@@ -138,7 +137,6 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
 
 
 def _curve_words(panel: Mapping[str, Any]) -> str:
-    """Describe a panel of curves."""
     laws = dict.fromkeys(curve["label"] for curve in panel["curves"])
     what = "δ against ε" if panel["over"] == "epsilon" else "ε against the scale of the noise"
     return f"{what} ({Adjacency.REPLACE_ONE}), for {', '.join(laws)}"

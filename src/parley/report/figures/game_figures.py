@@ -35,11 +35,11 @@ def negotiation(
     spend: Mapping[str, tuple[Floats, Floats]],
     budget: str = f"own budget {EPSILON}",
 ) -> Picture:
-    """Draw payoffs against own budgets on the left, quality against spend on the right.
+    """Draw payoffs against own budgets (left) and quality against spend (right); among many, only the highest payoffs
+    are named.
 
     `payoffs` holds one curve per owner over `epsilons`, the others' budgets as agreed; `chosen` the budgets of those
-    who join; `spend` curves (money, relative fitness). If there are many owners, those with the highest payoffs have
-    names.
+    who join; `spend` curves (money, relative fitness).
     """
     figure = Picture(10.2, 5.2, _deal_words(payoffs, chosen, spend))
     left, right = (decorate(axes) for axes in figure.subplots(1, 2))
@@ -80,7 +80,6 @@ def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], c
 def _deal_words(
     payoffs: Mapping[str, Floats], chosen: Mapping[str, float], spend: Mapping[str, tuple[Floats, Floats]]
 ) -> str:
-    """Describe a negotiation."""
     joining = [f"{name} at ε = {number(chosen[name], 3)}" for name in payoffs if name in chosen]
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]

@@ -228,7 +228,6 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = 
 
 
 def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None) -> str:
-    """Describe the owners that joined."""
     seen = [
         f"{name}: {chapter.paying} of {len(chapter.owners)} gain, {share(chapter.saved)} of the error is saved on "
         f"average, {chapter.right} forecasts are right"
@@ -260,8 +259,6 @@ def _sizes(axes: Axes, records: Sequence[int]) -> None:
 
 
 def _legend() -> list[Line2D | Patch]:
-    """Return the handles of the legend."""
-
     def dot(label: str, face: str, edge: str, size: float = 6.5) -> Line2D:
         return Line2D(
             [], [], marker="o", linestyle="", markersize=size, markerfacecolor=face, markeredgecolor=edge, label=label

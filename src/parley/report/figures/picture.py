@@ -1,4 +1,4 @@
-"""The common look of figures, their descriptions, and writing them to a file or a page. Text stays text in any script."""
+"""The look of figures, their descriptions, and writing them to a file or a page. Text stays text in any script."""
 
 import hashlib
 import io

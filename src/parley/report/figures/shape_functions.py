@@ -69,7 +69,6 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
 
 
 def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
-    """Describe the columns that add up."""
     most = first_names((shape.column for shape in shown), 6)
     return (
         f"What each column adds to the prediction of {target}. {len(shown)} of {columns} "

@@ -154,7 +154,7 @@ def exact_rows(audit: Audit) -> list[list[str]]:
 
 
 def search_rows(audit: Audit) -> list[list[str]]:
-    """Return a table of the largest share of the claim that a search reached, by kind of question and instruction set."""
+    """Return a table of the largest share of the claim that a search reached, by question and instruction set."""
     rows = [["search for pairs", "instructions", "trials", "share of claim", "holds"]]
     for found in audit.search:
         share = f"{math.floor(found.share * 1e4) / 1e2:.2f}%" if math.isfinite(found.share) else "no number"

@@ -176,7 +176,7 @@ def plan_rests_on(proposal: Proposal) -> str:
 
 
 def unjudged_lines(proposal: Proposal) -> list[str]:
-    """Name the choices that the planner could not judge, with reasons, including those planned with one noise for all."""
+    """Name the choices that the planner could not judge, with reasons, also those with one noise for all."""
     of_one = () if proposal.shared is None else proposal.shared.unjudged
     reasons: dict[str, list[str]] = {}
     for label, why in (
@@ -198,7 +198,7 @@ WAYS = {
 
 
 def remedy_line(found: Remedies, some: bool, owners: int) -> str:
-    """Say which budgets, noise or number of owners would make joining worth it; `some`: for some owners it already is."""
+    """Say which budgets, noise or number of owners would make joining worth it; `some`: for some it already is."""
     never = ""
     if found.never:
         never = f" No budget makes {listed_names(list(found.never))} gain{' for sure' if found.surely else ''}."

@@ -189,7 +189,7 @@ def quality_lines(result: Result) -> list[str]:
 
 
 def stable_rows(result: Result) -> Rows:
-    """Return a table of what stable noise costs each owner's people, published and true; only a head for other noise."""
+    """Return a table of what stable noise costs people, as published and in truth; only a head for other noise."""
     rows = [["owner", "ε in one coordinate", "ε overall, at least", "ε overall, at most", "adjacency"]]
     for name, bound in (result.stable_bounds or {}).items():
         upper = [number(each, side="above") for each in (bound.one_dimensional, bound.high)]

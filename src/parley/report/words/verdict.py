@@ -122,8 +122,8 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
 
 
 def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
-    """Return a table of the cross-validated cost of every personal model, in full and shrunk; cost 1 is `unit` in
-    squared target units."""
+    """Return a table of what each personal model costs, cross-validated, in full and as kept; 1 is `unit` squared
+    units."""
     rows = [["cross-validated", "full cost", "share kept", "cost as kept", "saves", "std. error"]]
     for way in how.ways:
         first = [WAYS[way.name], number(unit * way.full)]
