@@ -1,1 +1,1 @@
-"""Wings: whatever owners do together beside training a model of a table."""
+"""Tasks: what owners do together, by kind of model or statistic."""

@@ -67,7 +67,7 @@ class UserUpdate:
         return RecordBound(self.clip, self.norm, clips=True)
 
     def solved(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats]:
-        """Return ((a_u, p_u) of every user [n, factors + 1], norms of unclipped terms [n]). They stay with the owner."""
+        """Return ((a_u, p_u) of every user [n, factors + 1], norms of unclipped terms [n]). They never leave."""
         _, own, sizes = self._terms(table, V)
         return own, sizes
 

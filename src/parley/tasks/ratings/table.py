@@ -113,7 +113,7 @@ def find_ratings(folder: Path) -> Ratings:
 
 
 def enough(ratings: Ratings, least: int = 10) -> Ratings:
-    """Drop items and users with fewer than `least` ratings until none is left (P section 4.1, step 1)."""
+    """Drop items and users with fewer than `least` ratings, repeatedly (P section 4.1, step 1)."""
     least = whole(least, "least")
     while True:
         per_item = np.bincount(ratings.items, minlength=len(ratings.item_names))

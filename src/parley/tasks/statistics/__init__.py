@@ -1,1 +1,1 @@
-"""Numbers that owners release about their tables: counts, what columns hold, how much owners differ."""
+"""Statistics that owners release about their tables: counts, distributions of columns, heterogeneity."""

@@ -1,1 +1,1 @@
-"""How columns are spread, where nobody has a public sample."""
+"""The distributions of columns, for terms without a public sample."""

@@ -1,5 +1,4 @@
-"""`parley column-stats`: bounds, categories, centres and scales from the private tables, with noise, debited: for who
-has no public sample."""
+"""`parley column-stats`: noisy bounds, categories, centres and scales for terms without a public sample."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -107,7 +106,7 @@ def column_statistics_command(
 
 
 def _say_sight(asked: Terms, terms: Terms) -> None:
-    """What can be seen through the noise, said before anybody is asked."""
+    """Say what the noise lets be seen, before anybody is asked."""
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
     from parley.tasks.statistics.column_statistics.run import sight
@@ -141,13 +140,13 @@ SHOWN = 32  # characters of the names that are listed
 
 
 def summary(result: "ColumnStatisticsResult") -> str:
-    """Whether it was a release, what that costs, and what everything below follows from."""
+    """Say whether it was a release, what it costs, and what the rest follows from."""
     said = cost_sentence(result.asked, result.released)
     return f"{said} Everything below follows from noisy counts." if result.released else said
 
 
 def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -> str:
-    """What can be seen through the noise."""
+    """Say what the noise lets be seen."""
     said = f"A bin is read from {percent(bin_from)} of all rows on"
     if not name_from:
         return f"{said}; names are not asked for: these terms have no delta for them, or one noise for all."
@@ -159,7 +158,7 @@ def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -
 
 
 def column_rows(columns: "Sequence[ReleasedColumn]") -> list[list[str]]:
-    """Every column with what was found of it."""
+    """Return a table of every column's findings."""
     rows = [["column", "values", "missing"]]
     return rows + [[printable(column.column), _values(column), percent(column.missing)] for column in columns]
 
@@ -174,7 +173,7 @@ def _values(column: "ReleasedColumn") -> str:
 
 
 def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:
-    """What a reader of the terms that follow should know, as lines of a comment."""
+    """Return comment lines for the terms that follow."""
     kind = (
         "released by the owners with noise, debited in their ledgers"
         if result.released

@@ -1,14 +1,12 @@
-"""How the columns' values are spread: shares of the rows on a grid that the query declares. Asked before anything
-bounds a column.
+"""The question of column statistics: shares of rows on a grid that the query declares, before anything bounds a column.
 
-In the first round the grid has nothing but powers of two, so that it fits whatever double a cell holds; in the second
-it is as fine as the first one's answer lets it be. Names that nobody listed leave only above a threshold
-(`mechanisms.name_counts`), in the last round.
+The first grid is powers of two, which fit any double, or equal bins within declared bounds; the second is as fine as
+the first answer allows. Unlisted names leave only above a threshold (`mechanisms.name_counts`), in the last round.
 
 Formal guarantee: what a row counts as is a function of that row's cells and the declared types of their columns
-(`cells`). One that is no number is text, one that is nothing is missing. Where names may be asked, a
-cell that has none is refused when the table is prepared, as it is where names are read for a model (`table.codes`):
-never silently left out, and never in the middle of a run.
+(`cells`). A cell that is no number is text, an empty one is missing. Where names may be asked, a cell without a name is
+refused when the table is prepared, as where names are read for a model (`table.codes`): never silently dropped, and
+never during a run.
 """
 
 from collections import Counter
@@ -40,8 +38,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class CellColumn:
-    """One column of some rows: numbers (NaN where a cell is none), whether a cell is missing, and its name among
-    `names`, else -1."""
+    """One column of some rows: numbers (else NaN), missing cells, and each cell's place among `names` (else -1)."""
 
     values: Floats
     missing: NDArray[np.bool_]
@@ -50,7 +47,7 @@ class CellColumn:
 
     @classmethod
     def of(cls, rows: Rows, column: str, name: str, written: str | None = None) -> "CellColumn":
-        """`written`: the format of a column of dates."""
+        """Return the column of these rows; `written` is the format of dates."""
         place, numbers, called = raw_cells(rows, column, name, written)
         known = {text: code for code, text in enumerate(sorted({text for text in called if text is not None}))}
         # the last is for gaps
@@ -60,7 +57,7 @@ class CellColumn:
 
 @dataclass(frozen=True, eq=False)
 class CellTable(WholeTable):
-    """The asked columns of a table, part by part: those of a folder as they are read, others held."""
+    """The asked columns of a table, in parts; folders are read each time, other tables kept in memory."""
 
     called: ClassVar[str] = "cells as they are"
 
@@ -78,7 +75,7 @@ class CellTable(WholeTable):
         return len(self.columns)
 
     def parts(self) -> Iterable[tuple[CellColumn, ...]]:
-        """All rows in pieces, each row in one of them."""
+        """Return all rows in pieces, each row in one of them."""
         return self._read() if self.table.streams else self._held
 
     @cached_property
@@ -101,12 +98,11 @@ class CellTable(WholeTable):
 
 
 class CellPreparation(Preparation):
-    """Nothing is bounded or scaled: which columns are asked about is all that the terms fix."""
+    """The asked columns, which the terms fix; nothing is bounded or scaled."""
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The features, and the target unless its two classes or its bounds are known anyway; columns whose names are
-        listed have nothing to tell."""
+        """The features and, for numbers and several classes, the target; without columns whose names are listed."""
         model = self.model
         columns = (*self.features, model.target) if model.predicts in ("number", "classes") else self.features
         return tuple(column for column in columns if column not in model.categories)
@@ -117,7 +113,7 @@ class CellPreparation(Preparation):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """None yet: they may be what is asked."""
+        """Empty: they may be what is asked."""
         return ()
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
@@ -133,12 +129,12 @@ class CellPreparation(Preparation):
 
 
 def may_name(terms: Terms) -> bool:
-    """Whether owners may release names that nobody listed: with a delta for them, and noise of their own."""
+    """Whether owners may release unlisted names: with a delta for them, and their own noise."""
     return not terms.noise.summed and terms.privacy.delta > 0
 
 
 def cell_preparation(model: Model, features: tuple[str, ...]) -> CellPreparation:
-    """What is asked about these features, as they are."""
+    """Return the preparation that asks about these features."""
     none, ends = np.zeros(len(features)), np.full(len(features), np.inf)
     made = CellPreparation(model, features, {}, -ends, ends, (-np.inf, np.inf), none, none + 1)
     if not made.asked:
@@ -159,15 +155,14 @@ WIDTH = 2 + max(
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatisticsQuery(Query):
-    """For every asked column three numbers of `grid` [3 C]: the kind of its grid, and the ends of an interval where it
-    has equal bins."""
+    """`grid` [3 C] has for each asked column the kind of its grid and the interval of equal bins."""
 
     kind: ClassVar[str] = "scales"
     grid: Floats
 
     @property
     def grids(self) -> Floats:
-        """The same column by column [C, 3]."""
+        """The grids by column [C, 3]."""
         return self.grid.reshape(-1, 3)
 
 
@@ -175,10 +170,10 @@ class ColumnStatisticsQuery(Query):
 class ColumnStatisticsQuestion(Question):
     """Every row counts once in each column: as missing, as text, in one bin, or by its name.
 
-    Formal guarantee: whatever grid is asked, replacing k of n rows moves the k old ones out of a place and the k new
-    ones into one, in each of C columns: by at most 2 k C/n in L1 and k sqrt(2 C)/n in L2. Counts are exact; only the
-    places that change are divided to other floats, each off by at most 2^-53, which the last factor covers. Names that
-    are candidates in one of the tables only are of `name_counts`.
+    Formal guarantee: whatever grid is asked, replacing k of n rows takes k out of a place and puts k into one, in each
+    of C columns. The answer moves by at most 2 k C/n in L1 and k sqrt(2 C)/n in L2. Counts are exact; only places that
+    change divide to other floats, each off by at most 2^-53, which the last factor covers. For names that are
+    candidates in one table only see `name_counts`.
     """
 
     asks = ColumnStatisticsQuery
@@ -210,8 +205,7 @@ class ColumnStatisticsQuestion(Question):
         )
 
     def series(self, plan: ReleasePlan) -> Series:
-        """With a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the
-        rest."""
+        """Return the answers with a threshold for names. Noise that needs delta gets half of it, names the rest."""
         noise = plan.delta / 2 if MECHANISMS[plan.mechanism].approximate else Fraction(0)
         series = make_series(plan.mechanism, plan.epsilon, noise, plan.count, self.sensitivity, plan.copies)
         if self.names_in is None:
@@ -234,7 +228,7 @@ class ColumnStatisticsQuestion(Question):
         return self._counted(query, tables)[0] / self.records
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
-        """The shares, and how many rows hold each name where names are asked."""
+        """Return the shares, and the count of each name where names are asked."""
         if not isinstance(query, ColumnStatisticsQuery):
             raise Malformed("query: expected one for column statistics")
         counts, named = self._counted(query, tables)
@@ -242,7 +236,7 @@ class ColumnStatisticsQuestion(Question):
         return NamedCounts(shares, self.sensitivity, self.norm, named)
 
     def _counted(self, query: ColumnStatisticsQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:
-        """Rows on the fixed places of all columns [size], and by name."""
+        """Return counts at the fixed places of all columns [size], and by name."""
         if not isinstance(tables.train, CellTable):
             raise GuaranteeError("column statistics: expected unprepared cells")
         counts = np.zeros((self.columns, WIDTH))
@@ -271,7 +265,7 @@ class ColumnStatisticsQuestion(Question):
 
 
 def placed(cells: CellColumn, kind: float, low: float, high: float) -> Floats:
-    """How many rows lie where [WIDTH]: missing, text, then the bins of a grid of numbers."""
+    """Return counts of rows [WIDTH]: missing, text, then the bins of a grid of numbers."""
     edges = EDGES if kind == MAGNITUDES else np.linspace(low, high, BINS + 1)
     numbers = cells.values[~np.isnan(cells.values)]
     row = np.zeros(WIDTH)

@@ -1,8 +1,6 @@
-"""What owners released of their columns, and what terms make of it. All of it is post-processing: it costs nothing
-more.
+"""Reading released column statistics and making terms from them: post-processing, at no further cost.
 
-A figure is only read where counts stand clear of the noise. Where none does, the column is said to be unclear, and
-nothing is made up.
+A figure is read only where counts exceed the noise; a column without such counts is reported as unclear.
 """
 
 import math
@@ -44,8 +42,7 @@ NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 @dataclass(frozen=True)
 class ReleasedColumn:
-    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands
-    clear of noise."""
+    """A column's distribution: `shares` of rows in bins between `edges`, or of `names`; unclear if noise hides it."""
 
     column: str
     kind: Literal["numbers", "names", "unclear"]
@@ -63,7 +60,7 @@ class ReleasedColumn:
 
 @dataclass(frozen=True)
 class StatisticsReader:
-    """How the answers are read, from what is public: the columns asked, and the noise of the combined answer."""
+    """The reading of answers from public knowledge: the columns asked, and the noise."""
 
     columns: tuple[str, ...]
     model: Model
@@ -83,19 +80,19 @@ class StatisticsReader:
         return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)
 
     def clear(self, bins: int) -> float:
-        """What noise alone reaches in none of so many bins of each column, with near certainty."""
+        """Return the level that noise alone reaches in none of `bins` bins per column, with near certainty."""
         odds = bins * len(self.columns) / CERTAIN
         return self.deviation * (math.sqrt(2 * math.log(odds)) if self.gaussian else math.log(odds) / math.sqrt(2))
 
     def first_grid(self) -> Floats:
-        """Powers of two, or equal bins within bounds that the terms have already."""
+        """Return powers of two, or equal bins within bounds that the terms have."""
         bounds = self.model.bounds
         return np.array(
             [(EQUAL, *bounds[column]) if column in bounds else (MAGNITUDES, 0.0, 0.0) for column in self.columns]
         )
 
     def second_grid(self, first: Floats) -> Floats:
-        """As fine as the first answer [C x WIDTH] lets it be."""
+        """Return a grid as fine as the first answer [C x WIDTH] allows."""
         rows = zip(self.columns, first.reshape(-1, WIDTH), self.first_grid(), strict=True)
         return np.array([self._finer(column, row, tuple(grid)) for column, row, grid in rows])
 
@@ -113,8 +110,7 @@ class StatisticsReader:
         return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
 
     def _occupied(self, bins: Floats) -> NDArray[np.int64]:
-        """The places of bins that hold rows, from bins, pairs, fours and eights of them in a row that stand clear of
-        the noise."""
+        """Return the places of bins in runs of 1, 2, 4 or 8 that exceed the noise."""
         held = np.zeros(len(bins), dtype=bool)
         for length in WINDOWS:
             sums = np.concatenate(
@@ -127,7 +123,7 @@ class StatisticsReader:
         return np.flatnonzero(held)
 
     def _names(self, column: str, row: Floats, kind: float) -> bool:
-        """Whether a column is one of names: the classes of a target, or text more than numbers."""
+        """Whether a column holds names: the classes of a target, or more text than numbers."""
         if column == self.model.target and self.model.predicts == "classes":
             return True
         bins = row[2 : (len(EDGES) if kind == MAGNITUDES else BINS + 1) + 3]
@@ -135,8 +131,8 @@ class StatisticsReader:
         return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
 
     def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ReleasedColumn, ...]:
-        """What the combined answers [C x WIDTH] of both rounds, and each owner's own of the second [N, C x WIDTH],
-        say."""
+        """Return every column as read from the combined answers [C x WIDTH] of both rounds and each owner's own answer
+        in the second [N, C x WIDTH]."""
         grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
         answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
         singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
@@ -161,14 +157,13 @@ class StatisticsReader:
         return ReleasedColumn(column, "numbers", missing, float(low), float(high), *spread)
 
     def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
-        """Where values are by their magnitude: for columns of which a logarithm will be taken."""
+        """Return the occupied powers of two, for columns with a logarithm."""
         middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > NOTHING, 0.75, 1.5)
         middles[NOTHING] = 0.0
         return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
 
     def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
-        """Bins between `edges`, and one beyond each end, as fine as they may be for most of the rows to lie in some
-        that can be read."""
+        """Merge bins until most rows are in readable ones; one bin lies beyond each end."""
         below, inner, above = bins[0], bins[1:-1], bins[-1]
         for merged in MERGED:
             sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
@@ -179,12 +174,11 @@ class StatisticsReader:
         return edges[::merged], shares
 
     def _ends(self, bins: Floats, edges: Floats, rows: float) -> tuple[float, float]:
-        """Bounds beyond which a hundredth of these rows lies, or as many as the noise hides, and a bin more; three
-        digits, outwards.
+        """Return outward-rounded bounds beyond which a hundredth of these rows lies, or as many as the noise hides,
+        plus one bin.
 
-        The noise may not hide more than a tenth of the rows: by what lies within the bounds, or by how few bins were
-        cut off. Where it would, few bins are cut off, and where rows may lie beyond all of them the bound is the next
-        power of two, or 0.
+        If noise could hide more than a tenth of the rows, fewer bins are cut off. If they may lie beyond all bins, the
+        bound is the next power of two, or 0.
         """
         low, high = self._cut(bins, edges, BINS)
         within = (edges[:-1] >= low) & (edges[1:] <= high)
@@ -197,15 +191,12 @@ class StatisticsReader:
         return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
 
     def _cut(self, bins: Floats, edges: Floats, most: int) -> tuple[float, float]:
-        """The ends of what lies within when at most so many bins are cut off on either side.
-
-        A bin that stands clear of the noise by itself lies within: many rows of one value (a 1 among zeros) are not a
-        tail.
-        """
+        """Return the ends after cutting at most `most` bins on either side. A bin above the noise by itself is kept:
+        many rows of one value are not a tail."""
         width, total = edges[1] - edges[0], bins.sum()
 
         def beyond(ordered: Floats) -> int:
-            """The first bin, from outside, up to which more lies than may."""
+            """Return the first bin, from outside, where the tail exceeds its limit."""
             allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
             return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
 
@@ -218,7 +209,7 @@ class StatisticsReader:
         return low, high
 
     def _released(self, own: Floats) -> tuple[tuple[str, float], ...]:
-        """Every name that an owner released, with its share of all rows as far as it was."""
+        """Return every released name with its share of all rows."""
         found: dict[str, float] = {}
         for weight, row in zip(self.weights, own, strict=True):
             for place in row[2 : 2 + MAX_NAMES * NUMBERS_PER_NAME].reshape(-1, NUMBERS_PER_NAME):
@@ -229,7 +220,7 @@ class StatisticsReader:
 
 
 def outward(value: float, side: int, digits: int = 3) -> float:
-    """A number of so many digits, not above (`side` -1) or not below (1) the value.
+    """Return the value to `digits` digits, rounded down (`side` -1) or up (1).
 
     >>> outward(1234.5, 1), outward(-0.012345, -1), outward(0.0, 1)
     (1240.0, -0.0124, 0.0)
@@ -246,8 +237,7 @@ def outward(value: float, side: int, digits: int = 3) -> float:
 def centre_and_scale(
     points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0
 ) -> tuple[float, float]:
-    """Mean and standard deviation of points that so many rows hold, each spread evenly over a length of `within`; four
-    digits."""
+    """Return mean and deviation to four digits of points with these shares, each spread over a length `within`."""
     x, weight = np.asarray(points, dtype=float), np.asarray(shares, dtype=float)
     mean = float(weight @ x / weight.sum())
     spread = math.sqrt(float(weight @ (x - mean) ** 2 / weight.sum()) + within**2 / 12)
@@ -260,11 +250,8 @@ NARROW = 64  # no scale is below this part of the bounds: noise may make a colum
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Terms with what was released, and a sentence for each column that could not be read.
-
-    Features that could not be read are left out, so that the terms can be learned by; what cannot be left out is in
-    `waits`.
-    """
+    """Terms with what was released, and a note on each unread column. Unread features are left out; columns that cannot
+    be are in `waits`."""
 
     terms: Terms
     notes: tuple[str, ...]
@@ -272,8 +259,7 @@ class Ready:
 
 
 def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ReleasedColumn], named: bool = True) -> Ready:
-    """The terms to learn by after their column statistics came out as `columns`; `named`: whether owners could release
-    names."""
+    """Return the terms to learn by after these statistics; `named` says if owners could release names."""
     model = terms.model
     made: dict[str, dict[str, Any]] = {
         key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")
@@ -305,7 +291,7 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
 
 
 def _without(model: Model, out: Container[str]) -> dict[str, Any]:
-    """The keys about single features, without these columns."""
+    """Return the keys about single features, without these columns."""
     kept = {
         key: {column: each for column, each in getattr(model, key).items() if column not in out}
         for key in ("transforms", "dates")
@@ -348,14 +334,14 @@ def _put_numbers(model: Model, found: ReleasedColumn, made: dict[str, dict[str, 
 
 
 def _defined(transform: Transform, low: float, high: float) -> float:
-    """The least bound that the transform takes."""
+    """Return the least bound in the transform's domain."""
     if transform == "log":
         return low if low > 0 else high / 1024 if high > 0 else math.nan
     return max(low, {"log1p": -0.999, "sqrt": 0.0}.get(transform, -math.inf))
 
 
 def _asks(found: ReleasedColumn, named: bool) -> str:
-    """A sentence about what only a person can say of a column."""
+    """Ask for what only a person knows about a column."""
     if found.kind == "names":
         why = (
             "of which too few are held by enough rows to be released"

@@ -1,6 +1,4 @@
-"""Asking owners for the statistics of their columns, on this machine or elsewhere: what came out, and the terms that
-follow.
-"""
+"""Asking owners for column statistics, on this machine or elsewhere."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +36,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class ColumnStatistics(Algorithm):
-    """The state remembers the combined answers, and every owner's own of the last round: names cannot be averaged."""
+    """Two rounds; the state keeps combined answers, and each owner's own last one, since names have no mean."""
 
     parallel = False  # the second question follows from the answers of one run
 
@@ -72,14 +70,14 @@ class ColumnStatistics(Algorithm):
         return replace(state, round=state.round + 1, memory={**state.memory, "second": combined, "own": own})
 
     def columns(self, state: State) -> tuple[ReleasedColumn, ...]:
-        """What came out, column by column."""
+        """Return what was released of every column."""
         return self.reader.read(
             *(_one(state.memory[name], axes) for name, axes in (("first", 1), ("second", 1), ("own", 2)))
         )
 
 
 def _one(array: Floats, axes: int = 1) -> Floats:
-    """The one run of a study, or the release."""
+    """Return the one run of a study, or the release."""
     return array.reshape(array.shape[array.ndim - axes :])
 
 
@@ -89,11 +87,10 @@ CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both
 
 
 def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway: bool = False) -> None:
-    """Refuse terms whose column statistics would be paid for in vain; `anyway`: or nearly so.
+    """Refuse terms whose column statistics would be useless, or, unless `anyway`, nearly so.
 
-    Whatever the tables hold: a noise through which no column can be seen, classes whose names cannot leave, and keys
-    that learning would refuse afterwards. `example` is consulted for the names of columns alone, where the terms list
-    no features.
+    Whatever the tables hold, it refuses noise that hides every column, classes whose names cannot leave, and keys that
+    learning would refuse. `example` serves only for the names of columns, if the terms list no features.
     """
     setup = resolve(column_statistics_agreement(terms), example)
     reader = StatisticsReader.of(setup)
@@ -104,11 +101,10 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway:
 
 
 def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
-    """Refuse tables on this machine that learning would refuse afterwards: a word among numbers, a gap where none may
-    be.
+    """Refuse tables on this machine that learning would refuse later, such as words among numbers or gaps.
 
-    They are prepared as for learning, with ranges and names that are made up; what they are refused for is said to who
-    runs this, as by any command that reads them, and nothing of it is sent.
+    They are prepared as for learning, with made-up ranges and names. The reason is shown to whoever runs this, and
+    nothing of it is sent.
     """
     asked = [owner.prepare(column_statistics_agreement(terms)) for owner in owners]
     tables = [agreement.tables.train for agreement in asked]
@@ -162,7 +158,7 @@ def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -
 
 
 def _frequent(cells: Sequence[CellColumn], most: int | None) -> list[str]:
-    """The names in these cells, sorted; the most frequent of them where at most so many would come out."""
+    """Return the names in these cells, sorted; only the `most` frequent ones, if given."""
     counts = Counter[str]()
     for part in cells:
         often = np.bincount(part.place[part.place >= 0], minlength=len(part.names))
@@ -171,7 +167,7 @@ def _frequent(cells: Sequence[CellColumn], most: int | None) -> list[str]:
 
 
 def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> ReleasedColumn:
-    """How a column may come out: as names where these cells are mostly text, else as numbers within its bounds."""
+    """Return a possible outcome: names where these cells are mostly text, else numbers within bounds."""
     model = terms.model
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
@@ -186,7 +182,7 @@ def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> Relea
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatisticsResult:
-    """What owners released about their columns, the terms that follow, and what it cost them."""
+    """The released column statistics, the terms that follow, and their cost."""
 
     asked: Terms
     columns: tuple[ReleasedColumn, ...]
@@ -198,7 +194,7 @@ class ColumnStatisticsResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley column-stats --json` prints."""
+        """Return the object that `parley column-stats --json` prints."""
         return {
             "title": self.asked.title,
             "columns": [column.to_json() for column in self.columns],
@@ -220,7 +216,7 @@ class ColumnStatisticsResult:
 
 
 def require_books(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
-    """Refuse ledgers without room for column statistics, and ledgers to be made without room for learning, too."""
+    """Refuse ledgers without room for column statistics, and new ones without room for learning, too."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
     require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
 
@@ -234,8 +230,7 @@ def accepting_column_statistics(
     first: Callable[[], None] = lambda: None,
     other_books: str | None = None,
 ) -> list[Owner]:
-    """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
-    room for all of `terms`."""
+    """Return the owners whose ledgers accepted the agreement; new ledgers have room for all of `terms`."""
     require_books(terms, folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms), anyway)
     asked = column_statistics_agreement(terms)
@@ -243,8 +238,7 @@ def accepting_column_statistics(
 
 
 def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool = False) -> None:
-    """Refuse column statistics that would be paid for in vain, by what is public and by what the tables on this machine
-    are."""
+    """Refuse useless column statistics, by public knowledge and by the tables on this machine."""
     require_learnable(terms, owners[0].example if terms.model.features is None else None, anyway)
     require_learnable_tables(terms, owners)
 
@@ -252,7 +246,7 @@ def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool =
 def ask_column_statistics(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
 ) -> ColumnStatisticsResult:
-    """Ask owners on this machine for the column statistics of these terms, which set `privacy.scale_epsilon` aside.
+    """Ask owners on this machine for column statistics, at the cost `privacy.scale_epsilon`.
 
     Owners with durable ledgers release: each must have accepted `column_statistics_agreement(terms)`. Owners without
     take part in a study.
@@ -263,7 +257,7 @@ def ask_column_statistics(
 def ask_columns(
     asked: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
 ) -> tuple[ReleasedColumn, ...]:
-    """The same by the agreement alone: what came out of every column, and no terms that follow."""
+    """Ask under the agreement alone and return every column; no terms follow."""
     found = _ask(asked, owners, seed, progress)
     return ColumnStatistics.make(found.setup).columns(found.final)
 
@@ -273,15 +267,15 @@ def _ask(asked: Terms, owners: Sequence[Owner], seed: int | None, progress: Prog
 
 
 def sight(setup: Setup) -> tuple[float, dict[str, float]]:
-    """(from which share of all rows on a bin is read, from which share of its rows on an owner releases a name): what
-    can be seen through the noise, known before anybody is asked."""
+    """Return (the share of all rows from which a bin is read, each owner's share from which a name is released), known
+    before anybody is asked."""
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
     return StatisticsReader.of(setup).clear(BINS), names
 
 
 def column_statistics_result(terms: Terms, asked: Asked) -> ColumnStatisticsResult:
-    """What two rounds by `column_statistics_agreement(terms)` came to."""
+    """Return the result of two rounds under `column_statistics_agreement(terms)`."""
     setup, algorithm = asked.setup, ColumnStatistics.make(asked.setup)
     columns, (clear, names) = algorithm.columns(asked.final), sight(setup)
     ready = make_ready(terms, setup.preparation.features, columns, algorithm.reader.named)

@@ -1,4 +1,4 @@
-"""How columns are spread, asked before anything is learned: what the trunk needs to know of it."""
+"""The task "column-statistics" as the rest of the package sees it."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from parley.validate import printable
 
 
 class ColumnStatistics(Task):
-    """Rows are counted on grids, column by column, and names leave above a threshold; nothing is learned."""
+    """A task that counts rows on grids by column, and releases names above a threshold; nothing is learned."""
 
     name = "column-statistics"
     refusal = (
@@ -46,7 +46,7 @@ class ColumnStatistics(Task):
         return losses.make(model)
 
     def noise_may_fail(self, terms: Terms) -> bool:
-        """A name that one person alone has may leave, with a probability that is part of delta."""
+        """Whether a single person's name may leave, with a probability that is part of delta."""
         return terms.privacy.delta > 0
 
     def purpose(self, agreement: Agreement) -> list[str]:
@@ -77,8 +77,7 @@ class ColumnStatistics(Task):
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-        """Columns of numbers with text among them: their statistics can be asked, and learning refuses them
-        afterwards."""
+        """Warn of text among a column's numbers, which learning refuses later."""
         table, found = agreement.tables.train, []
         if not isinstance(table, CellTable) or not len(table):
             return []
@@ -113,7 +112,6 @@ class ColumnStatistics(Task):
 
 
 def _asked(agreement: Agreement) -> tuple[str, ...]:
-    """The columns that are asked about."""
     preparation = agreement.setup.preparation
     return preparation.asked if isinstance(preparation, CellPreparation) else ()
 

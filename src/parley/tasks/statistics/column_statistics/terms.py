@@ -1,6 +1,5 @@
-"""What terms must say that ask how columns are spread; and column statistics first, a model afterwards: two agreements
-made of one file, by pure functions, whose budgets add up to what the file says.
-"""
+"""Terms for column statistics, and the split of one file into two agreements (statistics, then a model) whose budgets
+add up to it."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -17,7 +16,7 @@ ROUNDS = 2  # how large values are, then how they are spread within that
 
 
 class ScalesRules(AlgorithmRules):
-    """Two rounds that ask everybody; nothing is learned, held out or scored."""
+    """Two rounds that ask every owner; nothing is learned, held out or scored."""
 
     asks: ClassVar[str] = "scales"
     rounds: ClassVar[int] = ROUNDS
@@ -43,10 +42,10 @@ DELTA_SHARE = Fraction(1, 10)  # of delta, for column statistics, where learning
 
 
 def column_statistics_agreement(terms: Terms) -> Terms:
-    """The agreement by which the column statistics of these terms are asked: every party derives the same one.
+    """Return the agreement about column statistics of these terms, the same for every party.
 
-    It costs each owner `privacy.scale_epsilon`. Of delta it has all where learning needs none (Laplace noise that each
-    owner draws), else a tenth; with a delta its noise is Gaussian, because a person is in many counts at once.
+    It costs each owner `privacy.scale_epsilon`. It gets all of delta if learning needs none (each owner's Laplace
+    noise), else a tenth. With a delta its noise is Gaussian, because a person is in many counts at once.
 
     >>> terms = Terms.from_dict({"model": {"kind": "logistic-regression", "target": "ill", "features": ["age"]},
     ...     "privacy": {"scale_epsilon": 0.2}, "owners": [{"name": "a", "records": 1000, "epsilon": 1.0}]})
@@ -91,8 +90,7 @@ def column_statistics_agreement(terms: Terms) -> Terms:
 
 
 def ready_terms(terms: Terms, model: Mapping[str, Any]) -> Terms:
-    """The terms to learn by: `model` has what the column statistics said, and the budgets are what they left, never
-    more than exactly that."""
+    """Return the terms to learn by, with these `model` keys and budgets of at most exactly what is left."""
     asked = column_statistics_agreement(terms)
     spent, delta = terms.scale_epsilon, Fraction(str(asked.privacy.delta))
     left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}

@@ -1,1 +1,1 @@
-"""Counts and histograms of a column, asked once: with noise on whole numbers, or by randomised response."""
+"""Counts and histograms of a column, asked once, with noise on whole numbers or by randomised response."""

@@ -1,4 +1,4 @@
-"""`parley answers`: randomised answers where nobody is trusted, drawn by people's own devices and counted together."""
+"""`parley answers`: randomised answers, drawn on people's own devices and counted together."""
 
 import sys
 from pathlib import Path
@@ -75,7 +75,7 @@ def count_answers_command(
 
 
 def _collected(table: Path, column: str, names: tuple[str, ...]) -> list[str]:
-    """The answers in a column, by their values: 1.0 is 1 where that is a name; "" for what is none of the names."""
+    """Return the answers in a column by value (1.0 counts as 1), "" for any other name."""
     from parley.data.sources import find_source, read_table
     from parley.data.table import codes, require_columns
     from parley.tasks.statistics.counts.question import require_told_apart

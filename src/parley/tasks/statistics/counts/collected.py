@@ -1,7 +1,7 @@
-"""Answers that people's own devices drew by randomised response, and what a collector makes of them.
+"""Randomised answers drawn on people's own devices, and estimates from them.
 
-Nobody need be trusted here: what is collected is protected before it leaves a person (A section 3.3, local privacy), so
-there is no owner, no ledger and no release; reading the answers costs nothing more.
+Answers are protected before they leave a person (A section 3.3, local privacy), so there is no owner or ledger, and
+reading them costs nothing.
 """
 
 import math
@@ -26,8 +26,8 @@ class Survey:
     """A question with listed answers, each given with this epsilon.
 
     Formal guarantee: a drawn answer is (epsilon, 0)-private for its person, whoever collects it and whatever else is
-    known: whichever two of the names are the truth, it is at most e^epsilon times likelier with one than with the
-    other. An answer drawn anew for the same person costs as much again.
+    known: it is at most e^epsilon times likelier under one true name than under another. Drawing again for the same
+    person costs as much again.
 
     >>> Survey(("yes", "no"), math.log(3) * (1 + 1e-12)).truthful.__round__(6)
     0.5
@@ -44,11 +44,11 @@ class Survey:
 
     @property
     def truthful(self) -> float:
-        """The chance that an answer is meant; else it is any of the names."""
+        """The probability that an answer is the true one; otherwise it is any of the names."""
         return self.mechanism(1).share
 
     def answered(self, truths: Sequence[str], draw: Draw = random_words) -> list[str]:
-        """The answers of people with these truths, each drawn once."""
+        """Return one drawn answer for each of these truths."""
         places = {name: place for place, name in enumerate(self.names)}
         if not all(truth in places for truth in truths):
             raise SettingError(f"truth: expected one of {', '.join(map(printable, self.names))}")
@@ -56,7 +56,7 @@ class Survey:
         return [self.names[place] for place in told]
 
     def counted(self, answers: Sequence[str]) -> "CollectedCounts":
-        """How many people each name is true of, by their answers; one that is not listed is a `DataError`."""
+        """Return the counts of these answers; an unlisted one is a `DataError`."""
         if not answers:
             raise DataError("answers: expected one or more")
         told = [list(answers).count(name) for name in self.names]
@@ -66,13 +66,13 @@ class Survey:
         return CollectedCounts(self, tuple(told))
 
     def mechanism(self, records: int) -> RandomisedResponse:
-        """How so many people's answers are drawn."""
+        """Return the randomised response for this number of people."""
         return RandomisedResponse.calibrate(Fraction(self.epsilon), len(self.names), records, 1, 2 / records)
 
 
 @dataclass(frozen=True)
 class CollectedCounts:
-    """How many answers were each of a survey's names, and what follows of the truth."""
+    """The counts of a survey's answers, and estimates of the truth."""
 
     survey: Survey
     answers: tuple[int, ...]
@@ -83,22 +83,22 @@ class CollectedCounts:
 
     @property
     def unbiased(self) -> tuple[float, ...]:
-        """Estimates whose mean is the truth: they may be negative, or more than all people."""
+        """Unbiased estimates; they may be negative, or exceed the number of people."""
         w, m = self.survey.truthful, len(self.survey.names)
         return tuple((count - self.people * (1 - w) / m) / w for count in self.answers)
 
     @property
     def deviation(self) -> float:
-        """Of an estimate by the draws alone, at most."""
+        """An upper bound on an estimate's deviation due to the draws."""
         return self.people * self.survey.mechanism(self.people).noise_scale
 
     @property
     def likeliest(self) -> tuple[float, ...]:
-        """The counts, none negative and all people together, by which these answers are likeliest.
+        """The nonnegative counts, adding up to all people, under which these answers are likeliest.
 
-        Names with a positive count have answers in proportion to how many were to be expected of them; so with the k
-        commonest names there is one factor, and k is the largest for which all of those stay positive. In fractions:
-        with an epsilon next to nothing all of it cancels.
+        The expected answers of names with a positive count are proportional to their answers. With the k commonest
+        names there is one factor; k is the largest for which all stay positive. Fractions avoid cancellation at tiny
+        epsilon.
         """
         w = Fraction(self.survey.mechanism(self.people).truthful, WORD_COUNT)
         other = self.people * (1 - w) / len(self.answers)
@@ -108,8 +108,8 @@ class CollectedCounts:
         return tuple(float(max((count * last - other) / w, Fraction(0))) for count in self.answers)
 
     def within(self, estimate: float) -> tuple[float, float]:
-        """The ends within which the truth of an unbiased estimate lies in about 95 of 100 cases, of many people: draws
-        of few, or of a name that hardly anybody has, are no normal numbers."""
+        """Return the approximate 95% interval of an unbiased estimate. It needs many people, and a name that is not
+        rare."""
         reach = WIDE * self.deviation
         low, high = (float(min(max(end, 0.0), self.people)) for end in (estimate - reach, estimate + reach))
         return low, high
@@ -120,7 +120,7 @@ class CollectedCounts:
         return list(zip(self.survey.names, self.answers, self.unbiased, self.likeliest, strict=True))
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley answers count --json` prints."""
+        """Return the object that `parley answers count --json` prints."""
         return {
             "people": self.people,
             "epsilon": self.survey.epsilon,

@@ -1,4 +1,4 @@
-"""`parley count`: how many records there are of some kind, with noise on whole numbers, debited."""
+"""`parley count`: noisy counts of records by kind, debited."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,7 +81,7 @@ def count_command(
 
 
 def count_rows(result: "CountsResult") -> list[list[str]]:
-    """Every cell with what was released of it, and what follows."""
+    """Return a table of every cell's released count and its estimates."""
     rows = [[printable(result.asked.model.target), "released", "within", "best guess", "share"]]
     for cell in result.cells:
         within = f"{_count(cell.low)} to {_count(cell.high)}"
@@ -95,12 +95,12 @@ def _count(value: float) -> str:
 
 
 def summary(result: "CountsResult") -> str:
-    """Whether it was a release, and what that costs every owner."""
+    """Say whether it was a release, and what it costs every owner."""
     return cost_sentence(result.asked, result.released)
 
 
 def noise_words(result: "CountsResult") -> str:
-    """How much noise there is, and by what the guesses were made."""
+    """Say how large the noise is, and how guesses were made."""
     believed = (
         "every count was as likely as any other"
         if result.rate is None

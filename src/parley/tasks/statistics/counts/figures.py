@@ -12,7 +12,7 @@ NAMED = 8  # of more cells that have theirs
 
 
 def counted(result: CountsResult) -> Picture:
-    """Best guesses as bars, with the ends within which the truth lies in 95 of 100 cases; of many cells a profile."""
+    """Draw best guesses with 95% intervals as bars, or as a profile if cells are many."""
     cells = result.cells
     title = lettered(result.asked.title or f"Counts of {result.asked.model.target}", 64)
     said = "" if result.released else "\nsimulation, not a release"
@@ -41,7 +41,7 @@ def counted(result: CountsResult) -> Picture:
 
 
 def _words(result: CountsResult) -> str:
-    """What is seen of counts."""
+    """Describe the figure in words."""
     most, least = (pick(result.cells, key=lambda cell: cell.guess) for pick in (max, min))
     kind = "released with noise" if result.released else "simulated, not released"
     many = f"; fewest in {least.cell}, {number(least.guess)}" if len(result.cells) > 1 else ""

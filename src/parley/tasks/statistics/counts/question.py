@@ -1,10 +1,10 @@
-"""How many records lie in each of the cells that the terms declare: one question, asked once.
+"""The question of counts: how many records lie in each cell that the terms declare, asked once.
 
-Formal guarantee: a row lies in exactly one cell, by its own cell of the counted column and the terms alone; a gap, a
-name that is not listed and a number beyond the bounds lie elsewhere. A step has its lower end and not its upper one,
-the last has both; ends are compared as the floats that they are, without arithmetic on a row's number. So replacing a
-row takes 1 from one cell and adds 1 to one. A cell without a name (a list, a float from 2^53 on) refuses the whole
-table where names are counted: when its owner accepts or simulates, before anything is asked.
+Formal guarantee: a row lies in exactly one cell, by its own cell of the counted column and the terms alone; a gap, an
+unlisted name and a number beyond the bounds lie elsewhere. A step includes its lower end and not its upper one, the
+last includes both; ends are compared as floats, without arithmetic on a row's number. So replacing a row takes 1 from
+one cell and adds 1 to one. Where names are counted, a cell without a name (a list, a float from 2^53 on) refuses the
+whole table when its owner accepts or simulates, before anything is asked.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class CellCounts(WholeTable):
-    """How many rows lie in each cell, and elsewhere last."""
+    """The number of rows in each cell; elsewhere is last."""
 
     called: ClassVar[str] = "counts"
 
@@ -51,7 +51,7 @@ class CellCounts(WholeTable):
 
 
 class CountPreparation(Preparation):
-    """Nothing is bounded or scaled: which cells there are is all that the terms fix."""
+    """The counted cells, which the terms fix; nothing is bounded or scaled."""
 
     @property
     def width(self) -> int:
@@ -59,11 +59,11 @@ class CountPreparation(Preparation):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """None: nothing is predicted."""
+        """Empty: nothing is predicted."""
         return ()
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[CellCounts, CellCounts]:
-        """(counts of all rows, of none)."""
+        """Return (counts of all rows, counts of none)."""
         source, columns = open_table(table), [self.model.target]
         require_columns(source.example, columns, name)
         listed = self.model.categories.get(self.model.target, ())
@@ -78,7 +78,7 @@ class CountPreparation(Preparation):
 
 
 def require_told_apart(names: Sequence[str], where: str, source: TableSource, name: str, instead: str) -> None:
-    """Refuse names that this kind of table cannot tell from a gap; no row is looked at."""
+    """Refuse names that this kind of table cannot tell from a gap; no row is read."""
     lost = [word for word in names if source.drops_words and is_missing_word(word)]
     if lost:
         raise DataError(
@@ -88,7 +88,7 @@ def require_told_apart(names: Sequence[str], where: str, source: TableSource, na
 
 
 def placed(model: Model, rows: Rows, name: str) -> NDArray[np.int64]:
-    """The cell of every row [n]; elsewhere is the last."""
+    """Return the cell of every row [n]; elsewhere is the last."""
     column, cells = model.target, _cells(model)
     if column in model.categories:
         names = model.categories[column]
@@ -102,34 +102,34 @@ def placed(model: Model, rows: Rows, name: str) -> NDArray[np.int64]:
 
 
 def _cells(model: Model) -> int:
-    """How many there are but for elsewhere."""
+    """Return the number of cells without elsewhere."""
     if model.kind == "count":
         return 1
     return len(model.categories.get(model.target, ())) or len(step_ends(model)) - 1
 
 
 def count_preparation(model: Model) -> CountPreparation:
-    """The preparation that the terms alone fix."""
+    """Return the preparation that the terms alone fix."""
     none = np.zeros(0)
     return CountPreparation(model, (), dict(model.categories), none, none, (-np.inf, np.inf), none, none)
 
 
 @dataclass(frozen=True, eq=False)
 class CountsQuery(Query):
-    """The shares of an owner's records in the agreed cells; nothing travels with it."""
+    """The shares of an owner's records in the agreed cells; it carries nothing else."""
 
     kind: ClassVar[str] = "counts"
 
 
 @dataclass(frozen=True, eq=False)
 class CountsQuestion(Question):
-    """Every record lies in one cell; an answer has the shares of all cells, or the one share that a count is about.
+    """Every record lies in one cell; an answer has the shares of all cells, or the one share of a count.
 
     Formal guarantee: replacing k of n records moves k of them out of cells and k into some. A count changes by at most
-    k, a histogram by at most 2 k in L1 and k sqrt 2 in L2 (all k in one cell, and all in another after). Counts are
-    exact; the places that change are divided to other floats, each off by at most 2^-53, which the last factor covers.
-    Two-sided geometric noise and randomised response take the whole numbers back from the shares, so that nothing but
-    these counts matters to them.
+    k, a histogram by at most 2 k in L1 and k sqrt 2 in L2 (all k from one cell to another). Counts are exact; the
+    places that change divide to other floats, each off by at most 2^-53, which the last factor covers. Two-sided
+    geometric noise and randomised response recover the whole numbers from the shares, so only these counts matter to
+    them.
     """
 
     asks = CountsQuery
@@ -160,7 +160,7 @@ class CountsQuestion(Question):
         return {"cells": float(self.size)}
 
     def series(self, plan: ReleasePlan) -> Series:
-        """Noise on whole numbers of records, or randomised response; Gaussian noise as for any answer."""
+        """Return noise on whole numbers, randomised response, or Gaussian noise as for any answer."""
         once = per_round(plan.epsilon / plan.copies, plan.count)
         promised = plan.epsilon, plan.delta, plan.count, plan.copies
         if plan.mechanism == RESPONSE:

@@ -1,8 +1,7 @@
-"""Asking owners how many records they have of some kind: what came out, and what it cost.
+"""Asking owners for counts, and estimates from the answers.
 
-All of it is post-processing of what was released, and costs nothing more (T section 4.4, its remap; Ghosh, Roughgarden
-and Sundararajan 2009: two-sided geometric noise and such a guess are the best there is for a single count, whatever the
-prior).
+Estimates are post-processing and cost nothing more (T section 4.4, its remap). For a single count, two-sided geometric
+noise and such a guess are optimal for every prior (Ghosh, Roughgarden and Sundararajan 2009).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +29,7 @@ from parley.validate import Floats, Integers
 
 @dataclass(frozen=True)
 class Counts(Algorithm):
-    """theta becomes the combined shares; the state remembers every owner's own, where they are seen."""
+    """One round: theta becomes the combined shares; the state keeps every owner's own, where visible."""
 
     names: tuple[str, ...]
 
@@ -71,14 +70,14 @@ class NoiseLaw:
         return len(self.chances) // 2
 
     def half_width(self, probability: float = 0.95) -> int:
-        """How far the noise goes in so many of all cases."""
+        """Return the half-width that holds the noise with this probability."""
         within = self.chances[self.reach] + 2 * np.cumsum(self.chances[self.reach + 1 :])
         return 1 + int(np.searchsorted(within, probability)) if self.chances[self.reach] < probability else 0
 
 
 def geometric_law(scales: Sequence[float]) -> NoiseLaw | None:
-    """The law of the sum of independent two-sided geometric numbers of these scales; None where it is too wide to be
-    written down.
+    """Return the law of a sum of independent two-sided geometric numbers of these scales; None if it is too wide to
+    tabulate.
 
     >>> geometric_law([1.0]).chances.sum().round(12)
     np.float64(1.0)
@@ -97,7 +96,7 @@ def geometric_law(scales: Sequence[float]) -> NoiseLaw | None:
 
 
 def normal_law(deviation: float) -> NoiseLaw | None:
-    """Normal noise rounded to whole numbers; None where it is too wide to be written down."""
+    """Return the law of normal noise rounded to whole numbers; None if it is too wide to tabulate."""
     reach = int(10 * deviation) + 2
     if reach > WIDEST:
         return None
@@ -106,24 +105,24 @@ def normal_law(deviation: float) -> NoiseLaw | None:
 
 
 def uniform_prior(counts: Integers) -> Floats:
-    """Every count alike."""
+    """Return equal weights for all counts."""
     return np.ones(len(counts))
 
 
 def require_rate(rate: float | None) -> None:
-    """Refuse what is no share; None: nothing is believed beforehand."""
+    """Refuse a rate that is not between 0 and 1; None means no prior belief."""
     if rate is not None and not 0 < rate < 1:
         raise SettingError(f"rate = {rate!r}: expected a share between 0 and 1")
 
 
 def binomial_prior(records: int, rate: float) -> Prior:
-    """Every record is counted with this probability, independently."""
+    """Return the prior by which every record is counted with this probability, independently."""
     require_rate(rate)
     return lambda counts: np.asarray(binom.pmf(counts, records, rate))
 
 
 def remapped(answer: float, records: int, law: NoiseLaw, prior: Prior = uniform_prior, rule: Rule = "median") -> float:
-    """The best guess of a count from 0 to `records` that was reported as `answer`, which may lie beyond.
+    """Return the best guess of a count from 0 to `records` that was reported as `answer`.
 
     >>> law = geometric_law([2.0])
     >>> remapped(-3.0, 100, law, rule="likeliest"), remapped(50.0, 100, law)
@@ -151,8 +150,7 @@ WIDE = 2.2  # deviations within which so much of a normal or Laplace law lies
 
 @dataclass(frozen=True)
 class CellCount:
-    """One cell: the noisy count as it was released, that number cut to what is possible, the best guess of it, and the
-    ends within which the truth lies in 95 of 100 cases (each cell by itself)."""
+    """One cell: released noisy count, the same cut to possible values, best guess, and its own 95% interval."""
 
     cell: str
     noisy: float
@@ -164,7 +162,7 @@ class CellCount:
 
 @dataclass(frozen=True, eq=False)
 class CountsResult:
-    """What owners released about their records, and what it cost them."""
+    """The released counts, and their cost."""
 
     asked: Terms
     records: int
@@ -177,7 +175,7 @@ class CountsResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley count --json` prints."""
+        """Return the object that `parley count --json` prints."""
         return {
             "title": self.asked.title,
             "column": self.asked.model.target,
@@ -214,7 +212,7 @@ def ask_counts(
 
 
 def counts_result(asked: Asked, rate: float | None = None) -> CountsResult:
-    """What one round came to; `rate`: what is believed of every cell's share beforehand."""
+    """Return the result of one round; `rate` is the prior share of every cell."""
     setup = asked.setup
     names, rows = cell_names(setup.terms.model), np.array([part.records for part in setup.terms.owners])
     records, width = int(rows.sum()), len(names)
@@ -228,7 +226,7 @@ def counts_result(asked: Asked, rate: float | None = None) -> CountsResult:
 
 
 def sum_law(setup: Setup) -> tuple[NoiseLaw | None, float]:
-    """(the law of the noise in a count of all owners, None where it is too wide to be written down; its deviation)."""
+    """Return (the law of the noise in a count of all owners, or None if too wide; its deviation)."""
     noises = [part.training.series.mechanism for part in setup.parts.values()]
     scales = [noise.scale for noise in noises if isinstance(noise, WholeGeometric)]
     deviation = setup.aggregation.noise(setup).all_together ** 0.5 * sum(part.records for part in setup.terms.owners)
@@ -250,6 +248,6 @@ def _cell(name: str, noisy: float, records: int, law: NoiseLaw | None, deviation
 
 
 def _whole(counts: Floats) -> Floats:
-    """Counts that are whole but for the division by the records, as such."""
+    """Round counts that differ from whole numbers only by the division."""
     near = np.rint(counts)
     return np.where(np.abs(counts - near) <= 1e-6, near, counts)

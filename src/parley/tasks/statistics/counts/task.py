@@ -1,4 +1,4 @@
-"""Counts and histograms: what the trunk needs to know of them."""
+"""The task "counts" as the rest of the package sees it: counts and histograms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,17 +26,14 @@ MOST_ELSEWHERE = 0.5  # of an owner's rows
 
 @dataclass(frozen=True)
 class CellShares(Objective):
-    """Nothing is minimised: the parameter of counts is the shares themselves.
-
-    theta has the share of every cell, as it was released.
-    """
+    """The released shares of all cells as theta; nothing is minimised."""
 
     def parameters(self, preparation: Preparation) -> int:
         return len(cell_names(preparation.model))
 
 
 class Counting(Task):
-    """Rows are counted in cells that the terms declare; nothing is learned."""
+    """A task that counts rows in declared cells; nothing is learned."""
 
     name = "counts"
     refusal = "model.kind: these terms count records and learn nothing; parley count runs them"
@@ -51,7 +48,7 @@ class Counting(Task):
         return CellShares()
 
     def purpose(self, agreement: Agreement) -> list[str]:
-        """What is counted."""
+        """Say what is counted."""
         model, column = agreement.setup.terms.model, printable(agreement.setup.terms.model.target)
         if model.kind == "count":
             return [f"No model: how many records have {_counted(model)} in the column {column}."]
@@ -61,7 +58,7 @@ class Counting(Task):
         return [f"No model: how many records lie in each cell of the column {column}: {listed}{more}."]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
-        """How far a person moves the counts, and the noise on them."""
+        """Return how far a person moves the counts, and the noise on them."""
         mechanism, records = agreement.part.training.series.mechanism, agreement.part.training.question.records
         return {
             "cells": agreement.part.training.question.size,
@@ -71,7 +68,7 @@ class Counting(Task):
         }
 
     def limits(self, agreement: Agreement) -> list[str]:
-        """The same in sentences."""
+        """Return the figures in sentences."""
         found = self.figures(agreement)
         moved = f"A record counts once; a person moves the counts by at most {number(found['sensitivity'])} in all"
         if found["truthful"] is None:
@@ -83,7 +80,7 @@ class Counting(Task):
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-        """Cells that do not fit the table, and a budget that is no promise."""
+        """Warn of cells that do not fit the table, and of a budget that is no promise."""
         terms, rows = agreement.setup.terms, agreement.tables.train
         found = [budget_warning(terms, [owner.name])]
         away = rows.counts[-1] / max(len(rows), 1) if isinstance(rows, CellCounts) else 0.0
@@ -105,7 +102,7 @@ class Counting(Task):
 
 
 def _counted(model: Model) -> str:
-    """What a count is about."""
+    """Say what a count is about."""
     if model.target in model.categories:
         names = [printable(name, 40) for name in model.categories[model.target]]
         return " or ".join([*names[:SOME], *(["others that the terms list"] if len(names) > SOME else [])])

@@ -1,4 +1,4 @@
-"""What terms must say that ask how many records there are of some kind."""
+"""The keys and checks of terms for counts."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -35,19 +35,19 @@ USELESS = (
 
 
 class CellsModel(Model):
-    """One column, whose listed names or whose steps within bounds are counted."""
+    """One column whose listed names, or steps within bounds, are counted."""
 
     cuts_columns: ClassVar[bool] = True
 
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Ten steps within bounds; of a count one."""
+        """Return the content with ten steps as default for a histogram within bounds."""
         bounds = content.get("bounds")
         stepped = isinstance(bounds, dict) and content.get("target") in bounds and content.get("bins") is None
         return {**content, "bins": BINS} if stepped and content.get("kind") == "histogram" else content
 
     def check(self) -> None:
-        """Refuse a column whose places the terms do not list, and what counting has no use for."""
+        """Refuse a column without declared places, and keys that counting does not use."""
         self.refuse(USELESS, f"with kind = {self.kind!r}: rows are counted, nothing is learned")
         self.refuse(["coding", "missing"], f"with kind = {self.kind!r}: all rows count")
         if self.holdout > 0:
@@ -68,7 +68,7 @@ class CellsModel(Model):
             raise ValueError(f"categories.{self.target}|expected at most {MOST_CELLS:,} names")
 
     def check_terms(self, terms: CheckableTerms) -> None:
-        """Refuse what has no meaning, or no proof, beside counts."""
+        """Refuse settings that have no meaning, or no proof, for counts."""
         privacy = terms.privacy
         if privacy.mechanism == "laplace":
             raise ValueError(
@@ -92,7 +92,7 @@ ALGORITHM = CountRules()
 
 
 def cell_names(model: Model) -> tuple[str, ...]:
-    """What is counted, cell by cell; of a histogram the last has all that is in no other.
+    """Return the name of each counted cell; the last of a histogram holds all other records.
 
     >>> cell_names(CellsModel(kind="histogram", target="age", bounds={"age": (0, 40)}, bins=2))
     ('0 to 20', '20 to 40', 'elsewhere')
@@ -105,7 +105,7 @@ def cell_names(model: Model) -> tuple[str, ...]:
 
 
 def elsewhere(model: Model) -> str:
-    """What the cell of all other records is called: by a name that is not listed.
+    """Return an unlisted name for the cell of all other records.
 
     >>> elsewhere(CellsModel(kind="histogram", target="g", categories={"g": ("here", "elsewhere")}))
     'elsewhere (not listed)'
@@ -117,8 +117,7 @@ def elsewhere(model: Model) -> str:
 
 
 def step_ends(model: Model) -> tuple[float, ...]:
-    """The ends of all steps within the bounds, in order: of a count two. Each is the float nearest to the true end, the
-    bounds being what people wrote.
+    """Return the ends of all steps within the bounds, each the float nearest to the true end; a count has two.
 
     >>> step_ends(CellsModel(kind="histogram", target="y", bounds={"y": (0.1, 0.4)}, bins=3))
     (0.1, 0.2, 0.3, 0.4)
@@ -129,5 +128,5 @@ def step_ends(model: Model) -> tuple[float, ...]:
 
 
 def _written(ends: Sequence[float]) -> list[str]:
-    """Numbers with as few digits, six or more, as tell all of them apart."""
+    """Write numbers with the fewest digits, at least six, that keep them distinct."""
     return next(said for digits in range(6, 18) if len(set(said := [f"{end:.{digits}g}" for end in ends])) == len(ends))

@@ -1,4 +1,4 @@
-"""`parley heterogeneity`: how much owners differ, from one noisy answer of each, debited."""
+"""`parley heterogeneity`: how much owners differ, from one noisy, debited answer of each."""
 
 import json
 from pathlib import Path
@@ -109,7 +109,7 @@ def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -
 
 
 def clip_note(result: "HeterogeneityResult") -> str | None:
-    """Where the clip hides heterogeneity, as far as the public sample tells."""
+    """Warn if the clip may hide heterogeneity, judged by the public sample."""
     if not result.clipped > MANY:
         return None
     return (
@@ -119,7 +119,7 @@ def clip_note(result: "HeterogeneityResult") -> str | None:
 
 
 def release_note(result: "HeterogeneityResult") -> tuple[str, ...]:
-    """What a reader of the terms that follow should know, as lines of a comment."""
+    """Return comment lines for the terms that follow."""
     kind = (
         "released by the owners with noise, debited in their ledgers"
         if result.released

@@ -1,14 +1,12 @@
-"""Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best
-fit.
+"""Asking owners how much they differ: one gradient of each at the public sample's best fit. If a model follows, one
+file gives two agreements, whose budgets add up to it.
 
-In the directions of the covariance G of record gradients an owner's answer is its own mean, around that of all, plus
-what n_i rows scatter, plus noise of known variance: its variance is v_ij = (k + 1/n_i) g_j + s_i^2. Owners differ by k
-G: their best parameters scatter as estimates from 1/k rows do. With weights a_ij = g_j/v_ij, those of the likelihood's
-derivative, and r_ij the distance to the weighted mean of all owners, T(k) = sum a_ij r_ij^2/v_ij has a known mean and
-variance, for normal and for Laplace noise. The estimate is the k at which T(k) is its mean; the interval ends where
-T(k) is at the ends of a scaled chi-square law of that mean and variance.
-
-Where a model follows, two agreements are made of one file, whose budgets add up to what the file says.
+In the directions of the covariance G of record gradients, owner i's answer has variance v_ij = (k + 1/n_i) g_j + s_i^2:
+the owner's own mean, n_i rows and noise. Owners that differ by k G have best parameters that scatter as estimates from
+1/k rows do. Let a_ij = g_j/v_ij, the weights of the likelihood's derivative, and r_ij the distance to the weighted mean
+of all owners. T(k) = sum a_ij r_ij^2/v_ij has a known mean and variance for normal and Laplace noise. The estimate is
+the k at which T(k) equals its mean. The interval ends where T(k) reaches the ends of a scaled chi-square law with that
+mean and variance.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,10 +37,10 @@ DELTA_SHARE = Fraction(1, 10)  # of delta, for this question, where learning nee
 
 
 def heterogeneity_agreement(terms: Terms) -> Terms:
-    """The agreement by which owners are asked how much they differ: every party derives the same one.
+    """Return the agreement about heterogeneity, the same for every party.
 
-    One round of gradients at the public sample's best fit, each owner with noise of its own by the terms' mechanism and
-    clip. It costs each owner `privacy.difference_epsilon`, and a tenth of delta where the mechanism needs one.
+    One round of gradients at the public sample's best fit, each owner with its own noise by the terms' mechanism and
+    clip. It costs each owner `privacy.difference_epsilon`, and a tenth of delta if the mechanism needs one.
     """
     privacy = terms.privacy
     if privacy.difference_epsilon is None:
@@ -81,7 +79,7 @@ def heterogeneity_agreement(terms: Terms) -> Terms:
 
 
 def terms_after_heterogeneity(terms: Terms) -> Terms:
-    """The terms to learn by: the budgets are what the answer left, never more than exactly that."""
+    """Return the terms to learn by, with budgets of at most exactly what is left."""
     spent = terms.difference_epsilon
     left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}
     rest = below(Fraction(str(terms.privacy.delta)) - _delta(terms))
@@ -103,7 +101,7 @@ MOST = 2000  # parameters whose covariance is written out
 
 @dataclass(frozen=True)
 class BetweenOwners:
-    """Between-owner variance as a multiple of that of an own estimate from `rows` rows, the median owner's."""
+    """Between-owner variance over that of an own estimate from `rows` rows, the median owner's."""
 
     mean: float
     low: float
@@ -111,7 +109,7 @@ class BetweenOwners:
     rows: float
 
     def sentence(self) -> str:
-        """How much owners differ, in words."""
+        """Say how much owners differ."""
         if self.low <= 0 and self.high > 2:
             size = "by an unknown amount (at this epsilon the answers do not show it)"
         else:
@@ -135,8 +133,8 @@ class BetweenOwners:
 
 @dataclass(frozen=True, eq=False)
 class OwnersAnswers:
-    """Mean gradients [N, P] with noise of these variances [N], from so many rows [N]; G [P, P]. `peaked`: the noise is
-    a Laplace one."""
+    """Mean gradients [N, P] from `records` rows [N], with noise of these variances [N]; G [P, P]. `peaked` means
+    Laplace noise."""
 
     answers: Floats
     records: Floats
@@ -145,7 +143,7 @@ class OwnersAnswers:
     peaked: bool
 
     def between(self) -> BetweenOwners:
-        """The estimate with its interval; G must not be zero."""
+        """Return the estimate with its interval; G must not be zero."""
         unit = float(np.abs(self.covariance).max())
         scaled = replace(
             self, answers=self.answers / np.sqrt(unit), noise=self.noise / unit, covariance=self.covariance / unit
@@ -161,8 +159,7 @@ class OwnersAnswers:
         return BetweenOwners(best, min(low, best), max(high, best), rows)
 
     def _falls_to(self, share: float | None, grid: Floats, known: Floats) -> float:
-        """The first k at which T is down to its mean, or to where this share of its law lies below; 0 if it is there
-        already."""
+        """Return the first k at which T falls to its mean, or to this quantile of its law; 0 if it starts there."""
 
         def above(total: Floats, mean: Floats, spread: Floats) -> Floats:
             return np.asarray(total - (mean if share is None else spread / mean * gammaincinv(mean**2 / spread, share)))
@@ -180,7 +177,7 @@ class OwnersAnswers:
         return np.maximum(g, 0.0), axes, (self.answers - self.answers.mean(axis=0)) @ axes
 
     def _statistic(self, k: float) -> tuple[float, float, float]:
-        """(T, its mean, its variance) if owners differed by k."""
+        """Return (T, its mean, its variance) if owners differ by k."""
         g, axes, z = self._axes
         v = (k + 1 / self.records[:, None]) * g + self.noise[:, None]
         common = 1 / np.sum(1 / v, axis=0)  # the variance of the mean of all
@@ -199,7 +196,7 @@ class OwnersAnswers:
 
 @dataclass(frozen=True)
 class OwnAnswers(Algorithm):
-    """One round that moves nothing: the state remembers every owner's own answer."""
+    """One round without a step; the state keeps every owner's own answer."""
 
     names: tuple[str, ...]
 
@@ -227,7 +224,7 @@ class OwnAnswers(Algorithm):
 
 @dataclass(frozen=True, eq=False)
 class HeterogeneityResult:
-    """How much owners differ, the terms that follow, and what it cost them."""
+    """The estimated heterogeneity, the terms that follow, and the cost."""
 
     asked: Terms
     between: BetweenOwners
@@ -238,7 +235,7 @@ class HeterogeneityResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley heterogeneity --json` prints and --save keeps."""
+        """Return the object that `parley heterogeneity --json` prints and --save keeps."""
         return {
             "title": self.asked.title,
             "differences": self.between.to_json(),
@@ -265,8 +262,7 @@ def accepting_heterogeneity(
     first: Callable[[], None] = lambda: None,
     other_books: str | None = None,
 ) -> list[Owner]:
-    """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of
-    `terms`."""
+    """Return the owners whose ledgers accepted the agreement; new ledgers have room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "this answer")
     return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta, first, other_books)
 
@@ -274,7 +270,7 @@ def accepting_heterogeneity(
 def ask_heterogeneity(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
 ) -> HeterogeneityResult:
-    """Ask owners on this machine how much they differ, by terms that set `privacy.difference_epsilon` aside.
+    """Ask owners on this machine how much they differ, at the cost `privacy.difference_epsilon`.
 
     Owners with durable ledgers release: each must have accepted `heterogeneity_agreement(terms)`. Owners without take
     part in a study.
@@ -288,15 +284,14 @@ def ask_heterogeneity(
 
 
 def prepare_heterogeneity(asked: Terms, checkpoint: Path) -> DeployedRun:
-    """What a learner without a table fixes before it asks owners elsewhere; `asked` is
-    `heterogeneity_agreement(terms)`."""
+    """Prepare a learner's run with owners elsewhere under `heterogeneity_agreement(terms)`."""
     deployed = prepare_run(asked, checkpoint)
     public_scatter(deployed.setup)  # what cannot be told is refused before anybody is asked
     return replace(deployed, algorithm=OwnAnswers.make(deployed.setup))
 
 
 def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
-    """What one round by `heterogeneity_agreement(terms)` came to."""
+    """Return the result of one round under `heterogeneity_agreement(terms)`."""
     setup, final, known = asked.setup, asked.final, public_scatter(asked.setup)
     heard = np.flatnonzero(_one(final.memory["heard"], 1))
     if len(heard) < 2:
@@ -316,14 +311,14 @@ def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
 
 
 def _one(array: Floats, axes: int) -> Floats:
-    """The one run of a study, or the release."""
+    """Return the one run of a study, or the release."""
     return array.reshape(array.shape[array.ndim - axes :])
 
 
 @dataclass(frozen=True, eq=False)
 class PublicScatter:
-    """The public sample's best fit [P], the covariance [P, P] of its rows' gradients there, each scaled down as an
-    owner's would be, and the share of rows whose are."""
+    """The public sample's best fit [P], the covariance [P, P] of its clipped row gradients there, and the share of rows
+    that the clip scales down."""
 
     theta: Floats
     covariance: Floats
@@ -331,7 +326,7 @@ class PublicScatter:
 
 
 def public_scatter(setup: Setup) -> PublicScatter:
-    """What answers are judged by; `DataError` where it does not tell."""
+    """Return the public scatter that answers are judged by; a `DataError` without one."""
     if setup.public is None:
         raise DataError("heterogeneity: needs a public sample, whose rows show how much owners' rows would scatter")
     if setup.parameters > MOST:
