@@ -72,12 +72,9 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 
 def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Run forecasts, plans and training with one thread of linear algebra.
-
-    Their matrices are small or cut into blocks with threads of their own (`blocks`). More threads would wait longer
-    than they compute, and add up in another order. If several run at once, the first limits the whole process until it
-    ends, and the others limit their own threads.
-    """
+    """Run forecasts, plans and training with one thread of linear algebra: for their small matrices or blocks
+    (`blocks`) more threads wait longer than they compute, and add up in another order. If several run at once, the
+    first limits the whole process until it ends, and the others limit their own threads."""
     return _limited(work, None)
 
 

@@ -47,10 +47,8 @@ _NORMS = {"_l1", "_l2", "_linf"}
 
 
 class Summable(ABC):
-    """Prepared rows that can be summed over, in memory or elsewhere: all that an owner's answers need.
-
-    `secret`: these rows were drawn in secret, so what a row contributes must not depend on the other rows (`drawn`).
-    """
+    """Prepared rows to sum over, in memory or elsewhere. `secret`: they were drawn in secret, so what a row contributes
+    must not depend on the others (`drawn`)."""
 
     secret: bool = False
 
@@ -77,7 +75,7 @@ class Summable(ABC):
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
         """Add up part(block) over blocks of at most `BLOCK_ROWS` rows, every row once.
 
-        Formal guarantee: the rounding error is at most that of `summation_slack`, and the sum is the same to the bit
+        Formal guarantee: the rounding error is at most that of `summation_slack`; the result is the same to the bit
         every time.
         """
 
@@ -93,9 +91,9 @@ class Summable(ABC):
     def drawn(self, places: NDArray[np.int64]) -> "Summable":
         """Return the rows at places that were drawn in secret.
 
-        Formal guarantee: what a row contributes to a sum is a function of that row and the parameters; the other drawn
-        rows change no bit of it (`data.rowwise`). The sum itself may be rounded in any order, as `summation_slack`
-        says.
+        Formal guarantee: what a row contributes to a sum is a function of that row and the parameters; who else was
+        drawn changes no bit of it (`data.rowwise`). The sum itself may be rounded in any order, as in
+        `summation_slack`.
         """
 
     @property

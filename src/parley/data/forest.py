@@ -163,10 +163,9 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Forest":
-        """Return the forest in a file's arrays, for `columns` coded columns and `outcomes` outcomes; refuse broken
-        arrays.
+        """Return the forest in a file's arrays, for this many coded columns and outcomes; refuse broken arrays.
 
-        Formal guarantee: every row ends in one leaf of each tree. Children come after their parents, every node except
+        Formal guarantee: every row ends in one leaf of each tree: children come after their parents, every node except
         the roots has one parent, and every leaf has a column of its own.
         """
         try:

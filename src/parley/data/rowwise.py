@@ -97,8 +97,7 @@ def logistic(values: Floats) -> Floats:
 
 
 def cosine(values: Floats) -> Floats:
-    """Return cos x, between -1 and 1, within 1e-13 for |x| up to 1e6. Beyond, the error grows; it is still a function
-    of x alone.
+    """Return cos x, in [-1, 1], within 1e-13 for |x| up to 1e6; beyond, ever less exact, yet a function of x alone.
 
     >>> cosine(np.array([0.0, 1.0, -1e300]))[:2]
     array([1.        , 0.54030231])

@@ -1,7 +1,5 @@
-"""Splits of a table: among simulated owners, into folds, and into the batches of rounds.
-
-The rows of a batch are chosen by place, never by content: neighbouring tables have the same batches.
-"""
+"""Splits of a table: among simulated owners, into folds, and into the batches of rounds, whose rows are chosen by
+place, never by content: neighbouring tables have the same batches."""
 
 import hashlib
 import math

@@ -88,11 +88,8 @@ class PieceReader:
 
 @dataclass(frozen=True, eq=False)
 class StreamedDesign(Summable):
-    """A prepared table on disk, which offers only sums over its rows, such as gradients and second moments.
-
-    `kept` marks its rows, None for all. `prepare` makes a design from rows of these `columns`. If the rows were drawn
-    in secret (`secret`), it prepares each as if it were alone.
-    """
+    """A prepared table on disk, which offers only sums over its rows. `kept` marks its rows, None for all. `prepare`
+    makes a design from rows of these `columns`; rows drawn in secret (`secret`) are each prepared as if alone."""
 
     table: TableSource
     columns: list[str]

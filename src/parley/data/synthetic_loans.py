@@ -1,8 +1,6 @@
-"""A synthetic loan book, made of nobody's data.
-
-A latent creditworthiness drives score, income, utilisation and arrears. The grade follows a noisy view of it; the
-interest rate follows grade, term and purpose, plus what the lender could not see.
-"""
+"""A synthetic loan book, made of nobody's data. A latent creditworthiness drives score, income, utilisation and
+arrears; the grade is a noisy view of it. The interest rate follows grade, term and purpose, plus what the lender could
+not see."""
 
 import numpy as np
 import pandas as pd

@@ -51,10 +51,8 @@ def is_text(column: "pd.Series[Any]") -> bool:
 
 
 def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str | None = None) -> Floats:
-    """Return a numeric column as float64; text and infinities are refused by row number.
-
-    Missing cells are refused too; with `gaps` they become NaN. `hint` says what to do if the column holds names.
-    """
+    """Return a numeric column as float64; text, infinities and gaps are refused by row number. With `gaps`, missing
+    cells become NaN. `hint`: what to do if the column holds names."""
     values = _declared_numbers(frame, column, name)
     if values is None:
         values = _parsed(frame, column, name, gaps, hint)
@@ -266,9 +264,8 @@ def _cells(
 
 
 def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return (the listed cell of each row, -1 for a missing one; the list). Rows share an entry only if the column's
-    type ensures that their cells have one name and one number: equal cells of mixed types may be written differently.
-    """
+    """Return (the listed cell of each row, -1 for a missing one; the list). Cells share an entry only if the column's
+    type ensures one name and one number: equal cells of mixed types may be written differently."""
     words = _words(frame, column, name)
     try:
         if words is not None:

@@ -31,11 +31,8 @@ _known = Remembered["_Grown"](max_entries=64)  # those of the last few samples, 
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
-    """Add the leaves that the terms ask for: pinned trees, trees grown on the public sample, or bins.
-
-    Machines may grow other trees if splits are equally good, so pinned trees are used as they are, in the number and
-    size of the terms. For bins no machine can disagree.
-    """
+    """Add the leaves that the terms ask for: pinned trees, trees grown on the public sample, or bins. Machines may grow
+    other trees if splits are equally good, so pinned trees of the agreed number and size are used as they are."""
     model, outcomes = fitted.model, fitted.outcomes
     if model.columns is None:
         return fitted
@@ -89,11 +86,9 @@ def grow(
     classifies: bool,
     named: Sequence[Integers] = (),
 ) -> Forest:
-    """Grow trees on public rows: coded columns [columns, n] and prepared targets [n]; `named` are the places of names.
-
-    Targets are -1 and 1, places of classes, or numbers; with several classes each has its own trees. Each tree is a
-    Newton step of the loss: a regression tree of -gradient/curvature, weighted by curvature.
-    """
+    """Grow trees on coded columns [columns, n] and prepared targets [n] (-1 and 1, class places or numbers) of public
+    rows; each class has its own. Each tree is a Newton step of the loss: a regression tree of -gradient/curvature,
+    weighted by curvature. `named` are the places of names."""
     wanted = _wanted(y, outcomes, classifies)
     setting = size.model_dump(exclude={"refitted"}), bool(size.refitted), outcomes, classifies
     key = content_key(setting, columns, y, weight, *named)

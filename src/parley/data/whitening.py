@@ -41,12 +41,9 @@ def turned(fitted: Preparation, standard: Floats, rotation: Floats) -> Preparati
 
 
 def whitening(standard: Floats, weight: Floats) -> Floats:
-    """Return a symmetric W [features, features] for which the weighted rows [rows, features] times W have second
-    moments near the identity.
-
-    W = (M + r)^-1/2, M the moments and r their mean per feature times features/rows: directions whose spread could be
-    chance are not magnified. Rows of different weights count as (sum w)^2/sum w^2.
-    """
+    """Return a symmetric W [features, features] such that z W for rows z [rows, features], weighted by [rows], has
+    second moments near the identity. W = (M + r)^-1/2, M the moments and r their mean per feature times features/rows:
+    directions whose spread could be chance are not magnified. Rows of different weights count as (sum w)^2/sum w^2."""
     total, features = float(weight.sum()), standard.shape[1]
     weighed = standard * np.sqrt(weight)[:, None]
     values, vectors = np.linalg.eigh(weighed.T @ weighed / total)
@@ -55,11 +52,9 @@ def whitening(standard: Floats, weight: Floats) -> Floats:
 
 
 def _weights(curvatures: Floats) -> Floats:
-    """Return row weights, 1 on average, by which moments stand for the curvature of the cost.
-
-    The cost's Hessian is h sum w z z'/n, h the mean curvature. Centred by these weights, the features separate from the
-    constant, whose part is h; after `whitening` theirs is h times the identity, up to r.
-    """
+    """Return row weights, 1 on average, by which moments stand for the curvature of the cost. Its Hessian is h sum w z
+    z'/n, h the mean curvature. Centred by these weights, the features separate from the constant, whose part is h;
+    after `whitening` theirs is h times the identity, up to r."""
     mean = float(curvatures.mean())
     if not mean > 0:
         raise DataError("model.whitening: the cost of the public sample has no curvature at its best fit; use 'public'")

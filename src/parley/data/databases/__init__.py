@@ -1,8 +1,5 @@
-"""Tables in a database: one query becomes a folder of Parquet files, and that folder is the table.
-
-A database changes, and a ledger needs rows that stay as they are. To support another database, add a line to
-`DATABASES`.
-"""
+"""Tables in a database: one query becomes a folder of Parquet files, and that folder is the table, because ledgers need
+rows that do not change. To support another database, add a line to `DATABASES`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -134,7 +134,6 @@ class Postgres(AdbcDatabase):
 
 
 def _steps(step: dict[str, Any]) -> "list[dict[str, Any]]":
-    """Return a step of a plan and all steps below it."""
     return [step, *(each for below in step.get("Plans", ()) for each in _steps(below))]
 
 

@@ -1,7 +1,5 @@
-"""Tables in one file or a folder of files that declare column types, read in order when asked for and never held.
-
-Cells are read by the declared types (`cells`), which are never guessed; all files of a folder declare the same.
-"""
+"""Tables in one file or a folder of files, read in order and never held. Cells are read by declared types (`cells`),
+never guessed; all files of a folder declare the same."""
 
 import hashlib
 import json

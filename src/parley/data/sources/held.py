@@ -1,7 +1,5 @@
-"""Tables held in memory: data frames, which declare dtypes, and small text files.
-
-A text file declares column names alone: cells stay text until each is converted by itself.
-"""
+"""Tables in memory: data frames, which declare dtypes, and small text files, which declare names alone: their cells
+stay text until each is converted by itself."""
 
 import hashlib
 from abc import abstractmethod

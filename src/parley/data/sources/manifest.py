@@ -1,7 +1,5 @@
-"""The manifest of a folder taken from a database: what was asked, where, when, and the resulting files.
-
-It is written last. A folder whose files differ from its manifest is no table.
-"""
+"""The manifest of a folder taken from a database: what was asked, where, when, and the resulting files. It is written
+last. A folder whose files differ from its manifest is no table."""
 
 import hashlib
 import json
