@@ -1,7 +1,7 @@
-"""What an owner's words must agree with: the terms, the bound and noise that follow from them, and what it said before.
+"""Checks of an owner's words against the terms, their bound and noise, and its earlier words.
 
-Everything that is compared is public or was said by the owner itself. So wrong numbers of a likely size, noise that is
-too small, and books kept beside the ones shown pass: no learner can see those.
+Only public facts and the owner's own words are compared. So wrong numbers of a likely size, too little noise, and books
+kept beside the ones shown pass: no learner can see those.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,7 @@ REMEDY = (
 
 
 class Scrutiny:
-    """What one owner may say under the terms; `gaps`: whether it may miss rounds; `shared`: its numbers go to hosts,
-    not to the learner."""
+    """What one owner may say under the terms; `gaps`: it may miss rounds; `shared`: its numbers go to hosts instead."""
 
     def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
         self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
@@ -41,17 +40,17 @@ class Scrutiny:
         return max(stage.question.size for stage in self._part.stages)
 
     def expected(self, query: Query) -> tuple[int, int]:
-        """(records, size) of the answer to this query."""
+        """Return (records, size) of the answer to this query."""
         question = self._part.stage(query.round).question
         return question.records, 0 if self._shared else question.sent_size(query)
 
     def round_before(self, number: int) -> int:
-        """The round in which this owner was asked before this one; 0: none."""
+        """Return the round in which this owner was asked before this one; 0: none."""
         rounds = [each for stage in self._part.stages for each in stage.rounds if each < number]
         return rounds[-1] if rounds else 0
 
     def check_value(self, query: Query, value: Floats) -> None:
-        """Refuse an answer that its bound and its noise cannot have made.
+        """Refuse an answer that its bound and noise cannot have made.
 
         Formal guarantee: an owner that answers by the terms is refused with probability at most
         `FALSE_ALARM_PROBABILITY` an answer.
@@ -76,11 +75,11 @@ class Scrutiny:
     def check_statement(
         self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None
     ) -> None:
-        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was
-        asked), `answers` how many this learner has heard in all, `before` the owner's last word in this run.
+        """Refuse an account that does not follow from the schedule.
 
-        An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent
-        whole, and gets no further answer.
+        `least` is the round just answered (0: none was asked), `answers` how many this learner has received, `before`
+        the last statement in this run. A repeated stored answer leaves the account unchanged. An account that the owner
+        closed counts as spent whole, and gets no further answer.
         """
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
@@ -115,12 +114,11 @@ class Scrutiny:
             )
 
     def cost(self, answered: int, answers: int) -> Fraction:
-        """The epsilon spent by this many answers, the last to round `answered`."""
+        """Return the epsilon spent by this many answers, the last to round `answered`."""
         return self._part.cost(answered, answers) if answers > 0 else Fraction(0)
 
     def _counts(self, statement: AccountStatement, fewest: int) -> Iterator[int]:
-        """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so
-        else those around the place where it lies."""
+        """Yield how many answers may have cost this: the fewest, then a bisection's candidates."""
         low, high = fewest, statement.answered
         if low <= high:
             yield low
@@ -135,8 +133,7 @@ class Scrutiny:
         return abs(said - due) <= (0 if self._part.training.series.exact else TOLERANCE * self._part.epsilon)
 
     def check_head(self, head: Head | None, before: Head | None, grown: bool) -> None:
-        """Refuse a ledger that is shorter than it was, has another end of the same length, or did not grow by what it
-        says it booked."""
+        """Refuse a ledger that is shorter than before, differs at equal length, or did not grow as booked."""
         if before is None:
             return
         if head is None:
@@ -146,13 +143,13 @@ class Scrutiny:
             raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")
 
     def check_history(self, statement: AccountStatement, before: Head | None) -> None:
-        """Refuse a ledger whose chain, at the length it had before, does not have the hash it had there."""
+        """Refuse a ledger whose chain has another hash at its former length."""
         if before is not None and statement.earlier_hash != before.hash:
             there = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… there"
             raise self.rolled_back(before, f"it has {there}")
 
     def rolled_back(self, before: Head, now: str) -> ContradictionError:
-        """The error that says that an owner's ledger went back in time."""
+        """Return the error that an owner's ledger went back in time."""
         return ContradictionError(
             f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, "
             f"and now {now}; {REMEDY}"

@@ -1,22 +1,15 @@
-"""All owners of an agreement over real networks: asked at once, waited for as the terms say, asked again when a
-connection breaks.
+"""All owners of an agreement over real networks: asked at once, and again when a connection breaks.
 
 A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second
-debit. Who is late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum
-has answered (`skip`), or ends the run, which can be resumed (`stop`). Which owners answered is part of the run: the
-caller stores it before it asks the next round.
+debit. After the deadline of a round late owners are waited for (`wait`), left out of this round if a quorum has
+answered (`skip`), or end the run, which can be resumed (`stop`). Which owners answered is part of the run: the caller
+stores it before it asks the next round. Asynchronous rounds use answers as they come, with at most one open question
+per owner; the three rules then apply when nobody was heard for as long as the deadline.
 
-Every word is held against the terms and against what the same owner said before (`Scrutiny`); an owner that
-contradicts them is named and ends the run under any of the three rules. So does a ledger that was rolled back: where
-the end of its chain does not plainly follow from the one last seen, the owner is asked for the hash at that length.
-Numbers that are merely too large do not where the terms say that owners may lie (`[aggregation]`): the rule brings them
-within what explains an answer.
-
-Owners over real networks whose answers are used as they come: nobody is held up by a slower one.
-
-Every owner has at most one open question, asked again while its connection is broken: a retry carries the same query
-and gets the same stored answer. `wait`, `skip` and `stop` say what becomes of the run when nothing was heard from
-anybody for as long as the deadline.
+Every word is checked against the terms and the same owner's earlier words (`Scrutiny`); an owner that contradicts them
+is named and ends the run under any of the three rules. So does a rolled-back ledger: if the end of its chain does not
+plainly follow from the one last seen, the owner is asked for the hash at that length. Numbers that are merely too large
+do not, where the terms say that owners may lie (`[aggregation]`): the rule limits them.
 """
 
 import queue
@@ -55,8 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of
-    them."""
+    """An owner's last statement and its round; how long its last answer took, and all of them."""
 
     statement: AccountStatement
     round: int = 0
@@ -70,12 +62,9 @@ class PeerStatus:
 
 
 class Federation:
-    """An `Exchange` whose owners are elsewhere. `status` holds the last word of every owner, with the round it belongs
-    to.
-
-    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this
-    run. `only`: of the terms' owners this one alone is asked.
-    """
+    """An `Exchange` whose owners are elsewhere; `status` holds every owner's last statement and its round. `heads` are
+    the last seen ends of their ledgers, `answers` how many answers each gave before this run. `only`: this one owner is
+    asked."""
 
     def __init__(
         self,
@@ -110,7 +99,7 @@ class Federation:
         self.status: dict[str, PeerStatus] = {}
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """The answers of this round, in the order of the terms whatever order they came in."""
+        """Return the answers of this round, in the order of the terms."""
         number = next(iter(questions.values())).round
         self._asked |= dict.fromkeys(questions, number)
         began = time.perf_counter()
@@ -126,21 +115,18 @@ class Federation:
         return [replies[part.name][1].answer for part in self._terms.owners if part.name in replies]
 
     def fetch_statements(self) -> None:
-        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked;
-        and whether they resolved the same public numbers."""
+        """Fetch the statements of all owners (or a quorum, by the terms) before any question; compare public numbers."""
         statements = self._gather(self._introduced, "before the first round", self._peers)
         for name, statement in statements.items():
             self._record(name, PeerStatus(statement))
 
     def spent(self, name: str) -> float | None:
-        """What an owner has spent, by its own last word."""
+        """Return what an owner has spent, by its own last statement."""
         return upper(self.status[name].statement.spent) if name in self.status else None
 
     def catch_up(self) -> list[str]:
-        """Hear once more from owners that did not answer the last round: one that was late has spent.
-
-        Who cannot be reached, or may still be at work on what it was asked, is named.
-        """
+        """Ask owners that missed the last round again, as late ones have spent; name who is unreachable or still at
+        work."""
         if not self._asked:
             return []
         behind = [
@@ -167,20 +153,19 @@ class Federation:
         return unheard
 
     def close(self) -> None:
-        """Let go of the threads; calls under way are ended."""
+        """End the threads and all calls under way."""
         for peer in self._peers.values():
             peer.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _introduced(self, peer: Peer) -> AccountStatement:
-        """Where the agreement stands at one owner, if it resolved the same public numbers."""
+        """Return where the agreement stands at an owner with the same public numbers."""
         statement = self._statement(peer, self._deadline)
         self._require_agreed(peer)
         return statement
 
     def _require_agreed(self, peer: Peer) -> None:
-        """Refuse an owner that resolved other public numbers, before it is asked anything: its answers would be about
-        other columns."""
+        """Refuse an owner with other public numbers: its answers would be about other columns."""
         if peer.name in self._agreed:
             return
         terms, learner = self._terms.hash, self._terms.learning.learner
@@ -191,7 +176,7 @@ class Federation:
         self._agreed.add(peer.name)
 
     def _answer(self, peer: Peer, query: Query, began: float) -> tuple[float, AnswerReply]:
-        """One owner's answer, and when it came, if it agrees with everything that is known."""
+        """Return one owner's time and reply, if it agrees with everything that is known."""
         rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
         try:
             self._require_agreed(peer)
@@ -218,8 +203,7 @@ class Federation:
         return seconds, reply
 
     def _check_value(self, rules: Scrutiny, query: Query, value: Floats) -> None:
-        """Refuse an answer that its bound and its noise cannot have made. Where the terms say that owners may lie, it
-        is told once of an owner: the rule brings it within them, and no liar ends the run by saying a large number."""
+        """Refuse an impossible answer; where terms allow for liars, only warn once."""
         try:
             rules.check_value(query, value)
         except ContradictionError:
@@ -231,7 +215,7 @@ class Federation:
             )
 
     def _statement(self, peer: Peer, timeout: float) -> AccountStatement:
-        """Where the agreement stands at one owner, if its ledger still holds what it held when it was last seen."""
+        """Return where the agreement stands at an owner whose ledger was not rolled back."""
         rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
         try:
             entries = 0 if before is None else before.entries
@@ -246,7 +230,6 @@ class Federation:
         return statement
 
     def _record(self, name: str, status: PeerStatus) -> None:
-        """Remember the last status that an owner's calls ended with."""
         self.status[name] = status
         if status.statement.head is not None:
             self.heads[name] = status.statement.head
@@ -257,7 +240,7 @@ class Federation:
             )
 
     def _gather(self, question: Callable[[Peer], T], when: str, names: Collection[str]) -> dict[str, T]:
-        """What these owners say to `question`, as far as the terms want to wait."""
+        """Return these owners' results of `question`, waiting as long as the terms want."""
         over, troubles = threading.Event(), dict[str, str]()
         calls = {
             name: self._pool.submit(self._retry, peer, question, over, troubles)
@@ -288,7 +271,7 @@ class Federation:
             over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
 
     def _retry(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
-        """Ask one owner again and again while that may help."""
+        """Ask one owner again while that may help."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -316,7 +299,7 @@ class Federation:
             raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
 
     def _warn_silent(self, name: str) -> None:
-        """A word about a party that does not say its numbers, where machines may find different ones."""
+        """Warn of a party that does not report its numbers, where machines may differ."""
         if hangs_on_machine(self._terms.model):
             self._warn_once(silent(name))
 
@@ -326,7 +309,7 @@ class Federation:
             self._warn(sentence)
 
     def _skips(self, answered: int, late: list[str], when: str) -> bool:
-        """What the terms say about owners that are late: True to go on without them, False to wait on."""
+        """Whether to go on without late owners, by the terms; False: wait on."""
         rule, late_owners = self._terms.learning.straggler, "; ".join(late)
         if rule == "stop":
             raise ExchangeError(
@@ -343,8 +326,7 @@ Call = Future[tuple[float, AnswerReply]]
 
 
 class AsynchronousFederation(Federation):
-    """A `Federation` that need not wait for everybody. Words are held against the terms as ever: who contradicts them
-    ends the run."""
+    """A `Federation` that need not wait for everybody; who contradicts the terms still ends the run."""
 
     def __init__(
         self,
@@ -371,8 +353,7 @@ class AsynchronousFederation(Federation):
         call.add_done_callback(lambda done: self._came.put((name, done)))
 
     def receive(self) -> Answer | None:
-        """The next answer that comes; None if everybody that is left refuses, or is silent and may be left out by the
-        terms."""
+        """Return the next answer; None if all others refuse, or are silent and may be left out by the terms."""
         while self._open:
             try:
                 name, call = self._came.get(timeout=self._deadline)
@@ -388,7 +369,7 @@ class AsynchronousFederation(Federation):
         return None
 
     def close(self) -> None:
-        """Let go of the threads; calls under way are ended."""
+        """End the threads and all calls under way."""
         self._ended.set()
         super().close()
 
@@ -406,7 +387,7 @@ class AsynchronousFederation(Federation):
         return reply.answer
 
     def _left_out(self, when: str, error: BaseException) -> None:
-        """Go on without an owner that refuses for good, where the terms allow it; a contradiction ends every run."""
+        """Go on without an owner that refuses for good, where the terms allow it."""
         if not isinstance(error, ParleyError):
             raise error  # a mistake in this program, not of an owner
         if isinstance(error, ContradictionError):

@@ -1,12 +1,9 @@
-"""Parley over a Flower federation that is there already: Flower carries the messages, the owners' daemons stay what
-they are.
+"""Parley over an existing Flower federation: Flower carries the messages, the owners' daemons stay as they are.
 
-The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, is a relay: it hands bytes to the
-daemon's Unix socket and hands its reply back. Code that a run's submitter sends to an owner therefore meets no data, no
-ledger and no noise; run as another user than the daemon, the most it can do is ask, and gain answers that were accepted
-and debited.
-
-Node settings: socket (the path of the daemon's).
+The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, only relays bytes to the daemon's Unix
+socket and its reply back. So code that a run's submitter sends to an owner meets no data, no ledger and no noise; run
+as another user than the daemon, it can at most ask, and gain answers that were accepted and debited. Node settings:
+socket (the path of the daemon's).
 """
 
 import threading
@@ -32,7 +29,7 @@ client_app = ClientApp()
 
 @client_app.query()  # type: ignore[untyped-decorator]
 def relay(message: Message, context: Context) -> Message:
-    """Hand the message to the owner's daemon; whatever goes wrong here, only a fixed sentence travels."""
+    """Hand the message to the owner's daemon; on any error only a fixed sentence travels."""
     try:
         asked = message.content[RELAYED]
         method = METHODS[METHODS.index(str(asked["method"]))]
@@ -55,7 +52,7 @@ class Carrier:
             return list(self._grid.get_node_ids())
 
     def send(self, node: int, method: str, content: bytes, timeout: float) -> str:
-        """Hand a message to Flower; the number under which its reply can be fetched."""
+        """Hand a message to Flower; return the id by which its reply can be fetched."""
         record = RecordDict({RELAYED: ConfigRecord({"method": method, "content": content})})
         message = Message(record, dst_node_id=node, message_type="query", ttl=timeout)
         with self._lock:
@@ -65,8 +62,7 @@ class Carrier:
         return str(sent)
 
     def fetch(self, node: int, sent: str) -> bytes | None:
-        """The reply if it is there. `Unavailable` if it is a failure, or not one of Parley's: any app may run at a
-        node."""
+        """Return the reply if it is there; `Unavailable` if it failed or is not Parley's: a node may run any app."""
         with self._lock:
             replies = list(self._grid.pull_messages([sent]))
         if not replies:
@@ -108,15 +104,14 @@ class FlowerOwner:
         return messages.read_numbers(reply, self.name)
 
     def close(self) -> None:
-        """Nothing is closed here: the grid belongs to Flower."""
+        """Close nothing: the grid belongs to Flower."""
 
 
 def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
-    """The owners of the terms among the federation's nodes, each by the word of its daemon.
+    """Find the owners of the terms among the federation's nodes, each by the word of its daemon.
 
-    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked
-    again, after a pause, until the deadline, because a daemon may come up late. Flower's node keys say which nodes
-    there are; which of them is which owner they do not.
+    All nodes are asked at once, and failed ones again after a pause until the deadline, because a daemon may come up
+    late. Flower's node keys do not say which node is which owner.
     """
     found: dict[str, FlowerOwner] = {}
     asked: dict[int, str | None] = {}  # None: it had its say

@@ -1,7 +1,7 @@
-"""Hosts as others reach them: their addresses and keys, the calls to them, and the protobuf messages of both sides.
+"""Hosts as others reach them: addresses, keys and calls, and the protobuf messages of both sides.
 
-A host's key follows from the terms, from this party's own settings, or from both. Messages are read with suspicion:
-sizes, names and numbers are checked before anything is made of them.
+A host's key follows from the terms, this party's settings, or both. Sizes, names and numbers in messages are checked
+before use.
 """
 
 import re
@@ -39,17 +39,17 @@ Question = tuple[str, int, str]  # the hash of the terms, the round, the hash of
 
 
 def write_question(terms: str, number: int, content: str) -> bytes:
-    """The message that asks about a round."""
+    """Return the message that asks about a round."""
     return bytes(wire.SharedQuestion(terms=terms, round=number, content=content).SerializeToString())
 
 
 def read_question(content: bytes) -> Question:
-    """The question in a message, or a refusal."""
+    """Return the question in a message, or refuse it."""
     return _question(parsed(wire.SharedQuestion, content))
 
 
 def write_share_bundle(bundle: ShareBundle) -> bytes:
-    """The message that brings a share bundle."""
+    """Return the message that brings a share bundle."""
     question = wire.SharedQuestion(terms=bundle.terms_hash, round=bundle.round, content=bundle.content)
     shape, (first, second) = bundle.shape, bundle.shares
     return bytes(
@@ -61,7 +61,7 @@ def write_share_bundle(bundle: ShareBundle) -> bytes:
 
 
 def read_share_bundle(content: bytes) -> ShareBundle:
-    """The share bundle in a message, or a refusal. Whether it fits the terms is the host's to say."""
+    """Return the share bundle in a message, or refuse it; the host checks that it fits the terms."""
     message = parsed(wire.Parcel, content)
     terms, number, asked = _question(message.question)
     if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= LARGEST_SIZE or message.law not in tuple(Law):
@@ -71,12 +71,12 @@ def read_share_bundle(content: bytes) -> ShareBundle:
 
 
 def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:
-    """The bytes of one numbered message of a channel between hosts."""
+    """Return the bytes of one numbered message of a channel between hosts."""
     return bytes(wire.Frame(terms=terms, channel=channel, number=number, payload=payload).SerializeToString())
 
 
 def read_frame(content: bytes) -> tuple[str, str, int, bytes]:
-    """(terms, channel, number, payload), or a refusal."""
+    """Return (terms, channel, number, payload), or refuse the message."""
     message = parsed(wire.Frame, content)
     if not CONTENT.fullmatch(message.terms) or not CONTENT.fullmatch(message.channel):
         raise Malformed("frame: expected the hash of the terms and the name of a channel")
@@ -89,12 +89,12 @@ def write_reply(**outcome: bool | str) -> bytes:
 
 
 def write_refusal(refusal: Refusal) -> bytes:
-    """A code for programs, a sentence for people."""
+    """Return a refusal: a code for programs, a sentence for people."""
     return bytes(wire.HostReply(refusal=wire.HostRefusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
 
 
 def write_opening(opening: Opening) -> bytes:
-    """The reply with a host's part of the noisy sum."""
+    """Return the reply with a host's part of the noisy sum."""
     question = wire.SharedQuestion(terms=opening.terms_hash, round=opening.round, content=opening.content)
     said = wire.HostOpening(
         question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest
@@ -103,25 +103,25 @@ def write_opening(opening: Opening) -> bytes:
 
 
 def write_numbers(numbers: PublicNumbers, first: int) -> bytes:
-    """The public numbers that a host resolved, from a place on."""
+    """Return the reply with a host's public numbers from place `first` on."""
     reply = wire.HostReply()
     put_numbers(numbers, first, reply.numbers)
     return bytes(reply.SerializeToString())
 
 
 def read_numbers(content: bytes, host: str) -> Piece:
-    """The same as they were sent; or the refusal, raised."""
+    """Return the public numbers in a reply, or raise its refusal."""
     return read_piece(read_outcome(wire.HostReply, content, host, "numbers").numbers, host)
 
 
 def read_done(content: bytes, host: str) -> None:
-    """Nothing, or the refusal, raised."""
+    """Accept a confirmation, or raise the refusal."""
     if not read_outcome(wire.HostReply, content, host, "done").done:
         raise ContradictionError(f"{host}: sent something other than a confirmation")
 
 
 def read_opening(content: bytes, host: str, size: int) -> Opening:
-    """The opening of so many words, or the refusal, raised."""
+    """Return the opening of `size` words in a reply, or raise its refusal."""
     message = read_outcome(wire.HostReply, content, host, "opening").opening
     try:
         question, words = _question(message.question), to_words(message.words, size)
@@ -155,20 +155,20 @@ class RemoteHost(RemoteDaemon):
         read_done(self._call("Deliver", write_share_bundle(bundle), timeout), self.name)
 
     def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
-        """The host's part of the noisy sum for this question."""
+        """Return the host's part of the noisy sum for this question."""
         return read_opening(self._call("Open", write_question(terms, number, content), timeout), self.name, size)
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece:
-        """The public numbers that it resolved, from place `first` on."""
+        """Return the host's public numbers from place `first` on."""
         return read_numbers(self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name)
 
     def propose(self, terms: str, number: int, content: str, timeout: float) -> str:
-        """What the host holds for this round, as it wrote it into its journal."""
+        """Return what the host holds for this round, as its journal has it."""
         reply = self._call("Propose", write_question(terms, number, content), timeout)
         return str(read_outcome(wire.HostReply, reply, self.name, "proposal").proposal)
 
     def record(self, terms: str, number: int, timeout: float) -> str:
-        """The digest of what it recorded."""
+        """Return the digest of what the host recorded."""
         reply = self._call("Record", write_question(terms, number, "0" * 64), timeout)
         return str(read_outcome(wire.HostReply, reply, self.name, "record").record)
 
@@ -181,8 +181,8 @@ class RemoteHost(RemoteDaemon):
 
 
 class HostGroup:
-    """The hosts of some terms as one party knows them: the key that each must show (None where nobody says one), the
-    keys that were shown, and the connections to them (to the others, where the party is itself the host `own`).
+    """The hosts of some terms as one party knows them: the keys they must show (None: unknown), the keys they showed,
+    and connections to all except the party itself (`own`).
 
     Formal guarantee: no two of them are asked or heard under one certificate or one key: a certificate with the names
     of two is refused, and a key that one of them showed is refused from another, whether it is called or calls.
@@ -195,8 +195,7 @@ class HostGroup:
         self._shown: dict[str, str] = {name: key for name, key in keys.items() if key is not None}
 
     def meet(self, name: str, carried: Sequence[str], shown: str) -> str | None:
-        """One sentence if who carries these names and showed this key cannot be the host `name`; else the key is
-        remembered as its own."""
+        """Return why a party with these names and this key cannot be host `name`; else remember the key as its own."""
         twice = [other for other in self.keys if other in carried and other != name]
         if twice:
             return f"the certificate of {name!r} names the host {twice[0]!r}, too: {TWICE}"
@@ -208,14 +207,14 @@ class HostGroup:
         return None
 
     def vet(self, name: str, certificate: x509.Certificate) -> None:
-        """Refuse a certificate that is shown for the host `name` and cannot be its own alone."""
+        """Refuse a certificate shown for the host `name` that cannot be its own alone."""
         refusal = self.meet(name, names(certificate), fingerprint(certificate))
         if refusal is not None:
             raise CertificateError(f"{refusal}; nothing was sent, ask the authority")
 
 
 class HostConnections:
-    """Connections to hosts; nobody is called yet. `place` says in messages where the addresses are written.
+    """Connections to hosts; nobody is called yet. Messages name `place` as where the addresses are written.
 
     Formal guarantee: a host for which the terms or the settings give a key is asked, and its answers are read, only if
     it proves that it holds that key (`RemoteDaemon`), whatever the authority certified. Where they give different keys,
@@ -229,8 +228,7 @@ class HostConnections:
         self._groups: dict[tuple[Host, ...], HostGroup] = {}
 
     def group(self, hosts: Sequence[Host], own: str | None = None) -> HostGroup:
-        """All hosts of some terms; refused if it is not known where one is. `own`: which of them this party is
-        itself."""
+        """Return all hosts of some terms; refuse one without an address. `own`: this party itself."""
         with self._lock:
             if tuple(hosts) not in self._groups:
                 self._groups[tuple(hosts)] = self._make(hosts, own)
@@ -267,8 +265,7 @@ class HostConnections:
 def host_keys(
     hosts: Sequence[Host], addresses: Mapping[str, str | Pinned], place: str, own: Mapping[str, str] | None = None
 ) -> dict[str, str | None]:
-    """The keys of the hosts of some terms, by the terms, by these addresses, or (`own`) by this party's certificate;
-    refused if they contradict each other, or give two hosts the same."""
+    """Return the hosts' keys by terms, addresses and own certificate; refuse contradictory or equal ones."""
     keys = {host.name: host_key(host, addresses, place) for host in hosts} | dict(own or {})
     known: dict[str, str] = {}
     for name, key in keys.items():
@@ -281,7 +278,7 @@ def host_keys(
 
 
 def host_key(host: Host, addresses: Mapping[str, str | Pinned], place: str) -> str | None:
-    """The key of a host by the terms or by these addresses; refused if they contradict each other."""
+    """Return a host's key by the terms or these addresses; refuse contradictory ones."""
     where = addresses.get(host.name)
     pin = where.fingerprint if isinstance(where, Pinned) else None
     if pin is not None and host.key is not None and pin != host.key:

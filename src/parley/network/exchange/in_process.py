@@ -1,4 +1,4 @@
-"""Owners in the same process: studies, and runs on one machine; with answers that come one by one, or a sum alone."""
+"""Owners in the same process, for studies and runs on one machine, with answers one by one or a sum alone."""
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
@@ -34,30 +34,23 @@ class InProcess:
 
 @runtime_checkable
 class AsynchronousExchange(Exchange, Protocol):
-    """Answers that come one by one, whoever is ready first: how a learner that waits for nobody hears them, on a
-    virtual clock.
-
-    Between machines `federation.AsynchronousFederation` does the same by the clock on the wall.
-
-    An exchange that need not wait for everybody.
-    """
+    """An exchange that waits for nobody: answers come one by one (`VirtualClock`, or between machines)."""
 
     def send(self, name: str, query: Query) -> None:
-        """Ask an owner, and return at once. Before its answer came it is asked nothing else."""
+        """Ask an owner and return at once; it is asked nothing else before its answer came."""
         ...
 
     def receive(self) -> Answer | None:
-        """The next answer that comes, from whomever; None: no more will."""
+        """Return the next answer, from any owner; None: no more will come."""
         ...
 
 
 class VirtualClock:
-    """Owners that are asked through another exchange and answer after a known time, one over their speed; with speed 0,
-    never.
+    """Owners asked through another exchange that answer after a known time, one over their speed; with speed 0, never.
 
-    Formal guarantee: in which order answers come follows from the speeds and from how often each owner was asked, never
-    from a table: speeds are given, time is counted in exact fractions, and of answers that come at once the owner named
-    first in `speeds` is first.
+    Formal guarantee: the order of answers follows from the speeds and from how often each owner was asked, never from a
+    table. Speeds are given, time is counted in exact fractions, and of simultaneous answers the owner named first in
+    `speeds` is first.
     """
 
     def __init__(self, exchange: Exchange, speeds: Mapping[str, Fraction]) -> None:
@@ -67,7 +60,7 @@ class VirtualClock:
         self.now = Fraction(0)  # in units of one over a speed
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """Everybody that answers at all, at once: for a score."""
+        """Ask everybody that answers at all, at once: for a score."""
         return self._exchange.ask({name: query for name, query in questions.items() if self._speeds[name] > 0})
 
     def send(self, name: str, query: Query) -> None:
@@ -84,8 +77,8 @@ class VirtualClock:
 def read_speeds(
     names: tuple[str, ...], usual: Mapping[str, Fraction], given: Mapping[str, float] | None
 ) -> dict[str, Fraction]:
-    """The speed of every owner, in the order of the terms: as given (answers in a unit of time, from 0), else the
-    `usual` one.
+    """Return every owner's speed in the order of the terms: as given (answers per unit of time, from 0), else the
+    `usual`.
 
     >>> read_speeds(("a", "b"), {"a": Fraction(1), "b": Fraction(1)}, {"b": 0.05})
     {'a': Fraction(1, 1), 'b': Fraction(1, 20)}
@@ -95,7 +88,7 @@ def read_speeds(
 
 
 def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
-    """Refuse speeds of nobody, and what is no speed."""
+    """Refuse speeds of unknown owners, and invalid ones."""
     unknown = [name for name in given if name not in names]
     if unknown:
         raise SettingError(f"speeds: the terms have no owner {unknown[0]!r}; expected names from {list(names)}")
@@ -107,13 +100,12 @@ def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
 
 
 def sum_answer(query: str, noise: SharedNoise, names: Sequence[str], records: int, words: Words) -> Answer:
-    """The owners' mean over `records` rows in all, from their noisy sum in grid units."""
+    """Return the owners' mean over `records` rows in all, from their noisy sum in grid units."""
     return Answer(query, "", records, noise.over(records).decode(words), tuple(names))
 
 
 class SimulatedSum:
-    """Owners in the same process in a study: their sums are added up, and the noise of the hosts is drawn in
-    the clear, of their law."""
+    """Owners of a study in one process: their sums are added, and the hosts' noise is drawn in the clear, by its law."""
 
     def __init__(self, owners: "Sequence[Owner]", seed: np.random.SeedSequence | int | None) -> None:
         self._owners, self._rng = {owner.name: owner for owner in owners}, np.random.default_rng(seed)

@@ -1,10 +1,7 @@
-"""Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is
-made of them.
+"""Queries, answers and public numbers as protobuf messages; sizes, shapes and names are checked before use.
 
-Public numbers as messages, in pieces, read with suspicion; and the comparison that comes before the first question.
-
-Formal guarantee: every number is a function of the terms and public knowledge (`Setup.numbers`), so sending them costs
-no privacy; and where `require_agreed` returns True, the other party's are this one's but for
+Formal guarantee: every public number is a function of the terms and public knowledge (`Setup.numbers`), so sending them
+costs no privacy. Where `require_agreed` returns True, the other party's are this one's up to
 `public_numbers.TOLERANCE`. It asks nothing that is debited.
 """
 
@@ -40,7 +37,7 @@ REMEDY = (
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some of a party's public numbers, and what all of them are."""
+    """Some of a party's public numbers, with the names and shapes of all of them."""
 
     names: Mapping[str, str]
     shapes: Mapping[str, tuple[int, ...]]
@@ -52,7 +49,7 @@ Fetch = Callable[[int], Piece | None]  # from a place on, the first is 1; None: 
 
 
 def put_numbers(numbers: PublicNumbers, first: int, message: wire.PublicNumbers) -> None:
-    """Write a piece into its place in a reply: as many numbers from place `first` on as a message takes."""
+    """Write into a reply as many numbers, from place `first` on, as a message takes."""
     message.arrays.extend(wire.PublicArray(name=name, shape=shape) for name, shape in numbers.shapes.items())
     for key, digest in numbers.names.items():
         message.names[key] = digest
@@ -60,7 +57,7 @@ def put_numbers(numbers: PublicNumbers, first: int, message: wire.PublicNumbers)
 
 
 def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
-    """The piece in a reply; one that is none is a contradiction."""
+    """Return the piece in a reply; an invalid one is a contradiction."""
     data = message.data
     if len(message.arrays) > _MOST_ARRAYS or len(message.names) > _MOST_ARRAYS or len(data) % 8:
         raise ContradictionError(f"{party}: sent public numbers that cannot be read")
@@ -69,11 +66,8 @@ def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
 
 
 def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
-    """Refuse a party that resolved other public numbers, with the one that lies furthest off; False: it does not say,
-    as older ones do not.
-
-    No more is fetched, or kept, than this party has itself.
-    """
+    """Refuse a party with other public numbers, naming the largest difference; False: it reports none, as older ones.
+    No more is fetched, or kept, than this party has itself."""
     found: list[Floats] = []
     total = sum(math.prod(shape) for shape in own.shapes.values())
     while not found or sum(map(len, found)) < total:
@@ -103,7 +97,7 @@ def _disagreement(party: str, what: str) -> ContradictionError:
 
 
 def silent(party: str) -> str:
-    """What there is to say about a party that does not say its numbers."""
+    """Return the warning about a party that does not report its numbers."""
     return (
         f"{party}: an older version, which does not report its public numbers; a difference from yours would go "
         "unnoticed"
@@ -124,11 +118,8 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True)
 class AccountStatement:
-    """Where an agreement stands at one owner, by its own word.
-
-    `head` is the end of its ledger's chain, None from an owner that does not say; `earlier_hash` the hash that the
-    chain had at the number of rows that was asked about, None if none was or the ledger is shorter.
-    """
+    """Where an agreement stands at one owner, by its own word. `head` is its chain's end (None: not reported),
+    `earlier_hash` the hash at the length asked about (None: not asked, or the ledger is shorter)."""
 
     epsilon: Fraction
     spent: Fraction
@@ -155,7 +146,7 @@ class AnswerReply:
 
 
 def write_query(query: Query) -> bytes:
-    """The message that asks this query."""
+    """Return the message that asks this query."""
     message = wire.Query(id=query.id, round=query.round, kind=query.kind, counts=query.counts)
     message.agreement.terms, message.agreement.learner = query.terms_hash, query.learner
     for name, array in query.arrays.items():
@@ -164,7 +155,7 @@ def write_query(query: Query) -> bytes:
 
 
 def read_query(content: bytes) -> Query:
-    """The query in a message, or a refusal whose text depends on nothing but the kind of mistake."""
+    """Return the query in a message, or a refusal that depends only on the kind of mistake."""
     message = parsed(wire.Query, content)
     terms_hash, learner = _agreement(message.agreement)
     if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
@@ -178,19 +169,19 @@ def read_query(content: bytes) -> Query:
 
 
 def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0) -> bytes:
-    """The message that asks where an agreement stands, which hash the ledger had with this many `entries`, and for the
-    public numbers from this place on (0: not asked)."""
+    """Return the message that asks where an agreement stands, for the hash at this many `entries`, and for the public
+    numbers from a place on (0: not asked)."""
     return bytes(wire.Agreement(terms=terms, learner=learner, entries=entries, numbers=numbers).SerializeToString())
 
 
 def read_agreement(content: bytes) -> tuple[str, str, int, int]:
-    """(terms hash, learner, entries, numbers) of a message, or a refusal."""
+    """Return (terms hash, learner, entries, numbers) of a message, or refuse it."""
     message = parsed(wire.Agreement, content)
     return *_agreement(message), min(message.entries, _LARGEST_COUNT), min(message.numbers, _LARGEST_COUNT)
 
 
 def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
-    """The reply that brings a stored answer."""
+    """Return the reply that brings a stored answer."""
     reply = wire.Reply()
     message = reply.answer
     message.query, message.owner, message.records = answer.query, answer.owner, answer.records
@@ -200,7 +191,7 @@ def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
 
 
 def write_statement(owner: str, statement: AccountStatement, numbers: tuple[PublicNumbers, int] | None = None) -> bytes:
-    """The reply that says where an agreement stands; with public `numbers`, from a place on, if they were asked for."""
+    """Return the reply that says where an agreement stands, with public `numbers` if they were asked for."""
     reply = wire.Reply()
     _put_statement(owner, statement, reply.statement)
     if numbers is not None:
@@ -209,22 +200,18 @@ def write_statement(owner: str, statement: AccountStatement, numbers: tuple[Publ
 
 
 def write_health(owner: str, version: str) -> bytes:
-    """The reply of an owner that is there."""
+    """Return the reply of an owner that is there."""
     return bytes(wire.Reply(health=wire.Health(owner=owner, version=version)).SerializeToString())
 
 
 def write_refusal(refusal: Refusal) -> bytes:
-    """The reply that refuses: a code for programs, a sentence for people."""
+    """Return the reply that refuses: a code for programs, a sentence for people."""
     return bytes(wire.Reply(refusal=wire.Refusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
 
 
 def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> AnswerReply:
-    """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its
-    refusal, raised.
-
-    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to
-    choose. An answer whose shares went to hosts has no numbers, `size` 0.
-    """
+    """Return this owner's answer to this query, with `size` finite numbers (0: its shares went to hosts), or raise its
+    refusal. `records` comes from the terms, as an owner may not choose its weight."""
     reply = read_outcome(wire.Reply, content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
@@ -241,12 +228,12 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
 
 
 def read_statement(content: bytes, owner: str) -> AccountStatement:
-    """The statement in a reply, or its refusal, raised."""
+    """Return the statement in a reply, or raise its refusal."""
     return _read_statement(_statement_of(content, owner), owner)
 
 
 def read_numbers(content: bytes, owner: str) -> Piece | None:
-    """The public numbers that came with a statement; None if none did."""
+    """Return the public numbers that came with a statement, or None."""
     statement = _statement_of(content, owner)
     return read_piece(statement.numbers, owner) if statement.HasField("numbers") else None
 
@@ -259,7 +246,7 @@ def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
 
 
 def read_health(content: bytes) -> str:
-    """The name of the owner that says it is there."""
+    """Return the name of the owner that says it is there."""
     reply = read_outcome(wire.Reply, content, "owner")
     if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
         raise Unavailable("something other than an owner replied")
@@ -267,7 +254,7 @@ def read_health(content: bytes) -> str:
 
 
 def parsed(kind: type[M], content: bytes) -> M:
-    """The message of this kind, or a refusal."""
+    """Return the message of this kind, or refuse it."""
     if len(content) > LARGEST_MESSAGE:
         raise Malformed(f"message: expected at most {LARGEST_MESSAGE} bytes")
     try:
@@ -284,14 +271,13 @@ def _agreement(message: wire.Agreement) -> tuple[str, str]:
 
 
 def _put(values: Floats, message: wire.Numbers) -> None:
-    """Write numbers into their place in a message: long ones are copied once, not once for each message around them."""
+    """Write numbers into a message; long ones are copied only once."""
     message.shape.extend(values.shape)
     message.data = np.ascontiguousarray(values, dtype=_FLOATS).tobytes()
 
 
 def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
-    """A list of numbers, or a table of them; the bytes were received already, so nothing is allocated on the word of
-    `shape`."""
+    """Return a list or table of numbers; nothing is allocated on the word of `shape`."""
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
     if len(shape) != axes or 8 * math.prod(shape) != len(data) or not data:
         raise Malformed("numbers: expected a list of float64 numbers that matches its shape")
@@ -357,19 +343,19 @@ State = Literal["open", "accepted", "refused", "lapsed", "withdrawn"]
 
 @dataclass(frozen=True)
 class ProposalState:
-    """What became of proposed terms, and why, if they were refused or lapsed."""
+    """What became of proposed terms, and why they were refused or lapsed."""
 
     state: State
     reason: str = ""
 
 
 def write_proposal(terms: str, text: str = "") -> bytes:
-    """The message that proposes terms by their hash and canonical text, or, without it, asks what became of them."""
+    """Return the message that proposes terms by hash and canonical text; without text it asks for their state."""
     return bytes(wire.Proposal(terms=terms, text=text).SerializeToString())
 
 
 def read_proposal(content: bytes) -> tuple[str, str]:
-    """(terms hash, text) of a message, or a refusal; the text is empty, or has that hash."""
+    """Return (terms hash, text) of a message, or refuse it; the text is empty or has that hash."""
     if len(content) > LARGEST:
         raise Malformed(f"proposal: expected terms of at most {LARGEST_TEXT:,} bytes")
     message = parsed(wire.Proposal, content)
@@ -381,13 +367,13 @@ def read_proposal(content: bytes) -> tuple[str, str]:
 
 
 def write_state(owner: str, terms: str, state: ProposalState) -> bytes:
-    """The reply that says what became of proposed terms."""
+    """Return the reply that says what became of proposed terms."""
     said = wire.ProposalState(owner=owner, terms=terms, state=state.state, reason=state.reason)
     return bytes(wire.Reply(proposal=said).SerializeToString())
 
 
 def read_state(content: bytes, owner: str, terms: str) -> ProposalState:
-    """What an owner says became of these terms, or its refusal, raised."""
+    """Return what an owner says became of these terms, or raise its refusal."""
     reply = read_outcome(wire.Reply, content, owner)
     said = reply.proposal
     ours = reply.WhichOneof("outcome") == "proposal" and (said.owner, said.terms) == (owner, terms)

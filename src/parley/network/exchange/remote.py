@@ -69,14 +69,13 @@ class Peer(Protocol):
 
 
 class RemoteDaemon:
-    """Speaks to one party's daemon, and to no other: its certificate must carry the party's name, whatever the address
-    is.
+    """A connection to one party's daemon and no other: its certificate must carry the party's name, whatever the
+    address. With a fingerprint, revocations or `vet`, the certificate is inspected first, in its own TLS connection,
+    and gRPC then trusts only that one.
 
-    Where a fingerprint is given, certificates were revoked, or they are to be vetted, the certificate is looked at
-    first, in a TLS connection of its own, and gRPC is then given this very certificate as the only one to trust. Formal
-    guarantee: nobody is asked, and nobody's answer is read, but who holds the key of a certificate that the authority
-    issued for this name, that is not among `revoked`, whose key has this `fingerprint`, and against which `vet` has
-    nothing. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
+    Formal guarantee: nobody is asked, and nobody's answer is read, except who holds the key of a certificate that the
+    authority issued for this name, that is not among `revoked`, whose key has this `fingerprint`, and against which
+    `vet` has nothing. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
     """
 
     service: ClassVar[str]  # that it offers, as gRPC names it
@@ -107,7 +106,7 @@ class RemoteDaemon:
             self._channel = self._secure_channel(identity)
 
     def close(self) -> None:
-        """Let go of the connection; calls under way end."""
+        """Close the connection; calls under way end."""
         with self._lock:
             self._closed = True
             if self._channel is not None:
@@ -130,7 +129,7 @@ class RemoteDaemon:
             raise Unavailable(f"{self.name}: not waited for any longer") from None
 
     def _open_channel(self, timeout: float) -> Any:
-        """The channel; where the certificate is to be looked at first, it is made when it is needed."""
+        """Return the channel, made only when needed if the certificate is inspected first."""
         channel = self._current()
         if channel is None and self._identity is not None:
             channel = self._install(
@@ -145,7 +144,7 @@ class RemoteDaemon:
             return self._channel
 
     def _install(self, made: Any) -> Any:
-        """The new channel, unless another thread was first or nobody waits any longer."""
+        """Keep the new channel, unless another thread was first or nobody waits."""
         with self._lock:
             if self._channel is None and not self._closed:
                 self._channel = made
@@ -164,7 +163,7 @@ class RemoteDaemon:
         return grpc.secure_channel(self._address, channel_credentials(identity, trusted), options=(*OPTIONS, named))
 
     def _inspected(self, identity: Identity, timeout: float) -> bytes:
-        """The owner's certificate (PEM), if it is one to trust."""
+        """Return the owner's certificate (PEM), if it is one to trust."""
         try:
             shown = peer_certificate(self._address, identity, timeout)
         except (OSError, ValueError) as error:
@@ -192,44 +191,42 @@ class RemoteOwner(RemoteDaemon):
     service = SERVICE
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
-        """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
+        """Return its answer; `Refusal` if it will not answer, `Unavailable` if asking again may help."""
         return messages.read_answer(
             self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size
         )
 
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
-        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not
-        asked)."""
+        """Return where the agreement stands here, with its chain's hash at this many `entries` (0: not asked)."""
         return messages.read_statement(
             self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name
         )
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
-        """The public numbers that it resolved, from place `first` on; None if it does not say."""
+        """Return its public numbers from place `first` on; None if it does not report them."""
         asked = messages.write_agreement(terms, learner, numbers=first)
         return messages.read_numbers(self._call("Stand", asked, timeout), self.name)
 
     def propose(self, terms: str, text: str, timeout: float) -> ProposalState:
-        """What became of the terms with this hash that were proposed to this owner; with their `text` they are now."""
+        """Propose terms by their `text`, or without it only ask; return what became of them."""
         return read_state(self._call("Propose", write_proposal(terms, text), timeout), self.name, terms)
 
     def withdraw(self, terms: str, timeout: float) -> ProposalState:
-        """What became of the terms with this hash, which are withdrawn if they were open."""
+        """Withdraw the terms with this hash if they are open; return what became of them."""
         return read_state(self._call("Withdraw", write_proposal(terms), timeout), self.name, terms)
 
 
 def remote_owner(
     name: str, where: str | Pinned, identity: Identity | None, revoked: frozenset[int] = frozenset()
 ) -> RemoteOwner:
-    """The owner at an address, known by the only key that it may show there if one is given; it is not called yet."""
+    """Return the owner at an address, with the only key it may show there if one is given; nobody is called."""
     if isinstance(where, Pinned):
         return RemoteOwner(name, where.address, identity, where.fingerprint, revoked)
     return RemoteOwner(name, where, identity, revoked=revoked)
 
 
 class LocalOwner:
-    """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to
-    the others."""
+    """The learner's own table in its own process, with ledger and noise as usual, because its answers travel."""
 
     def __init__(self, owner: Owner, delivery: Delivery | None = None) -> None:
         self._owner, self._turn, self._delivery = owner, threading.Lock(), delivery
@@ -253,12 +250,11 @@ class LocalOwner:
         return Piece(own.names, own.shapes, own.data[first - 1 :])
 
     def close(self) -> None:
-        """Its answers come from this process: there is no connection to let go of."""
+        """Do nothing: there is no connection to close."""
 
 
 def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any:
-    """TLS that shows the learner's certificate and trusts one certificate alone (PEM): left out, that of the
-    consortium's authority."""
+    """Return TLS credentials with the learner's certificate that trust only `trusted` (PEM; default: the authority)."""
     return grpc.ssl_channel_credentials(
         root_certificates=identity.authority.read_bytes() if trusted is None else trusted,
         private_key=identity.key.read_bytes(),
@@ -267,7 +263,7 @@ def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any
 
 
 def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.Certificate:
-    """The certificate of the consortium's authority whose key is held by whoever listens there; gRPC does not tell."""
+    """Return the authority's certificate whose key the listener there holds; gRPC does not report it."""
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # an owner is known by its name in the terms, wherever it lives
@@ -292,7 +288,7 @@ NOT_OFFERED = (
 
 @dataclass(frozen=True)
 class Proposed:
-    """What one owner says became of proposed terms; without a `state` the reason is why it was not told."""
+    """What one owner says became of proposed terms; without a `state`, the reason why it was not told."""
 
     owner: str
     state: State | None
@@ -302,8 +298,8 @@ class Proposed:
 def propose(
     terms: Terms, addresses: Path, to: Collection[str] = (), timeout: float = 20.0, ask: bool = False
 ) -> list[Proposed]:
-    """What became of these terms at every owner that they name (or at those in `to`), to whom they are proposed unless
-    the learner only wants to `ask`. Nobody's budget is touched."""
+    """Propose these terms to every owner they name (or those in `to`), or only `ask`; return what became of them.
+    Nobody's budget is touched."""
     terms.require_shared_sample()
     terms.require_release()
     if len(terms.canonical.encode()) > LARGEST_TEXT:
@@ -313,8 +309,7 @@ def propose(
 
 
 def withdraw(terms: Terms, addresses: Path, to: Collection[str] = (), timeout: float = 20.0) -> list[Proposed]:
-    """What became of these terms at every owner that they name (or at those in `to`), withdrawn where they were
-    open."""
+    """Withdraw these terms, where open, at all owners they name (or those in `to`); return what became of them."""
     return _told(_owners(terms, addresses, to), lambda owner: owner.withdraw(terms.hash, timeout))
 
 
@@ -335,7 +330,7 @@ def _told(owners: Sequence[RemoteOwner], call: Callable[[RemoteOwner], ProposalS
 
 
 def _owners(terms: Terms, addresses: Path, to: Collection[str]) -> list[RemoteOwner]:
-    """Connections to the owners that are told; nobody is called yet."""
+    """Return connections to the owners that are told; nobody is called yet."""
     known = load_addresses(addresses)
     if known.identity is None:
         raise SettingError(f"{addresses}: identity: missing; proposing terms requires a certificate (parley certs)")

@@ -1,9 +1,7 @@
-"""What travels when one noise is shared: an owner's share bundles to three hosts or two, and the hosts' openings to the
-learner.
+"""What travels when one noise is shared: owners' share bundles to three hosts or two, and openings to the learner.
 
-Of three hosts, share j of an owner's words lies at the hosts j and j - 1; of two, share j at host j, with a tag that
-both get. The last share is words, those before it are seeds (`sharing.ring.expand`): so a share bundle needs no marks
-that say which is which.
+Of three hosts, share j of an owner's words lies at hosts j and j - 1; of two, share j at host j, with a tag that both
+get. The last share is words, those before are seeds (`sharing.ring.expand`), so a share bundle needs no labels.
 """
 
 import re
@@ -31,7 +29,7 @@ CONTENT = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """What has to be drawn: noise of this law, 2^exponent grid units in size, for so many numbers."""
+    """What is drawn: noise of this law, 2^exponent grid units in size, for `size` numbers."""
 
     law: Law
     exponent: int
@@ -39,13 +37,13 @@ class Shape:
 
     @property
     def bytes(self) -> int:
-        """How many bytes the numbers of this shape take as words."""
+        """The bytes that numbers of this shape take as words."""
         return WORDS.itemsize * self.size
 
 
 @dataclass(frozen=True, eq=False)
 class ShareBundle:
-    """Two of the three shares of one owner's answer, for one host; of two hosts, its share and the tag of both."""
+    """Two of three shares of an owner's answer, for one host; of two hosts, its share and the tag of both."""
 
     terms_hash: str
     round: int
@@ -58,8 +56,8 @@ class ShareBundle:
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """One host's part of an opened sum: its first share in full, of its second the digest (another host sends that one
-    in full); of two hosts, its only share, and the digest of what both recorded."""
+    """One host's part of an opened sum: its first share in full and the digest of its second, which another host sends;
+    of two hosts, its only share and the digest of what both recorded."""
 
     terms_hash: str
     round: int
@@ -70,12 +68,12 @@ class Opening:
 
 
 def shape_of(noise: SharedNoise) -> Shape:
-    """Of the noise that joins answers of this kind."""
+    """Return the shape of the noise that joins answers of this kind."""
     return Shape(noise.recipe.law, noise.recipe.exponent, noise.size)
 
 
 def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[ShareBundle]:
-    """The share bundles for all hosts, in their order."""
+    """Return the share bundles for all hosts, in their order."""
     return [
         ShareBundle(
             query.terms_hash,
@@ -96,7 +94,7 @@ def _pair(parts: tuple[bytes | Words, bytes | Words]) -> tuple[bytes, bytes]:
 
 
 def to_words(content: bytes, size: int) -> Words:
-    """The words in these bytes, exactly so many."""
+    """Return exactly `size` words from these bytes, or refuse them."""
     if len(content) != WORDS.itemsize * size:
         raise Malformed(f"words: expected {size} of eight bytes")
     return np.frombuffer(content, dtype=WORDS).astype(np.uint64, copy=False)
@@ -134,12 +132,11 @@ class Delivery:
         self._pool = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-delivery")
 
     def require(self, hosts: Sequence[Host]) -> None:
-        """Refuse before anything is debited if it is not known where a host is, or which key it has."""
+        """Refuse, before any debit, if a host's address or key is not known."""
         self._connections.group(hosts)
 
     def send(self, hosts: Sequence[Host], bundles: Sequence[ShareBundle]) -> None:
-        """Each host its share bundle, all at once. For a round that is settled already it came in vain, which the
-        learner will see."""
+        """Send each host its share bundle, all at once; a host that had settled the round already is no failure."""
         connections = self._connections.group(hosts).connections
         calls = [
             self._pool.submit(connections[host.name].deliver, bundle, PATIENCE)
@@ -158,8 +155,7 @@ class Delivery:
 
 
 def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> tuple[Answer, Account]:
-    """The owner's noisy answer; by terms with one noise for all an answer without numbers, once its shares are with the
-    hosts."""
+    """Return the owner's noisy answer; with one noise for all an empty one, once its shares are with the hosts."""
     terms = owner.agreement(query.terms_hash).setup.terms
     if not terms.noise.hosts:
         return owner.answer_with_account(query)

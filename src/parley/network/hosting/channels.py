@@ -1,16 +1,14 @@
 """Channels between the hosts of one agreement over their daemons, and the thread that draws noise through them.
 
-Host 0 opens a channel under a random name; the first message of its to each of the others brings it to them. A channel
-has one life: any failure, a message out of order, or a newer channel ends it, and with it the session and all noise
-drawn in it.
+Host 0 opens a channel under a random name with its first message to each of the others. Any failure, a message out of
+order or a newer channel ends it, and with it the session and all noise drawn in it.
 
-Why three hosts that run and reach each other get to a session, whatever happened before. A host's channel and its
-pool's attempt change together, under one lock, and the thread of an earlier channel can neither begin, fill nor end
-what belongs to a later one. So at every host that holds no keys either the channel is closed, or its thread is still
-agreeing on keys, which ends within the patience for each message. Host 0 says at least every second that it is there;
-to a channel that is closed elsewhere it cannot say so, and opens the next. Who ends a channel that host 0 opened, or
-begins afresh, tells the two others (`OVER`), so that nobody waits for it; if that is lost, patience ends. So patience
-can be long: a machine under load is waited for.
+Three hosts that run and reach each other always get to a session. A host's channel and its pool's attempt change
+together, under one lock, and an earlier channel's thread cannot begin, fill or end anything later. So at a host without
+keys either the channel is closed, or its thread is agreeing on keys, which ends within the patience for each message.
+Host 0 says at least every second that it is there; if the channel is closed elsewhere it cannot, and opens the next.
+Who ends a channel of host 0, or begins afresh, tells the two others (`OVER`); if that is lost, patience ends. So
+patience can be long, for a machine under load.
 """
 
 import secrets
@@ -39,16 +37,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before host 0 tries again
 
 
 class Carrier(Protocol):
-    """Another host's daemon, as far as drawing goes (`exchange.host_connections.RemoteHost`)."""
+    """Another host's daemon, as drawing uses it (`exchange.host_connections.RemoteHost`)."""
 
     def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None: ...
 
 
 class NetworkChannel:
-    """One host's end (`sharing.party.Channel`): messages go to the others' daemons and wait here to be read.
-
-    `attempt` is the number under which the pool knows its session.
-    """
+    """One host's end (`sharing.party.Channel`), sending to the others' daemons; `attempt` is the pool's number for it."""
 
     def __init__(self, index: int, name: str, terms: str, peers: Mapping[int, Carrier], attempt: int) -> None:
         self.index, self.name, self.attempt = index, name, attempt
@@ -59,7 +54,7 @@ class NetworkChannel:
         self.closed = False
 
     def send(self, to: int, payload: bytes) -> None:
-        """Returns when the other has it, which does not mean that it was read."""
+        """Send a message, and return when the other has it, maybe unread."""
         if self.closed:
             raise Unavailable("this channel is closed; start again with a new one")
         number = self._sent[to]
@@ -84,7 +79,7 @@ class NetworkChannel:
         return payload
 
     def put(self, source: int, number: int, payload: bytes) -> None:
-        """A message that came; out of order, or too much at once, it ends the channel."""
+        """Take a message that came; one out of order, or too much at once, ends the channel."""
         with self._lock:
             sound = (
                 not self.closed and number == self._received[source] and self._waiting[source] + len(payload) <= FULL
@@ -98,7 +93,7 @@ class NetworkChannel:
             raise OutOfOrder("this channel is closed; start again with a new one")
 
     def close(self) -> None:
-        """Close the channel, so that whoever waits for a message is told."""
+        """Close the channel, and wake whoever waits for a message."""
         with self._lock:
             self.closed = True
         for queue in self._queues.values():
@@ -119,7 +114,7 @@ class Drawer:
         self._start(self._lead if index == 0 else self._arrive)
 
     def take(self, source: int, name: str, number: int, payload: bytes) -> None:
-        """Hand on a message of another host to the channel that waits for it."""
+        """Pass another host's message to the channel that waits for it."""
         if name == OVER:
             self._hear(payload)
             return
@@ -145,7 +140,7 @@ class Drawer:
         return self._channel is not None and self._channel.name == name
 
     def _install(self, name: str) -> NetworkChannel:
-        """A new channel in the place of the one before, and a new attempt in the pool with it."""
+        """Put a new channel in place of the last, with a new attempt in the pool."""
         with self._changed:
             if self._over.is_set():
                 raise Unavailable("this host is stopping; start again with a new channel")
@@ -158,7 +153,7 @@ class Drawer:
             return self._channel
 
     def _follow(self, name: str) -> None:
-        """Draw on the channel that host 0 has opened; refused if it was opened before."""
+        """Draw on the channel that host 0 opened; refuse one opened before."""
         with self._changed:
             if self._index == 0 or self._known(name) or name in self._past:
                 raise OutOfOrder("only host 0 opens a channel, and only once")
@@ -176,7 +171,7 @@ class Drawer:
             self._over.wait(pause)
 
     def _draw(self, channel: NetworkChannel) -> bool:
-        """One session, from its first message to its end; whether it began."""
+        """Run one session from its first message to its end; return whether it began."""
         begun = False
         try:
             session = Session(channel, self._assignment, self._pool, channel.attempt)
@@ -199,19 +194,19 @@ class Drawer:
         return begun
 
     def _arrive(self) -> None:
-        """Say that this host has begun afresh, unless host 0 knows already."""
+        """Tell the others that this host began afresh, unless host 0 knows."""
         if self._channel is None:
             self._tell(b"")
 
     def _tell(self, word: bytes) -> None:
-        """Say to both others what is over; who is not reached finds out for itself."""
+        """Tell both others what is over; who is not reached finds out for itself."""
         if not self._over.is_set():
             for peer in self._peers.values():
                 with suppress(ParleyError):
                     peer.carry(self._assignment.terms_hash, OVER, 0, word, TELLING)
 
     def _hear(self, word: bytes) -> None:
-        """Another host says that a channel is over, or that it has begun afresh: then it is in none."""
+        """Close the channel if another host says that it is over, or began afresh."""
         with self._changed:
             if self._channel is not None and word in (b"", self._channel.name.encode()):
                 self._channel.close()

@@ -80,7 +80,7 @@ class Readiness:
         self.looks: list[Callable[[], list[str]]] = [self._room, self._books, self._identity, self._other_hosts]
 
     def problems(self) -> list[str]:
-        """One sentence for each thing that is in the way."""
+        """Return one sentence for each problem."""
         return [sentence for look in self.looks for sentence in look()]
 
     def _room(self) -> list[str]:
@@ -114,7 +114,7 @@ class Readiness:
 
 
 def _figures(service: HostService, journal: Journal) -> Iterator[Metric]:
-    """How many rounds were agreed on and are aborted, and how much noise is drawn ahead."""
+    """Yield how many rounds were agreed on and aborted, and how much noise is drawn ahead."""
     rounds = GaugeMetricFamily("parley_host_rounds", "Rounds by what became of them.", labels=["terms", "kind"])
     ahead = GaugeMetricFamily(
         "parley_host_noise_ahead", "Noises drawn ahead (as host 0 counts them).", labels=["terms", "size"]

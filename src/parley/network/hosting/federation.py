@@ -1,8 +1,8 @@
-"""A run in which owners send shares to hosts and the learner sees the noisy sum alone, over real networks.
+"""A run over real networks in which owners send shares to hosts and the learner sees the noisy sum alone.
 
-Each round: the owners are asked as always, debit, and hand their share bundles to the hosts; then the hosts are
-asked to open. Whatever does not come is asked for again, which costs nothing: an owner repeats its share bundles, a
-host its opening. A round that a host aborted is over: its debits stand, and the next round can be asked.
+Each round the owners are asked, debit, and hand their share bundles to the hosts, which are then asked to open. Asking
+again is free: an owner repeats its share bundles, a host its opening. An aborted round is over: its debits stand, and
+the next round can be asked.
 """
 
 import time
@@ -24,8 +24,7 @@ from parley.protocol.setup import Setup
 
 
 class SharedFederation(Federation):
-    """A `Federation` whose rounds have one answer, the owners' sum with one noise. `hosts` are in the order of the
-    terms."""
+    """A `Federation` whose rounds have one answer, the owners' sum with one noise; `hosts` are in the terms' order."""
 
     def __init__(
         self,
@@ -47,14 +46,12 @@ class SharedFederation(Federation):
         self._opening = ThreadPoolExecutor(len(self._hosts), thread_name_prefix="parley-opening")
 
     def fetch_statements(self) -> None:
-        """Hear from all owners where the agreement stands, and from owners and hosts which public numbers they
-        resolved."""
+        """Fetch where the agreement stands at all owners, and compare the public numbers of owners and hosts."""
         super().fetch_statements()
         self._require_hosts()
 
     def _require_hosts(self) -> None:
-        """Refuse a host that resolved other public numbers: it would not take the owners' share bundles, for which they
-        have paid by then."""
+        """Refuse a host with other public numbers: it would refuse share bundles that owners have paid for."""
         due = time.monotonic() + self._deadline
         for host in (each for each in self._hosts if each.name not in self._agreed):
             pause, terms = FIRST_PAUSE, self._terms
@@ -77,7 +74,7 @@ class SharedFederation(Federation):
                     pause = min(2 * pause, LONGEST_PAUSE)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """The one answer of this round; `AbortedRound` if it never comes."""
+        """Return the one answer of this round; `AbortedRound` if it never comes."""
         self._require_hosts()
         query, pause, heard = next(iter(questions.values())), FIRST_PAUSE, self._answers.copy()
         due = time.monotonic() + self._deadline
@@ -105,15 +102,14 @@ class SharedFederation(Federation):
                 self._answers = heard.copy()  # the same answers are heard again
 
     def close(self) -> None:
-        """Let go of the threads; calls under way are ended."""
+        """End the threads and all calls under way."""
         for host in self._hosts:
             host.close()
         self._opening.shutdown(wait=True, cancel_futures=True)
         super().close()
 
     def _open(self, query: Query) -> list[Opening]:
-        """All openings. Aborted at one host is aborted for all, whatever the others say; what no waiting mends
-        comes next."""
+        """Return all openings. One host's abort is raised first, then what waiting cannot mend."""
         size = self._assignment.turn(query.round).shape.size
         calls = [
             self._opening.submit(partial(host.open, query.terms_hash, query.round, query.content, size, self._deadline))

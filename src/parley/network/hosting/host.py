@@ -1,58 +1,53 @@
-"""One host of an agreement: it takes share bundles, agrees with the others on what is added up, and opens that and
-nothing else.
+"""One host of an agreement: it takes share bundles, agrees with the others on what to add up, and opens that alone.
 
-The danger. Of three hosts, every share is known to two. If a learner that has one host on its side could have two sets
-of owners opened under one noise, the difference would be one owner's exact answer. Had it one set opened under two
-noises, it would have paid for one.
+The danger. Each share is known to two of three hosts. If a learner with one host on its side had two sets of owners
+opened under one noise, the difference would be one owner's exact answer. If it had one set opened under two noises, it
+would have paid for one.
 
-The rules. For a question (terms, round) a host goes through these steps, each at most once for ever, because each is a
-row of its journal:
+The rules. For a question (terms, round) a host takes these steps, each at most once ever, as each is a row of its
+journal:
+
 1. proposal: the question's content, and whose share bundles it holds, with a tag of each share (`proposal.tag`). Host 0
-names a noise, too.
-2. record: what follows from all proposals (`proposal.agreed`): owners, tags, the noise. With it, in one transaction,
-the sums. It asks the others for theirs, and never for leave: the learner has no say in it.
-3. opening: when the others have told the digest of *their* record and it is the same. From then on it repeats those
-bytes, and asks nobody any more. Or aborted, for ever: whatever contradicts, or can never come any more. Share bundles
-that come after the proposal are refused.
+  names a noise, too.
+2. record: what follows from all proposals (`proposal.agreed`): owners, tags, the noise; in the same transaction, the
+  sums. It asks the others for their proposals, never for leave: the learner has no say.
+3. opening: when the others have sent the digest of *their* record and it is the same. From then on it repeats those
+  bytes and asks nobody. Or aborted, for ever, on any contradiction or if something can never come. Share bundles that
+  come after the proposal are refused.
 
 Formal guarantee: let two of the three hosts keep these rules, and one of the two, A, keep its journal (the other may
-lose or roll back its own; the third host, the learner and any owners may do whatever they like). Then for each question
-the two hosts open at most one pair of (set of owners with their shares, noise), and they open each noise for at most
-one question. Proof. A's journal holds at most one record for a question and a noise in at most one record, and A opens
-its records alone. The other opens a record only after A told it the digest of A's, over a channel that nobody else
-speaks on: so it opens A's record, too. A record holds the tags of all three shares of each owner's answer: the share
-that the third host lacks is held by both of these hosts, whose tags were made with a key that only they know; so what
-they add up is the same. Noise is in memory alone, under the random name of a session that all three hosts made afresh:
-whoever restarts has none of it.
+lose or roll back its own; the third host, the learner and any owners may do anything). Then for each question the two
+open at most one pair of (set of owners with their shares, noise), and each noise for at most one question. Proof. A's
+journal holds at most one record for a question and a noise in at most one record, and A opens only its records. The
+other opens a record only after A sent it the digest of A's, over a channel that nobody else speaks on: so it opens A's
+record, too. A record holds the tags of all three shares of each owner's answer. These two hosts both hold the share
+that the third lacks, tagged with a key that only they know, so they add up the same. Noise is in memory alone, under
+the random name of a session that all three made afresh: a restarted host has none of it.
 
-What a crash does. Before the record: the restarted host has no share bundles and no noise, and aborts the round at its
-start; the others abort it when they hear that, or because sessions differ. After the record: its sums are on its disk,
-and it goes on at step 3 as if nothing had been. A peer that does not answer aborts nothing but is `Unavailable`: the
-learner asks again. A host that has opened, and kept its journal, repeats its opening (of the latest rounds:
-`journal.KEPT`) and never aborts, whatever its peers say by then. If all three keep the rules and their journals, then
-once one has opened all had the same record on their disks, and none of them will ever abort.
+Crashes. Before the record, a restarted host has no share bundles and no noise and aborts the round at its start; the
+others abort on hearing that, or because sessions differ. After the record its sums are on disk, and it goes on at step
+3. A silent peer aborts nothing: it is `Unavailable`, and the learner asks again. A host that has opened and kept its
+journal repeats its opening (of the latest rounds: `journal.KEPT`) and never aborts. If all three keep the rules and
+their journals, once one has opened all had the same record on disk, and none will ever abort.
 
-Two hosts go through the same steps; what they hold and add up, and what follows from it, says the last section here.
+Not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act together, can
+open a question twice. A host can always abort, and by lying about its record make another abort that has recorded and
+not opened.
 
-What is not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act
-together, can open a question twice. A host can always abort, and by lying about its record it can make another abort
-that has recorded and not opened yet.
+Two hosts take the same steps; each holds one of two shares and adds a whole noise of its own.
 
-How an owner's answer lies at hosts: at two, each of which holds one of two shares and adds a whole noise of its
-own, or at three, each of which holds two of three shares, and two of the noise that they drew.
+Formal guarantee: let one of the two hosts, A, keep the rules and its journal; the other host, the learner and any
+owners may do anything. Before A opens, they hold one share and the tag of an honest owner's answer x = x_0 + x_1, which
+are uniform whatever x is (`sharing.ring`). A opens one set of owners for a question, with one noise that it drew for
+this alone and nobody else knows. So without their own shares and noise they learn only the sum of the honest owners'
+answers with one whole noise of the recipe's law: (eps, delta) as calibrated. Who knows neither noise sees twice its
+variance.
 
-Formal guarantee: let one of the two hosts, A, keep the rules of `host.py` and its journal; the other host, the learner
-and any owners may do whatever they like. Before A opens, they hold of an honest owner's answer x = x_0 + x_1 one share
-and the tag, which are uniform whatever x is (`sharing.ring`). A opens one set of owners for a question, with one
-noise that it drew for this alone and nobody else knows. So all that they learn of the honest owners' answers, with
-their own shares and their own noise taken off, is the sum of these answers with one whole noise of the recipe's law:
-(eps, delta) as that is calibrated. Who knows neither noise sees twice its variance.
-
-Both keep the rules, and one of them loses its journal, or has an older one: it proposes under a name that it draws
-afresh for every proposal, so its record is not the other's, who kept its own, and it aborts instead of opening a second
-noise. With a curious other host a lost journal is not made good: A could open the same shares again, under another
-noise. Two hosts that act together have both shares of every answer. So a host remembers in its account's state folder
-where its journal ended, and takes up no older one (`journal`); a disk that is put back whole takes both back.
+If both keep the rules and one loses its journal or has an older one, its proposal has a fresh name. So its record
+differs from that of the other, who kept its own, and it aborts instead of opening a second noise. Beside a curious host
+a lost journal is not made good: A could open the same shares again under another noise. Two hosts that act together
+have both shares of every answer. So a host remembers in its account's state folder where its journal ended, and takes
+up no older one (`journal`); a disk that is put back whole takes both back.
 """
 
 import hashlib
@@ -85,40 +80,40 @@ from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
 
 
 class AdditiveShares:
-    """What host `index` of two does with its share bundles; `words`: where the random words of its noise come from."""
+    """What host `index` of two does with its share bundles; `words` supplies the random words of its noise."""
 
     def __init__(self, index: int, words: Draw = random_words) -> None:
         self._index, self._words = index, words
 
     def lengths(self, shape: Shape) -> tuple[int, int]:
-        """How many bytes a share bundle's two parts have: host 0 gets a seed, host 1 words, and both the tag."""
+        """Return the byte lengths of a share bundle's parts: host 0 gets a seed, host 1 words, and both the tag."""
         return (shape.bytes if self._index else SEED), hashlib.sha256().digest_size
 
     def keys(self) -> Keys:
-        """A name for one proposal, drawn for it alone; nothing is kept secret from the other host."""
+        """Return a fresh name for one proposal; nothing is kept secret from the other host."""
         return Keys(secrets.token_hex(32), b"", b"")
 
     def name_noise(self, session: str, shape: Shape, patience: float) -> int:
-        """0: a noise is drawn when its record is written, and has no other use."""
+        """Return 0: a noise is drawn when its record is written, and has no other use."""
         return 0
 
     def held(self, keys: Keys, bundle: ShareBundle) -> Held:
-        """What this host says of an owner's share bundle: the tag that the owner gave to both."""
+        """Return an owner and the tag that the owner gave to both hosts."""
         return Held(bundle.owner, tag(keys.first, bundle, 0, bundle.shares[1]))
 
     def agreed(self, proposals: Sequence[Proposal], quorum: int) -> Record:
-        """The record that follows from the two proposals."""
+        """Return the record that follows from the two proposals."""
         return agreed_by_two(proposals, quorum)
 
     def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:
-        """This host's share of the sum with a whole noise on it, drawn here and now."""
+        """Return this host's share of the sum with a whole noise on it, drawn here and now."""
         total = self._noise(shape)
         for bundle in bundles:
             total += to_words(bundle.shares[0], shape.size) if self._index else expand(bundle.shares[0], shape.size)
         return to_bytes(total)
 
     def opened(self, sums: bytes, record: str) -> tuple[Words, bytes]:
-        """(its share, the digest of what both recorded)."""
+        """Return (its share, the digest of what both recorded)."""
         return to_words(sums, len(sums) // 8), bytes.fromhex(record_digest(record))
 
     def _noise(self, shape: Shape) -> Words:
@@ -135,41 +130,40 @@ class ReplicatedShares:
         self._numbers = index, (index + 1) % HOSTS
 
     def lengths(self, shape: Shape) -> tuple[int, int]:
-        """How many bytes a share bundle's two parts have: the last share is words, the others are seeds."""
+        """Return the byte lengths of a share bundle's parts: the last share is words, the others are seeds."""
         first, second = (shape.bytes if number == HOSTS - 1 else SEED for number in self._numbers)
         return first, second
 
     def keys(self) -> Keys:
-        """Of the session that the hosts are in; `Unavailable` where there is none yet."""
+        """Return the keys of the hosts' session; `Unavailable` where there is none yet."""
         return self._pool.keys()
 
     def name_noise(self, session: str, shape: Shape, patience: float) -> int:
-        """The number of a noise for a new question: host 0's to say, the others say 0."""
+        """Return the number of a noise for a new question; only host 0 names one, the others say 0."""
         return self._pool.name(session, shape, patience) if self._index == 0 else 0
 
     def held(self, keys: Keys, bundle: ShareBundle) -> Held:
-        """What this host says of an owner's share bundle: the tags of both shares."""
+        """Return an owner and the tags of both its shares."""
         (first, second), (one, other) = self._numbers, bundle.shares
         return Held(bundle.owner, tag(keys.first, bundle, first, one), tag(keys.second, bundle, second, other))
 
     def agreed(self, proposals: Sequence[Proposal], quorum: int) -> Record:
-        """The record that follows from the three proposals."""
+        """Return the record that follows from the three proposals."""
         return agreed(proposals, quorum)
 
     def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:
-        """This host's two shares of the noisy sum, one after the other; the noise is used up."""
+        """Return this host's two shares of the noisy sum, one after the other; the noise is used up."""
         total = self._pool.take(record.session, record.noise, shape, patience)
         for bundle in bundles:
             total += self._shares(bundle)
         return to_bytes(total.first) + to_bytes(total.second)
 
     def opened(self, sums: bytes, record: str) -> tuple[Words, bytes]:
-        """(its first share, the digest of its second)."""
+        """Return (its first share, the digest of its second)."""
         half = len(sums) // 2
         return to_words(sums[:half], half // 8), digest(to_words(sums[half:], half // 8))
 
     def _shares(self, bundle: ShareBundle) -> Replicated:
-        """The two shares of a bundle, as words."""
         size = bundle.shape.size
         first, second = (
             to_words(content, size) if number == HOSTS - 1 else expand(content, size)
@@ -185,15 +179,14 @@ T = TypeVar("T")
 
 
 class Peer(Protocol):
-    """Another host of the same agreement, as this one reaches it. Each call may raise `Unavailable`; what it says is
-    that host's word."""
+    """Another host of the agreement; calls may raise `Unavailable`, and results are that host's word."""
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal: ...
     def record(self, terms_hash: str, number: int) -> str: ...
 
 
 class Host:
-    """Host `name` of one agreement. `peers` are the others, by their numbers."""
+    """Host `name` of one agreement; `peers` are the others, by number."""
 
     def __init__(
         self,
@@ -215,7 +208,7 @@ class Host:
         self.aborted = journal.abort_unfinished(assignment.terms_hash, "a host restarted before the hosts had agreed")
 
     def receive(self, bundle: ShareBundle) -> None:
-        """Keep a share bundle for when its round is opened; the same one again changes nothing."""
+        """Keep a share bundle until its round is opened; repeating it changes nothing."""
         turn = self.assignment.turn(bundle.round)
         self._require_fit(bundle, turn)
         with self._changed:
@@ -235,7 +228,7 @@ class Host:
             self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
     def open(self, number: int, content: str) -> Opening:
-        """This host's part of the sum, agreed on with the others; the same for ever."""
+        """Return this host's part of the sum, agreed on with the others; the same for ever."""
         self.assignment.turn(number)
         _require_content(content)
         with self._turn:
@@ -251,7 +244,7 @@ class Host:
             return self._opening(entry)
 
     def proposal(self, number: int, content: str) -> Proposal:
-        """For another host: what this one holds, as it said when it first had to."""
+        """Return, for another host, what this one held when it first had to say."""
         turn = self.assignment.turn(number)
         _require_content(content)
         entry = self._current_entry(number, content)
@@ -263,7 +256,7 @@ class Host:
         return Proposal.from_text(entry.proposal or "")
 
     def record(self, number: int) -> str:
-        """For another host: the digest of what this one recorded, as soon as it has."""
+        """Return, for another host, the digest of what this one recorded, as soon as it has."""
         self.assignment.turn(number)
 
         def settled() -> bool:
@@ -279,11 +272,11 @@ class Host:
         return record_digest(entry.record)
 
     def close(self) -> None:
-        """End the threads by which the other hosts are asked."""
+        """End the threads that ask the other hosts."""
         self._both.shutdown(wait=False, cancel_futures=True)
 
     def _propose(self, number: int, content: str, turn: Turn) -> Entry:
-        """Step 1, once nothing is missing that the terms want to be waited for."""
+        """Take step 1, once nothing is missing that the terms want to wait for."""
         keys = self.sharing.keys()
         self._hold_quorum(number, content, turn)
         noise = self.sharing.name_noise(keys.session, turn.shape, self._patience)
@@ -292,7 +285,7 @@ class Host:
             return self._journal.propose(self.assignment.terms_hash, number, proposal.to_text())
 
     def _agree(self, number: int, content: str) -> Entry:
-        """The journal's entry after steps 1 and 2: proposals compared, the record written."""
+        """Take steps 1 and 2, and return the journal's entry."""
         turn, own = self.assignment.turn(number), self.proposal(number, content)
         others = self._ask_both(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
         told = [own if i == self.index else others[i] for i in range(len(self.assignment.hosts))]
@@ -313,7 +306,7 @@ class Host:
         return entry
 
     def _require_same(self, number: int, record: str) -> None:
-        """Step 3: both others recorded the same."""
+        """Take step 3: refuse unless the others recorded the same."""
         told = self._ask_both(lambda peer: peer.record(self.assignment.terms_hash, number))
         if set(told.values()) != {record_digest(record)}:
             raise AbortedRound("the hosts recorded different things for this round")
@@ -327,7 +320,7 @@ class Host:
         return {index: call.result() for index, call in calls.items()}
 
     def _abort_if_refused(self, number: int, work: Callable[[], T]) -> T:
-        """Write down what can never be mended."""
+        """Do the work; write down an abort if it is refused for good."""
         try:
             return work()
         except (AbortedRound, ContentMismatch) as refusal:
@@ -359,7 +352,7 @@ class Host:
         return [bundle for bundle in self._bundles.get(number, {}).values() if bundle.content == content]
 
     def _hold_quorum(self, number: int, content: str, turn: Turn) -> None:
-        """Say nothing for ever while share bundles are missing that the terms want to be waited for."""
+        """Propose nothing while share bundles are missing that the terms want to wait for."""
         with self._changed:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
@@ -381,8 +374,7 @@ class Host:
             raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")
 
     def _make_room(self, bundle: ShareBundle) -> None:
-        """An owner's share bundles for a few rounds are kept, and its oldest goes: nobody fills the memory, or pushes
-        out somebody else's."""
+        """Keep an owner's bundles for `AHEAD` rounds and drop its oldest, so nobody pushes out another's."""
         own = sorted(number for number, kept in self._bundles.items() if bundle.owner in kept)
         for number in own[: max(0, len(own) + 1 - AHEAD)]:
             if self._entry(number).proposal is None:
@@ -390,7 +382,7 @@ class Host:
 
 
 def _require_alive(entry: Entry, number: int, content: str) -> Entry:
-    """The entry, if it is not aborted and about this content."""
+    """Return the entry, unless it is aborted or about other content."""
     if entry.aborted is not None:
         raise AbortedRound(entry.aborted)
     if entry.proposal is not None and Proposal.from_text(entry.proposal).content != content:

@@ -1,15 +1,15 @@
-"""What a host wrote down about each question: in one SQLite file, added to and never changed.
+"""What a host wrote down about each question: one SQLite file to which rows are added; only old sums are dropped.
 
 Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("opened" or
-"void", never both), each for ever, across threads, processes, crashes and restarts; a record stands in the file
-together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk.
-Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
-file is opened. A whole file that was put back, and a copy that was left behind, are noticed by what the account's state
-folder remembers, and a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the
-state folder it is not noticed: why that does no harm with three hosts, and can with two, says `host.py`.
+"void", never both), each for ever, across threads, processes, crashes and restarts. A record stands in the file
+together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk. Each
+row holds the hash of the one before, so a row that was changed, or removed from the middle, is noticed when the file is
+opened. A whole file that was put back, and a copy left behind, are noticed by what the account's state folder
+remembers; a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the state folder it
+is not noticed; `host.py` says why that is harmless with three hosts, and not with two.
 
-What lies here of owners' answers: two of the three shares of a sum that already carries its noise (of two
-hosts, one with a whole noise of its own), of the latest rounds. The shares of single owners never do.
+Of owners' answers it holds two of three shares of a sum that already carries its noise (of two hosts, one with a whole
+noise of its own), of the latest rounds; never shares of single owners.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ SCHEMA = (
 
 @dataclass(frozen=True)
 class Entry:
-    """What the journal says about one question. `sums` are gone where the rounds since filled their place."""
+    """What the journal says about one question; old `sums` are dropped for later rounds."""
 
     proposal: str | None = None
     record: str | None = None
@@ -74,15 +74,14 @@ class Entry:
 
 
 class Transactions(Protocol):
-    """A database in which everything or nothing happens."""
+    """A database whose transactions happen whole or not at all."""
 
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
     def close(self) -> None: ...
 
 
 class Journal:
-    """The journal of one host; without a path it lives in memory, for studies and tests; who only reads (`writes`)
-    keeps nobody waiting.
+    """A host's journal; without a path in memory, for studies and tests; a reader (not `writes`) keeps nobody waiting.
 
     >>> journal = Journal()
     >>> journal.propose("t", 1, "what I hold").proposal, journal.propose("t", 1, "something else").proposal
@@ -105,8 +104,7 @@ class Journal:
             self._db = _looked_at(FileConnection(Place(path, "journal")), path)
 
     def _remembered(self, connection: FileConnection, path: Path, memories: Path) -> FileConnection:
-        """The connection, by which every row goes on from what is remembered. The first opening makes the memory, and a
-        row that says so."""
+        """Return the connection that extends what is remembered; the first opening creates the memory and a row."""
         with connection.transaction() as db:
             _require_journal(db, path)
             name, end = _memory_name(db), head(db)
@@ -121,23 +119,23 @@ class Journal:
             return connection
 
     def begin(self, terms: str) -> None:
-        """From now on it is written here what is asked by these terms. Repeating it changes nothing."""
+        """Begin to journal what is asked by these terms; repeating it changes nothing."""
         with self._db.transaction() as db:
             if not _begun(db, terms):
                 _append(db, terms, 0, "begin", "")
 
     def begun(self, terms: str) -> bool:
-        """Whether this is the journal of these terms: one that is not may lack what was opened."""
+        """Whether this is the journal of these terms; another may lack what was opened."""
         with self._db.transaction() as db:
             return _begun(db, terms)
 
     def entry(self, terms: str, round: int) -> Entry:  # noqa: A002
-        """What is written about this question."""
+        """Return what is written about this question."""
         with self._db.transaction() as db:
             return _entry(db, terms, round)
 
     def propose(self, terms: str, round: int, proposal: str) -> Entry:  # noqa: A002
-        """Write down the proposal, unless one is there, or the question is aborted already; what then stands there."""
+        """Write the proposal, unless one is there or the question is aborted; return what then stands there."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.proposal is None and entry.open:
@@ -146,11 +144,8 @@ class Journal:
             return entry
 
     def agree(self, terms: str, round: int, record: str, noise: str, sums: bytes) -> Entry:  # noqa: A002
-        """Write down what was agreed on, the noise as used and the sums with it, unless a record or an end is there;
-        what stands there.
-
-        A noise that stands in another record is refused, and nothing is written.
-        """
+        """Write the record, its noise as used and its sums, unless a record or an end is there; return what stands
+        there. A noise that stands in another record is refused, and nothing is written."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.open:
@@ -164,7 +159,7 @@ class Journal:
             return entry
 
     def abort(self, terms: str, round: int, why: str) -> Entry:  # noqa: A002
-        """Write down that nothing is opened for this question any more, unless something was; what stands there."""
+        """Write that nothing more is opened for this question, unless something was; return what stands there."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.aborted is None and not entry.opened:
@@ -173,7 +168,7 @@ class Journal:
             return entry
 
     def open(self, terms: str, round: int) -> Entry:  # noqa: A002
-        """Write down that the sums leave, unless it stands there, or the question is aborted; what stands there."""
+        """Write that the sums leave, unless that is there or the question is aborted; return what stands there."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.record is None and entry.aborted is None:
@@ -184,7 +179,7 @@ class Journal:
             return entry
 
     def abort_unfinished(self, terms: str, why: str) -> list[int]:
-        """End all questions about which this host proposed something and recorded nothing; their rounds."""
+        """End all questions with a proposal and no record; return their rounds."""
         with self._db.transaction() as db:
             proposed = db.execute(
                 "SELECT round FROM entries WHERE terms=? AND kind='proposal' ORDER BY round", (terms,)
@@ -195,14 +190,14 @@ class Journal:
             return ended
 
     def counts(self, terms: str) -> dict[str, int]:
-        """How many rows of each kind there are."""
+        """Return how many rows of each kind there are."""
         with self._db.transaction() as db:
             return dict(
                 db.execute("SELECT kind, COUNT(*) FROM entries WHERE terms=? GROUP BY kind", (terms,)).fetchall()
             )
 
     def waiting(self, terms: str) -> list[int]:
-        """The rounds about which something is written and that have no end yet."""
+        """Return the rounds that have rows and no end yet."""
         with self._db.transaction() as db:
             found = db.execute(
                 "SELECT round FROM entries WHERE terms=? AND round>0 GROUP BY round HAVING SUM(kind IN ('opened', "
@@ -213,23 +208,23 @@ class Journal:
 
     @property
     def entries(self) -> int:
-        """How many rows the journal has."""
+        """The number of rows."""
         with self._db.transaction() as db:
             return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     @property
     def head(self) -> Head:
-        """The end of the journal's chain: how many rows, the last hash."""
+        """The end of the journal's chain: its number of rows and last hash."""
         with self._db.transaction() as db:
             return head(db)
 
     def holds(self, end: Head) -> bool:
-        """Whether its chain once ended so: a file of an earlier time does not know it."""
+        """Whether its chain once ended so; a file of an earlier time does not know it."""
         with self._db.transaction() as db:
             return end.entries == 0 or hash_at(db, end.entries) == end.hash
 
     def close(self) -> None:
-        """Close the file that the journal lies in."""
+        """Close the journal's file."""
         self._db.close()
         if self._memory is not None:
             self._memory.close()
@@ -258,8 +253,7 @@ class _InMemory:
 
 
 def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
-    """Make it if the file is empty; refuse one that is something else, of a later version, or whose rows do not follow
-    from each other."""
+    """Make it in an empty file; refuse another file, a later version or a broken chain."""
     application, number = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if not db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] and (application, number) == (0, 0):
         for statement in SCHEMA:
@@ -277,7 +271,7 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
 
 
 def _looked_at(connection: FileConnection, path: Path) -> FileConnection:
-    """The connection of who only reads: an older journal is refused as far as anything is remembered of it."""
+    """Return a reader's connection; refuse an older journal as far as it is remembered."""
     with connection.transaction() as db:
         _require_journal(db, path)
         name = _memory_name(db)
@@ -334,7 +328,7 @@ def _link(previous: str, facts: list[object], digest: bytes | None) -> str:
 
 
 def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
-    """Let go of the oldest sums beyond what is kept; the last ones always stay."""
+    """Drop the oldest sums beyond what is kept; the last ones always stay."""
     db.execute(
         "UPDATE entries SET sums=NULL WHERE terms=? AND sums IS NOT NULL AND round NOT IN (SELECT round FROM "
         "entries WHERE terms=? AND sums IS NOT NULL ORDER BY seq DESC LIMIT ?)",
@@ -343,7 +337,7 @@ def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
 
 
 def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
-    """Refuse journals, by the names in the file, that are older than what it says; without a file nothing is known."""
+    """Refuse journals that are older than the ends in this file, by name; without a file nothing is known."""
     if not path.exists():
         return
     try:
@@ -358,8 +352,7 @@ def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
 
 
 def statement(settings: HostSettings) -> dict[str, Any]:
-    """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does
-    not wait for it."""
+    """Recompute the journal's chain and return its row counts; a running daemon does not wait for it."""
     if not settings.journal.exists():
         raise LedgerError(
             f"{settings.journal}: no such journal; put it back, or create a first one with parley host init"

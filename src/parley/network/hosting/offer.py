@@ -56,7 +56,7 @@ class HostOffer:
     warnings: tuple[TermsWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What `parley host accept --json` prints, less whether it was accepted."""
+        """Return what `parley host accept --json` prints, except whether it was accepted."""
         return {
             "host": self.settings.name,
             "terms": self.terms.hash,
@@ -70,7 +70,7 @@ class HostOffer:
         }
 
     def accept(self) -> None:
-        """Begin these terms in the journal, and serve by them from now on. Repeating it changes nothing."""
+        """Begin these terms in the journal, and serve them from now on; repeating it changes nothing."""
         journal, acceptances = Journal(self.settings.journal), Acceptances(self.settings.accepted)
         try:
             if self.terms.hash in acceptances.hashes() and not journal.begun(self.terms.hash):
@@ -111,14 +111,13 @@ def consider(terms: Terms, settings: HostSettings, certificate: Path | None = No
 
 
 def own_key(settings: HostSettings) -> dict[str, str]:
-    """This host's own key by its name, if its certificate is there already."""
+    """Return this host's own key by its name, if its certificate is there already."""
     path = settings.identity.certificate
     return {settings.name: fingerprint(read_certificate(path))} if path.exists() else {}
 
 
 def require_own_key(terms: Terms, settings: HostSettings) -> None:
-    """Refuse terms that give this host another key than its own, and a certificate that names another host: nobody
-    would talk to it."""
+    """Refuse terms that give this host another key, and a certificate that names another host, too."""
     (own,) = [host for host in terms.hosts if host.name == settings.name]
     if settings.identity.certificate.exists():
         carried = names(read_certificate(settings.identity.certificate))
@@ -138,7 +137,7 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
 
 
 def acceptance_summary(terms: Terms, name: str) -> list[str]:
-    """What accepting means for a host, in words; refused if the terms do not name it."""
+    """Describe what accepting means for a host; refuse terms that do not name it."""
     assignment = assignment_of(resolve(terms))
     index = assignment.index(name)
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)

@@ -1,14 +1,9 @@
-"""Noise drawn ahead, in memory alone: two of three shares of numbers that nobody knows.
+"""Noise drawn ahead by three hosts, as host 0 calls for it, in memory alone: two of three shares of unknown numbers.
 
-Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when
-any of the three hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
-are numbered, and whoever begins, fills or ends one says its number: a thread of an earlier attempt, however late it
-comes, changes nothing.
-
-How three hosts draw noise ahead: a session of fresh keys, then one noise after the other, as host 0 calls for them.
-
-A session is one channel from its first message to its first failure. Nothing of it is written down, so a host that
-restarts has no part in it, and the others drop it as soon as they hear.
+Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session is one
+channel with fresh keys. It ends when any of the three hosts restarts or a draw fails, and everything that was drawn in
+it is dropped. Attempts at a session are numbered, and whoever begins, fills or ends one says its number: a thread of an
+earlier attempt, however late, changes nothing.
 """
 
 import hashlib
@@ -32,7 +27,7 @@ QUIET = 0.2  # seconds
 
 @dataclass(frozen=True)
 class Keys:
-    """What one session agreed on: its id, and the keys of tags of the shares i and i + 1 (`proposal.tag`)."""
+    """What one session agreed on: its id, and the tag keys of shares i and i + 1 (`proposal.tag`)."""
 
     session: str
     first: bytes
@@ -40,8 +35,7 @@ class Keys:
 
 
 class Pool:
-    """The noise of one agreement at one host. Numbers count up in a session; host 0 says which one is for which
-    question."""
+    """The noise of one agreement at one host, numbered by session; host 0 assigns numbers to questions."""
 
     def __init__(self, ahead: Mapping[Shape, int]) -> None:
         self._ahead = ahead
@@ -54,42 +48,41 @@ class Pool:
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
 
     def renew(self) -> int:
-        """Drop everything; the number of a new attempt at a session, which ends all earlier ones."""
+        """Drop everything and return the number of a new attempt, which ends all earlier ones."""
         with self._changed:
             self._attempt += 1
             self._drop()
             return self._attempt
 
     def begin(self, attempt: int, keys: Keys) -> None:
-        """The session of this attempt has begun; `Unavailable` if there was a later attempt meanwhile, whose session
-        stays as it is."""
+        """Begin this attempt's session; `Unavailable` after a later attempt, whose session stays as it is."""
         with self._changed:
             if attempt != self._attempt:
                 raise Unavailable("a newer session has begun; this one is over")
             self._drop(keys)
 
     def end(self, attempt: int) -> None:
-        """Drop everything of this attempt's session, if it is still the one."""
+        """Drop this attempt's session and its noise, if it is still the current one."""
         with self._changed:
             if attempt == self._attempt:
                 self.renew()
 
     def deposit(self, attempt: int, number: int, shape: Shape, noise: Replicated) -> None:
-        """Keep a noise of this attempt's session; one of another is dropped."""
+        """Keep a noise of this attempt's session; drop one of another."""
         with self._changed:
             if attempt == self._attempt and self._keys is not None:
                 self._drawn[number] = shape, noise
                 self._changed.notify_all()
 
     def keys(self) -> Keys:
-        """The keys of the session that the three hosts are in, or a refusal if there is none yet."""
+        """Return the keys of the three hosts' session, or refuse if there is none yet."""
         with self._changed:
             if self._keys is None:
                 raise Unavailable("the hosts have not found each other yet; ask the same question again")
             return self._keys
 
     def name(self, session: str, shape: Shape, patience: float) -> int:
-        """The number of a noise for a new question; given once."""
+        """Return the number of a noise for a new question; each is given once."""
         with self._changed:
             self._changed.wait_for(lambda: self._free(shape) or not self._holds(session), patience)
             free = self._free(shape)
@@ -101,8 +94,7 @@ class Pool:
             return free[0]
 
     def take(self, session: str, number: int, shape: Shape, patience: float) -> Replicated:
-        """The noise itself, once; `AbortedRound` if it can never come any more. Earlier ones that nobody took are
-        dropped."""
+        """Return the noise, once, and drop earlier ones; `AbortedRound` if it can never come."""
 
         def settled() -> bool:
             return number in self._drawn or not self._holds(session) or number <= self._taken.get(shape, 0)
@@ -121,22 +113,21 @@ class Pool:
             return noise
 
     def wanted(self) -> Shape | None:
-        """What has to be drawn, as host 0 counts: at once where half is used up, else when nothing was used for a while
-        (`QUIET`), so that no round waits for a draw that is not for it."""
+        """Return what host 0 must draw: at once if half is used up, else after `QUIET` seconds so no round waits."""
         with self._changed:
             quiet = time.monotonic() - self._used >= QUIET
             missing = ((shape, most - len(self._free(shape)), most) for shape, most in self._ahead.items())
             return next((shape for shape, lack, most in missing if 2 * lack > most or (lack > 0 and quiet)), None)
 
     def wait_for_use(self, patience: float) -> None:
-        """Until something has to be drawn."""
+        """Wait until something has to be drawn."""
         with self._changed:
             until = time.monotonic() + patience
             while self.wanted() is None and (left := until - time.monotonic()) > 0:
                 self._changed.wait(min(left, QUIET))
 
     def ready(self) -> dict[Shape, int]:
-        """How many of each shape are there."""
+        """Return how many noises of each shape are there."""
         with self._changed:
             return {shape: len(self._free(shape)) for shape in self._ahead}
 
@@ -161,8 +152,8 @@ class Session:
     """One host's part of a session.
 
     Formal guarantee: its name follows from 32 random bytes of each host, so no host that began afresh can be in an
-    earlier one; the keys of its tags are known like shares, key j to the hosts j and j - 1. It has a say in the pool
-    only while no later attempt was made there.
+    earlier one; the keys of its tags are known like shares, key j to the hosts j and j - 1. It changes the pool only
+    while no later attempt was made there.
     """
 
     def __init__(self, channel: Channel, assignment: HostAssignment, pool: Pool, attempt: int) -> None:
@@ -173,13 +164,13 @@ class Session:
         pool.begin(attempt, keys)
 
     def draw(self, shape: Shape) -> None:
-        """The next noise; all three hosts do this at once."""
+        """Draw the next noise; all three hosts do this at once."""
         self._number += 1
         noise = draw(self._party, make_recipe(shape.law, shape.exponent), shape.size)
         self._pool.deposit(self._attempt, self._number, shape, noise)
 
     def lead(self, over: threading.Event) -> None:
-        """Host 0: keep the pool filled until it is over."""
+        """Keep the pool filled until it is over, as host 0."""
         others = [i for i in range(HOSTS) if i != self._channel.index]
         while not over.is_set():
             shape = self._pool.wanted()
@@ -193,7 +184,7 @@ class Session:
                 self.draw(shape)
 
     def follow(self, over: threading.Event) -> None:
-        """The others: draw what host 0 calls for, if the terms know of it."""
+        """Draw what host 0 calls for, if the terms know of it."""
         known = {
             json.dumps([shape.law, shape.exponent, shape.size]).encode(): shape for shape in self._assignment.ahead
         }
@@ -207,7 +198,7 @@ class Session:
 
 
 def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
-    """Fresh keys of all kinds, and the name that nobody chose alone."""
+    """Agree on fresh keys of all kinds, and on a name that nobody chose alone."""
     index, nonce, key = channel.index, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
     before, after = (index + 2) % HOSTS, (index + 1) % HOSTS
     channel.send(before, nonce)

@@ -1,9 +1,8 @@
-"""What each host says it holds, and what follows from such words of all: a pure function that they compute alike.
+"""What each host says it holds, and the record that follows from all proposals: a pure function that all compute alike.
 
-Which shares two of three hosts hold alike they find out by tags: SHA-256 of a share under a key that those two hosts
-alone know. A plain digest would not do: the third host holds the other two shares, so with it a guess of the owner's
-exact answer could be checked. Two hosts hold no share alike; what they compare is the owner's own tag, which both were
-sent.
+Two of three hosts compare the shares they both hold by tags: HMAC-SHA-256 under a key that they alone know. With a
+plain digest the third host, which holds the other two shares, could check a guess of the owner's exact answer. Two
+hosts hold no share alike; they compare the owner's own tag, which both were sent.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ AHEAD = 4  # noises drawn ahead
 
 @dataclass(frozen=True)
 class Turn:
-    """One round: who may send what, and of how many owners a sum needs share bundles at least."""
+    """One round: who may send what, and the fewest owners whose share bundles a sum needs."""
 
     shape: Shape
     records: Mapping[str, int]  # of the owners that are asked
@@ -35,8 +34,7 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class HostAssignment:
-    """One agreement as its hosts see it. `ahead`: the shapes of noise that are drawn ahead, and how many at most of
-    each."""
+    """One agreement as its hosts see it; `ahead` says how many noises of each shape are drawn ahead at most."""
 
     terms_hash: str
     learner: str
@@ -46,7 +44,7 @@ class HostAssignment:
     find: Callable[[int], Turn]
 
     def turn(self, number: int) -> Turn:
-        """What round `number` is about, or a refusal."""
+        """Return what round `number` is about, or refuse it."""
         if not 1 <= number <= self.rounds:
             raise OutOfOrder(f"round {number} was asked: expected one up to round {self.rounds}")
         return self.find(number)
@@ -58,18 +56,18 @@ class HostAssignment:
 
     @property
     def drawn_ahead(self) -> Mapping[Shape, int]:
-        """How many noises of which shapes the hosts draw ahead: none that a host draws alone."""
+        """How many noises of each shape the hosts draw ahead; none that a host draws alone."""
         return self.ahead if self.together else {}
 
     def index(self, host: str) -> int:
-        """Which of the hosts it is."""
+        """Return the number of a host, or refuse it."""
         if host not in self.hosts:
             raise TermsError(f"hosts: {host!r} is not one of them, {list(self.hosts)}")
         return self.hosts.index(host)
 
 
 def assignment_of(setup: Setup) -> HostAssignment:
-    """What these terms ask of their hosts."""
+    """Return what these terms ask of their hosts."""
     terms = setup.terms
     if not terms.noise.hosts:
         raise TermsError("privacy.noise: under these terms every owner draws its own noise; hosts have nothing to do")
@@ -101,7 +99,7 @@ TAG = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Held:
-    """An owner whose share bundle a host holds, with the tags of both shares; of two hosts, with the one of both."""
+    """An owner whose share bundle a host holds, with the tags of both shares; of two hosts, with the one tag."""
 
     owner: str
     first: str
@@ -114,7 +112,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What host `host` held of a question when it first had to say. `noise` is host 0's to name; the others say 0."""
+    """What host `host` held of a question when it first had to say; only host 0 names a `noise`, the others say 0."""
 
     terms_hash: str
     round: int
@@ -125,7 +123,7 @@ class Proposal:
     held: tuple[Held, ...]
 
     def to_text(self) -> str:
-        """The proposal as canonical JSON: the same text for the same content."""
+        """Return the proposal as canonical JSON: the same text for the same content."""
         held = [[each.owner, *each.tags] for each in self.held]
         return json.dumps(
             [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held],
@@ -134,7 +132,7 @@ class Proposal:
 
     @classmethod
     def from_text(cls, text: str) -> "Proposal":
-        """The proposal in this text, or a refusal."""
+        """Return the proposal in this text, or refuse it."""
         try:
             terms_hash, number, content, host, session, noise, held = json.loads(text)
             proposal = cls(terms_hash, number, content, host, session, noise, tuple(Held(*each) for each in held))
@@ -159,8 +157,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Record:
-    """What is opened for a question: whose shares, by their three tags (of two hosts, the one), and which noise.
-    Everything that a sum depends on, but the noise that each of two hosts adds by itself."""
+    """What is opened for a question: whose shares, by their three tags (of two hosts, the one), and which noise. It
+    fixes the sum, except for the noise that each of two hosts adds by itself."""
 
     terms_hash: str
     round: int
@@ -174,7 +172,7 @@ class Record:
         return tuple(owner for owner, *_ in self.owners)
 
     def to_text(self) -> str:
-        """The record as canonical JSON: the same text at all hosts."""
+        """Return the record as canonical JSON: the same text at all hosts."""
         facts = [
             self.terms_hash,
             self.round,
@@ -187,25 +185,25 @@ class Record:
 
     @classmethod
     def from_text(cls, text: str) -> "Record":
-        """The record in this text, which this host wrote."""
+        """Return the record in this text, which this host wrote."""
         terms_hash, number, content, session, noise, owners = json.loads(text)
         return cls(terms_hash, number, content, session, noise, tuple(tuple(each) for each in owners))
 
 
 def record_digest(text: str) -> str:
-    """SHA-256 of a record as it is written down."""
+    """Return the SHA-256 of a record as it is written down."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def tag(key: bytes, bundle: ShareBundle, number: int, share: bytes) -> str:
-    """The tag of share `number` of an owner's answer."""
+    """Return the tag of share `number` of an owner's answer."""
     about = json.dumps([bundle.terms_hash, bundle.round, bundle.content, bundle.owner, number]).encode()
     return hmac.new(key, hashlib.sha256(share).digest() + about, hashlib.sha256).hexdigest()
 
 
 def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
-    """The record that follows from the proposals of hosts 0, 1 and 2: the owners that all three hold, with tags that
-    match wherever two hosts hold the same share; or `AbortedRound`.
+    """Return the record of the owners that hosts 0, 1 and 2 hold, all tags of common shares matching; or
+    `AbortedRound`.
 
     >>> held = [(Held("bank-a", f"{i}" * 64, f"{(i + 1) % 3}" * 64),) for i in range(3)]
     >>> a = [Proposal("0" * 64, 1, "1" * 64, i, "2" * 64, 7, held[i]) for i in range(3)]
@@ -224,8 +222,7 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
 
 
 def agreed_by_two(proposals: Sequence[Proposal], quorum: int) -> Record:
-    """The record that follows from the proposals of hosts 0 and 1: the owners that both hold, with the same tag, under
-    a name made of both hosts' own; or `AbortedRound`."""
+    """Return the record of the owners that both hosts hold with one tag, under a joint name; or `AbortedRound`."""
     held = _held(proposals, HOSTS - 1)
     owners = [
         (name, held[0][name].first)
@@ -237,7 +234,7 @@ def agreed_by_two(proposals: Sequence[Proposal], quorum: int) -> Record:
 
 
 def _held(proposals: Sequence[Proposal], hosts: int) -> list[dict[str, Held]]:
-    """What each host holds, by owner; `AbortedRound` if they do not speak of one question."""
+    """Return what each host holds, by owner; `AbortedRound` if the question differs."""
     question = {(each.terms_hash, each.round, each.content) for each in proposals}
     if [each.host for each in proposals] != list(range(hosts)) or len(question) > 1:
         raise AbortedRound("the hosts were asked to open different questions for this round")

@@ -1,12 +1,12 @@
-"""A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement
-answer.
+"""A host's service: bytes in, bytes out. It reads a message, checks who sent it, and lets that agreement's host answer.
 
 Formal guarantee: an owner's share bundle is taken from a caller whose certificate carries that owner's name, an opening
-is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms
-hear what this one holds: where the terms or host.toml give a host's key, only who holds that key is that host, whatever
-the authority certified, and nobody is two of them. Nothing is opened by a journal that is older than what is remembered
-of it (`journal`). Every byte that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed
-set of sentences. Errors inside never travel."""
+is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms hear
+what this one holds. Where the terms or host.toml give a host's key, only its holder is that host, whatever the
+authority certified, and nobody is two of them. Nothing is opened by a journal that is older than what is remembered of
+it (`journal`). Every byte that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed set
+of sentences. Errors inside never travel.
+"""
 
 import threading
 import time
@@ -59,8 +59,7 @@ class OtherHost:
         return self._heard(lambda: self.connection.record(terms_hash, number, 2 * PATIENCE))
 
     def _heard(self, call: Callable[[], T]) -> T:
-        """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent
-        on."""
+        """Return its answer, or its refusal in this host's words: another host's text is not passed on."""
         try:
             return call()
         except Refusal as refusal:
@@ -81,14 +80,13 @@ class HostedAgreement:
     numbers: PublicNumbers
 
     def admits(self, caller: Caller) -> bool:
-        """Whether the caller has anything to do with these terms."""
+        """Whether the caller is a party to these terms."""
         terms = self.acceptance.terms
         parties = {terms.learning.learner, *(owner.name for owner in terms.owners)}
         return any(name in parties for name in caller.names) or self.other_host(caller) is not None
 
     def other_host(self, caller: Caller) -> int | None:
-        """Which of the others calls; None for somebody with such a name and another key, or who is two hosts at
-        once."""
+        """Return which other host calls; None for a caller with another key, or that is two hosts at once."""
         found = [name for name in self.assignment.hosts if name in caller.names]
         if len(found) != 1 or found[0] == self.group.own or caller.fingerprint is None:
             return None
@@ -147,11 +145,11 @@ class HostService:
 
     @property
     def hosted(self) -> list[HostedAgreement]:
-        """Of all accepted terms that are served."""
+        """All accepted terms that are served."""
         return list(self._hosted.values())
 
     def prepare(self) -> None:
-        """Take up all accepted terms, and say which cannot be served."""
+        """Take up all accepted terms, and log which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
                 self._agreement(terms)
@@ -160,8 +158,8 @@ class HostService:
         self._beginning = False
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """None for a caller that some accepted terms know; for others the refusal: not even their message is read.
-        Before all terms were taken up nobody is known to be a stranger, and whoever is none asks again."""
+        """Return None for a caller of accepted terms, else a refusal, its message unread. Until all terms are taken up,
+        the refusal says to ask again."""
         self._take_new_agreements()
         if any(hosted.admits(caller) for hosted in self.hosted):
             return None
@@ -171,7 +169,7 @@ class HostService:
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def _take_new_agreements(self) -> None:
-        """Terms may be accepted while the daemon runs. Looked for seldom: whoever calls could make it look."""
+        """Take up terms accepted meanwhile; look seldom, as any caller can trigger it."""
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._looked = now
@@ -184,11 +182,11 @@ class HostService:
                 self.prepare()
 
     def health(self) -> bytes:
-        """The reply that says that this host is there."""
+        """Return the reply that this host is there."""
         return messages.write_reply(alive=self._name)
 
     def deliver(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """An owner's share bundle, from that owner."""
+        """Take an owner's share bundle, from that owner."""
 
         def work(facts: dict[str, Any]) -> bytes:
             bundle = messages.read_share_bundle(content)
@@ -202,7 +200,7 @@ class HostService:
         return self._replies.reply("parcel", caller, work)
 
     def open(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """This host's part of the sum, for the learner."""
+        """Return this host's part of the sum, for the learner."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, asked = messages.read_question(content)
@@ -217,8 +215,7 @@ class HostService:
         return self._replies.reply("answer", caller, work)
 
     def stand(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """The public numbers that this host resolved, for the learner, which compares them with its own before it asks
-        anything."""
+        """Return this host's public numbers, which the learner compares with its own before it asks anything."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, _, _, first = read_agreement(content)
@@ -231,7 +228,7 @@ class HostService:
         return self._replies.reply("standing", caller, work)
 
     def propose(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """What this host holds, for another host."""
+        """Return what this host holds, for another host."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, asked = messages.read_question(content)
@@ -242,7 +239,7 @@ class HostService:
         return self._replies.reply("proposal", caller, work)
 
     def record(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """The digest of what this host recorded, for another host."""
+        """Return the digest of what this host recorded, for another host."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, _ = messages.read_question(content)
@@ -253,7 +250,7 @@ class HostService:
         return self._replies.reply("record", caller, work)
 
     def carry(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """A message of the drawing of noise, from another host. Too many of them to log."""
+        """Take another host's message of the drawing of noise; too many to log."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, channel, number, payload = messages.read_frame(content)
@@ -267,7 +264,7 @@ class HostService:
         return self._replies.reply(None, caller, work)
 
     def close(self) -> None:
-        """Leave all agreements: their drawing ends, their connections are closed."""
+        """Leave all agreements: end their drawing and close their connections."""
         for hosted in self.hosted:
             hosted.close()
 
@@ -278,7 +275,7 @@ class HostService:
         return hosted
 
     def _agreement(self, terms: str) -> HostedAgreement:
-        """This host under the terms with this hash, or a refusal."""
+        """Return this host under the terms with this hash, or refuse."""
         acceptance = self._acceptances.get(terms)
         if acceptance is None:
             raise UnknownTerms(STRANGER)

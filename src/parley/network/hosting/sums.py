@@ -25,8 +25,8 @@ class HostedSum:
     """An `Exchange` of owners that release, with their hosts beside them, whose journals lie in `folder`.
 
     Formal guarantee: as `host.Host` says, for as long as the journals are kept. Journals of an earlier time are refused
-    (`journal`): a question might get a second noise. For the same reason ledgers that know answers by these terms are
-    not taken up with journals that do not.
+    (`journal`), since a question might get a second noise. So are ledgers that know answers by these terms beside
+    journals that do not.
     """
 
     def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
@@ -48,7 +48,7 @@ class HostedSum:
                 journal.begin(setup.hash)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """The one answer of the round; `AbortedRound` if it cannot be finished any more."""
+        """Return the one answer of the round; `AbortedRound` if it cannot be finished any more."""
         for name, query in questions.items():
             contribution, _ = self._owners[name].contribute(query)
             if contribution.shares is None:
@@ -64,8 +64,7 @@ class HostedSum:
 
 
 def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings: Sequence[Opening]) -> Answer:
-    """What a learner makes of the openings of all hosts, in their order, if they are about the same; else
-    `ContradictionError`."""
+    """Return the answer that all hosts' openings, in order, add up to; `ContradictionError` unless they fit."""
     turn = assignment.turn(query.round)
     agreed = {(each.terms_hash, each.round, each.content, each.owners) for each in openings}
     names = openings[0].owners
@@ -108,11 +107,10 @@ class Neighbour:
 
 
 class InProcessHosts:
-    """The hosts of one agreement in one process: the same code as on their machines, for runs on one and for tests.
+    """The hosts of one agreement in one process, with the protocol's own code, noise and openings.
 
-    Nobody is kept from looking into all of them: what is promised then is what the machine's owner promises. The noise
-    and the openings are those of the protocol. Journals lie in a folder, or in memory; noise is drawn when it is
-    needed, or ahead by `draw`.
+    Nothing separates these hosts, so their promise is only that of the machine's owner. Journals lie in a folder or in
+    memory; noise is drawn when it is needed, or ahead by `draw`.
     """
 
     def __init__(self, assignment: HostAssignment, folder: Path | None = None, patience: float = PATIENCE) -> None:
@@ -131,12 +129,12 @@ class InProcessHosts:
         return [door._found() for door in self.doors]
 
     def receive(self, bundles: Sequence[ShareBundle]) -> None:
-        """One owner's share bundles, in the order of the hosts."""
+        """Take one owner's share bundles, in the order of the hosts."""
         for host, bundle in zip(self.hosts, bundles, strict=True):
             host.receive(bundle)
 
     def open(self, number: int, content: str) -> list[Opening]:
-        """All openings, in the order of the hosts."""
+        """Return all openings, in the order of the hosts."""
         shape = self.assignment.turn(number).shape
         fresh = self.journals[0].entry(self.assignment.terms_hash, number).proposal is None
         missing = not self._sessions or (fresh and not self.pools[0].ready().get(shape))
@@ -145,7 +143,7 @@ class InProcessHosts:
         return list(together(*(partial(host.open, number, content) for host in self.hosts)))
 
     def draw(self, shape: Shape) -> None:
-        """One more noise, by the three together."""
+        """Draw one more noise, by the three together."""
         ends = wires()
         if not self._sessions:
             begin = [
@@ -156,8 +154,7 @@ class InProcessHosts:
         together(*(partial(session.draw, shape) for session in self._sessions))
 
     def restart(self, index: int, journal: Journal | None = None) -> None:
-        """Host `index` loses its memory, and all noise is dropped; its journal is opened again, or another one in its
-        place."""
+        """Restart host `index` without its memory and all noise, with its own journal or another one."""
         self.doors[index]._found().close()
         path = self._paths[index]
         if journal is not None:
@@ -187,7 +184,7 @@ class InProcessHosts:
 
 
 def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: int) -> None:
-    """Refuse a sum that the agreed bounds and the noise cannot make, but once in 10^12 rounds."""
+    """Refuse a sum beyond agreed bounds and noise; a sound one fails once in 10^12 rounds."""
     loosest = max(
         (setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size
     )
