@@ -1,10 +1,10 @@
-"""From files as they are to terms: what public knowledge and people's answers decide, and the planner does the rest.
+"""From files to terms: public knowledge and people's answers decide, and the planner does the rest.
 
-Formal guarantee: of the private files the terms hold the names of columns and how many rows count; besides, where
-neither a public sample nor a declaration says so, whether a column holds numbers or names, and then `Draft.said` tells
-it. How many rows count depends, where people have several, on the cells of the column that tells them apart: `records`
-is read off it, and `Draft.said` tells that, too. Replacing one person by somebody who has no other row changes nothing
-of it (`data.headers`). No range, no name of a category and no class of a private row is looked at.
+Formal guarantee: of the private files the terms hold the names of columns and how many rows count and, if neither a
+public sample nor a declaration says so, whether a column holds numbers or names; then `Draft.said` says so. If people
+have several rows, how many rows count depends on the cells of the column that identifies people: `records` is read off
+it, and `Draft.said` says so, too. Replacing one person by somebody who has no other row does not change it
+(`data.headers`). No range, no name of a category and no class of a private row is looked at.
 """
 
 import math
@@ -66,7 +66,7 @@ SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public shows how colum
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """Terms, and what there is to say about how they came about."""
+    """Terms, and how they came about."""
 
     terms: Terms
     said: tuple[str, ...]
@@ -77,7 +77,7 @@ class Draft:
 
 
 def owner_names(files: Sequence[Path]) -> list[str]:
-    """One name a file, after the file: letters, digits, '-', '_' and '.', no two alike."""
+    """Return a distinct name per file, after the file: letters, digits, '-', '_' and '.'."""
     found: list[str] = []
     for file in files:
         letters = unicodedata.normalize("NFKD", file.stem)  # an ü is a u with two dots, which are left out
@@ -91,7 +91,7 @@ def owner_names(files: Sequence[Path]) -> list[str]:
 
 
 def _parties(files: Sequence[Path], rows: Sequence[int], wishes: Wishes) -> list[dict[str, Any]]:
-    """The owners: one for each file, then those who keep theirs at home."""
+    """List the owners: one for each file, then those whose files are elsewhere."""
     found = [
         {
             "name": name,
@@ -107,7 +107,7 @@ def _parties(files: Sequence[Path], rows: Sequence[int], wishes: Wishes) -> list
 
 
 def usual_delta(rows: int) -> float:
-    """A delta well below one over the number of rows, 1e-6 at most.
+    """Return a delta well below one over the number of rows, 1e-6 at most.
 
     >>> usual_delta(500), usual_delta(3_000_000)
     (1e-06, 1e-08)
@@ -116,7 +116,7 @@ def usual_delta(rows: int) -> float:
 
 
 def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
-    """Terms for the owners of these files, before anything is planned."""
+    """Draft terms for the owners of these files, before anything is planned."""
     if not files and not (wishes.owners and wishes.public):
         raise SettingError(
             "FILES: expected at least one private table, or --public FILE with --owner NAME=RECORDS for every owner"
@@ -170,7 +170,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
 
 @one_thread
 def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total: None) -> Draft:
-    """The draft with the planner's choice; as it is where scales have to be asked first."""
+    """Add the planner's choice to the draft, unless scales must be asked first."""
     terms = made.terms
     if terms.task != PREDICTION:
         return replace(made, said=(*made.said, "Boosted trees are not planned, and need no plan: docs/trees.md."))
@@ -199,7 +199,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
 
 
 def _without_a_sample(made: Draft) -> tuple[str, ...]:
-    """What nobody can judge on declared ranges, what is usual then, and what would settle it."""
+    """Say what declared ranges leave open, what is usual then, and what would settle it."""
     if (other := BOOSTED.get(made.terms.model.kind)) is None:
         return ()
     heard = heard_per_column(made.terms)
@@ -208,15 +208,15 @@ def _without_a_sample(made: Draft) -> tuple[str, ...]:
 
 
 def _takes_trees(made: Draft) -> bool:
-    """Whether boosted trees are the usual kind for terms without a public sample, and nobody asked for another."""
+    """Return whether boosted trees are the default for these terms: possible, no public sample, enough records."""
     return made.boosted is not None and made.terms.model.public is None and heard_per_column(made.terms) >= BENDS_FROM
 
 
 def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishes: Any) -> Draft:
-    """Terms for the owners of these files, planned: what `parley init` writes.
+    """Return planned terms for the owners of these files, as `parley init` writes them.
 
-    Of the private files the names of columns and the number of rows are read, and nothing else (the module's docstring
-    has the exceptions, which `said` tells).
+    Only the names of columns and the number of rows of private files are read; the module's docstring lists the
+    exceptions, which `said` states.
 
     Parameters
     ----------
@@ -225,16 +225,16 @@ def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishe
     target
         The column to predict.
     seed
-        Of the planner's runs on public rows.
+        The seed of the planner's runs on public rows.
     wishes
-        What people say, by the names of the options of `parley init`: `public`, `epsilon`, `delta`, `kind`, `features`,
-        `bounds`, `categories`, `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`,
-        `score_epsilon`, `columns`, `exposure`, `event`, `periods`, `title`.
+        Options of `parley init` by name: `public`, `epsilon`, `delta`, `kind`, `features`, `bounds`, `categories`,
+        `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`, `score_epsilon`, `columns`,
+        `exposure`, `event`, `periods`, `title`.
 
     Returns
     -------
     Draft
-        The `terms`, what there is to say about them (`said`), and what the planner tried (`proposal`).
+        The `terms`, sentences about them (`said`), and the planner's candidates (`proposal`).
 
     Examples
     --------
@@ -257,7 +257,7 @@ def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishe
 
 
 def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
-    """The best plan for terms whose columns are settled, from a clip that fits."""
+    """Return the best plan for terms whose columns are settled, from a fitting clip."""
     if terms.model.trees is not None:  # gradients at public leaf values say where to clip
         grow = with_best_margin if terms.model.trees.refitted == 0 else with_best_growth
         return plan(grow(terms), None, None, seed, progress)
@@ -270,8 +270,8 @@ def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
 
 
 def _least(terms: Terms) -> float:
-    """The cost by which ways for columns are compared, if owners' answers had no noise at all: halfway between the
-    public sample's own model and the best one. Below everything where that cannot be told before a plan is made."""
+    """Return the cost for comparison if owners' answers had no noise: halfway between the public sample's model and the
+    best one; -infinity if unknown before planning."""
     try:
         setup = resolve(terms)
         if setup.public is not None and setup.parameters > len(setup.public):  # told before a pilot is opened: dear
@@ -287,7 +287,7 @@ def _least(terms: Terms) -> float:
 
 
 def _fitting_clip(terms: Terms) -> float:
-    """A clip that one record in a hundred of the pilot reaches at its best model: where the planner begins."""
+    """Return a clip that one pilot record in a hundred reaches at its best model, where the planner begins."""
     known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
     sizes = known.objective.record_norms(
         known.design, known.landscape().optimum, mechanism_norm(terms.privacy.mechanism)
@@ -297,7 +297,7 @@ def _fitting_clip(terms: Terms) -> float:
 
 
 def _title(target: str, owners: Sequence[str]) -> str:
-    """What terms are called where nobody gave them a title.
+    """Return the default title of terms.
 
     >>> _title("wfood", ["villages", "cities"])
     'wfood, learned by villages and cities'
