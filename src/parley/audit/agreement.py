@@ -1,7 +1,7 @@
-"""An agreement under attack: every promise of its terms, and which larger faults the attack would have noticed.
+"""An audit of an agreement: every promise of its terms, and which larger faults the attack would have noticed.
 
-The same search runs in processes that take other instructions of this processor: every BLAS kernel that it can execute,
-and NumPy without its faster loops. Each is taken by a process of its own: a kernel that the processor lacks ends it.
+The search is repeated in processes with other instructions of this processor: each BLAS kernel, and NumPy's plain
+loops. Each has its own process, because a kernel that the processor lacks ends it.
 """
 
 import json
@@ -76,7 +76,7 @@ def search_with_others(
 
 
 def search_elsewhere(environment: Mapping[str, str], terms: Terms, name: str, tries: int, seed: int) -> list[Searched]:
-    """Run the search with one of these instruction sets, in a process of its own."""
+    """Run the search with one of these instruction sets, in its own process."""
     asked = {"terms": terms.model_dump(mode="json", exclude_none=True), "name": name, "tries": tries, "seed": seed}
     ran = subprocess.run(  # noqa: S603 - this program itself
         [sys.executable, "-c", SEARCH_PROGRAM],
@@ -111,8 +111,7 @@ class Kernel:
 
 @cache
 def kernels() -> tuple[Kernel, ...]:
-    """Those that are really taken here, one for each whose bits differ from the others'; neighbours differ in
-    directions if any do."""
+    """Return the kernels that work here, one for each result's bits; neighbours differ in directions if any do."""
     found: dict[str, Kernel] = {}
     for name in KNOWN_KERNELS.get(platform.machine(), ()):
         ran = subprocess.run(  # noqa: S603 - the text above, and nothing from outside
@@ -141,8 +140,7 @@ def plain_loops() -> dict[str, str]:
 
 
 def environments() -> dict[str, dict[str, str]]:
-    """Environments by what a process takes in them: each kernel that is found here, and NumPy without its faster
-    loops."""
+    """Return environments by name: each kernel that is found here, and NumPy without its faster loops."""
     return {**{kernel.name: kernel_setting(kernel.name) for kernel in kernels()}, PLAIN_LOOPS: plain_loops()}
 
 
@@ -181,11 +179,11 @@ class Audit:
 
     @property
     def noticed(self) -> int | None:
-        """The least excess of the controls that was caught; None: none was, so that this audit had hardly any power."""
+        """The least excess among the controls that was caught; None if none was, so this audit had hardly any power."""
         return next((factor for factor, caught in self.controls.items() if caught), None)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit --json` prints."""
+        """Return the object that `parley audit --json` prints."""
         return {
             "title": self.title,
             "terms_hash": self.terms_hash,
@@ -215,12 +213,12 @@ def audit_terms(
     says: Callable[[str], None] = lambda label: None,
     tries: int = 0,
 ) -> Audit:
-    """Attack every owner's answers by these terms, whatever they ask. Owners with the same promise are looked at once.
+    """Attack every owner's answers under these terms. Owners with the same promise are attacked once.
 
-    All verdicts hold together at `confidence`. The controls are the same attack on the first owner's
-    answers with noise for 2, 4 and 8 times the budget, up to the first that is caught. `runs`: None for as many as take
-    a minute (`audit_owner`). `tries`: of a search over pairs of tables and questions about the first owner
-    (`pair_search`), and a fifth as many with each of the processor's other instructions.
+    All verdicts hold together at `confidence`. Controls repeat the attack on the first owner with noise for 2, 4 and 8
+    times the budget, up to the first that is caught. `runs`: None for as many as take a minute (`audit_owner`).
+    `tries`: of a search over tables and questions of the first owner (`pair_search`); a fifth as many with each of the
+    processor's other instructions.
     """
     terms.require_release()
     began = time.perf_counter()
@@ -259,7 +257,6 @@ def audit_terms(
 def _searched(
     setup: Setup, name: str, tries: int, seed: int, progress: Progress, says: Callable[[str], None]
 ) -> Iterator[Searched]:
-    """Search here, and with other instruction sets."""
     if not tries:
         return
     says("searching pairs of tables")
@@ -281,8 +278,7 @@ def owners_alike(terms: Terms) -> dict[str, list[str]]:
 def _caught(
     terms: Terms, name: str, factor: int, runs: int, seed: int, confidence: float, progress: Progress
 ) -> bool | None:
-    """Whether answers with noise for so many times every budget are shown to cost more than the terms say; None: there
-    are no such terms."""
+    """Return whether noise for `factor` times every budget is shown to break the terms; None if no such terms exist."""
     try:
         loud = terms.changed(owners={part.name: {"epsilon": factor * part.epsilon} for part in terms.owners})
         verdict = audit_owner(loud, name, runs, seed, confidence, progress)

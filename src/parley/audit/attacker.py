@@ -1,9 +1,7 @@
-"""Who sees every answer of a run, knows both tables, and adds up how much the answers speak for one of them.
+"""An attacker who sees every answer of a run and knows both tables, and the bound on epsilon by the size of the noise.
 
-How small the noise of a run must be for what was seen: a lower bound on epsilon for noise of the claimed law.
-
-A guarantee of (eps, delta) is about rare events as well, which a few thousand runs never see; so hits alone prove
-little where delta is small. But noise of one law has one free number, its size, and common events tell it.
+(eps, delta) covers rare events, which a few thousand runs never see, so hits alone prove little if delta is small. But
+noise of a known law has one free number, its size, and common events reveal it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,19 +46,19 @@ LEAST_NOISE_FACTOR, LARGEST_NOISE_FACTOR, BISECTIONS = (
 
 @dataclass(frozen=True)
 class Rates:
-    """How often an attacker says b, at least where it is b and at most where it is not, at some confidence."""
+    """How often an attacker says b: at least if it is b, and at most if it is not, at some confidence."""
 
     right: float
     wrong: float
 
     @property
     def apart(self) -> float:
-        """How far the laws of two tables lie apart in total variation, at least."""
+        """The least total variation between the laws of the two tables."""
         return self.right - self.wrong
 
     @classmethod
     def from_runs(cls, pilot: tuple[Floats, Floats], counted: tuple[Floats, Floats], confidence: float) -> "Rates":
-        """Count `counted` runs of each side by the threshold that tells `pilot` runs apart best."""
+        """Count `counted` runs of each side by the threshold that separates `pilot` runs best."""
         at = thresholds(np.concatenate(pilot))
         above = [1 - np.searchsorted(np.sort(side), at, side="left") / len(side) for side in pilot]
         best = at[int(np.argmax(above[1] - above[0]))]
@@ -70,13 +68,13 @@ class Rates:
 
 
 def epsilon_by_size(found: Rates, series: Series, claimed: float, delta: float) -> float:
-    """The epsilon of all answers of a series at delta if its noise has the claimed law and so small a size that what
-    was found is possible; 0: any size will do.
+    """Return the epsilon of all answers of a series at delta if its noise has the claimed law, and a size so small that
+    what was found is possible; 0: any size will do.
 
-    Formal guarantee: noise of the claimed size has laws at most delta(0) apart in total variation; of Gaussian noise
-    that nobody draws rows under, P_b(S) <= Phi(Phi^-1(P_a(S)) + mu). So the result exceeds `claimed`, where noise has
-    the claimed size and covers the sensitivity, with no more probability than the rates are wrong with. Where the law
-    is another one, nothing is said.
+    Formal guarantee: noise of the claimed size has laws at most delta(0) apart in total variation; for Gaussian noise
+    without drawn rows, P_b(S) <= Phi(Phi^-1(P_a(S)) + mu). So if noise has the claimed size and covers the sensitivity,
+    the result exceeds `claimed` with at most the probability that the rates are wrong. Nothing is claimed for another
+    law.
     """
     event, copies = series.event.times(1 if series.joint else series.count), series.shared_records
     if not found.apart > 0:
@@ -97,8 +95,7 @@ def epsilon_by_size(found: Rates, series: Series, claimed: float, delta: float) 
 
 
 def _less_noise(event: Event, apart: float) -> float:
-    """By how much the noise must be smaller than is claimed so that laws can lie so far apart, rounded down; 0: by less
-    than is looked at."""
+    """Return by which factor noise must be smaller for laws so far apart, rounded down; 0: below what is tried."""
     if not apart > _total_variation(event, LEAST_NOISE_FACTOR):
         return 0.0
     if _total_variation(event, LARGEST_NOISE_FACTOR) < apart:
@@ -111,7 +108,7 @@ def _less_noise(event: Event, apart: float) -> float:
 
 
 def _total_variation(event: Event, times: float) -> float:
-    """How far apart the laws of all releases lie at most, with so many times less noise."""
+    """Return the largest total variation of all releases with so many times less noise."""
     if isinstance(event, GaussianEvent):
         loud = replace(event, multiplier=event.multiplier / times)
         return float(delta_at(composed([loud], pld_interval([loud])), 0.0, event.count))
@@ -122,11 +119,11 @@ def _total_variation(event: Event, times: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Attacker:
-    """The likelihood-ratio test by the claimed law of the noise: no other is sharper where that law is drawn, and
-    whatever is drawn, it is a test.
+    """The likelihood-ratio test by the claimed law of the noise: the sharpest if that law is drawn, and a valid test
+    for any.
 
-    Where an owner draws something in secret beside its noise, there is no such formula: answers are projected on
-    `directions`, how far they differ on average, by round, found on other runs.
+    If an owner draws something else in secret, there is no such formula: answers are projected on `directions`, their
+    mean difference by round, found on other runs.
     """
 
     setup: Setup
@@ -143,7 +140,7 @@ class Attacker:
         return self.setup.part(self.name).stages[self.stage]
 
     def listens(self, number: int) -> bool:
-        """Whether a round belongs to the attacked stage."""
+        """Return whether a round belongs to the attacked stage."""
         return number in self._stage.rounds
 
     @property
@@ -152,8 +149,8 @@ class Attacker:
         return self._stage.question.draws or isinstance(self._stage.series.mechanism, RandomisedResponse)
 
     def directed(self, a: Mapping[int, Floats], b: Mapping[int, Floats], asked: Mapping[int, Query]) -> "Attacker":
-        """The same with directions by round: between the mean answers about a and about b; where rows are drawn,
-        between the exact ones to the mean question, which know no noise."""
+        """Return the attacker with directions by round, from mean answers about a to those about b; if rows are drawn,
+        between the exact answers to the mean question, which contain no noise."""
         found = {number: b[number] - a[number] for number in a}
         if self._stage.question.rate < 1:
             rows = np.arange(len(self.a.train))
@@ -185,13 +182,13 @@ class Attacker:
         return np.asarray(at_b - at_a)
 
     def noise(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
-        """The noise in an answer about table a; the answer itself where no formula gives it."""
+        """Return the noise in an answer about table a; the answer itself if no formula gives it."""
         return value if self.guesses else value - self._without_noise(questions, replicates)[0]
 
     def _without_noise(
         self, questions: Mapping[str, Query], replicates: tuple[int, ...]
     ) -> tuple[Floats, Floats, float]:
-        """(what is answered exactly about a, about b, the scale of the noise on it)."""
+        """Return (the exact answer about a, that about b, the scale of the noise on it)."""
         query = questions[self.name]
         noise = self.setup.part(self.name).stage(query.round).series.mechanism
         at_a, at_b = (self._exact(self.name, query, tables, replicates) for tables in (self.a, self.b))
@@ -211,8 +208,7 @@ class Attacker:
 
 
 class Overheard:
-    """An exchange whose questions are asked twice, and whose answers an attacker listens to: a retry must bring
-    nothing new."""
+    """An exchange that an attacker overhears; every question is asked twice, since a retry must bring nothing new."""
 
     def __init__(self, exchange: Exchange, attacker: Attacker, replicates: int, keeps: bool = False) -> None:
         self._exchange, self._attacker, self._replicates = exchange, attacker, (replicates,)
@@ -246,7 +242,7 @@ class Overheard:
         return answers
 
     def _own(self, answers: Sequence[Answer]) -> Floats:
-        """The audited owner's answer, or the sum that it is a part of."""
+        """Return the audited owner's answer, or the sum that contains it."""
         return next(each.value for each in answers if self._attacker.name in each.owners)
 
 
@@ -255,7 +251,7 @@ LEAST_MODEL_RECORDS = 64  # records: of fewer, noise would lead a model far astr
 
 
 class AuditedOwner(Owner):
-    """An owner of a table that an audit made, of which hardly any row has a target."""
+    """An owner of a table that an audit made, in which hardly any row has a target."""
 
     def _tables(self, setup: Setup) -> Tables:
         tables = super()._tables(setup)
@@ -266,9 +262,8 @@ class AuditedOwner(Owner):
 class RunTables:
     """The audited owner with either table, and everybody else.
 
-    Where a row without a target contributes nothing, the tables have the agreed size (`canary`). Else they are as small
-    as the terms allow; their canaries are the two, of some at the ends of what the terms allow, whose answers lie
-    farthest apart (`exact.pair_search`).
+    If a row without a target contributes nothing, tables have the agreed size (`canary`). Otherwise they are as small
+    as the terms allow, with the two extreme canaries whose answers lie farthest apart (`exact.pair_search`).
     """
 
     setup: Setup
@@ -310,8 +305,8 @@ def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
 
 
 def _sizes(setup: Setup, name: str, least: int) -> Iterator[int]:
-    """How many records a table may have, of which the first that is allowed is taken: few, for whoever else is in it
-    hides the canary, but `LEAST_MODEL_RECORDS` where others have no target; as many as are agreed at last."""
+    """Yield sizes to try: few records, since others hide the canary, but `LEAST_MODEL_RECORDS` if others have no
+    target; last the agreed number."""
     agreed, batches = setup.terms.owner(name).records, setup.terms.learning.batches or 1
     few = LEAST_MODEL_RECORDS if setup.task.predicts else least
     yield from (size for size in (few, max(few, batches), 2 * max(few, batches)) if size < agreed)
@@ -335,8 +330,7 @@ def _farthest(search: PairSearch, asked: Asked) -> tuple[Trial, Unit, Unit]:
 
 
 def _others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
-    """Everybody else: without a target if that is allowed, so that nobody else is seen; the canary stands at any place,
-    for some may be held out."""
+    """Yield everybody else, without targets if allowed, with the canary at any place, since some may be held out."""
     count = asked.setup.terms.owner(search.name).records - search.shape.records
     targets = [{asked.setup.terms.model.target: None}] if asked.setup.task.predicts else []
     for blank in (*targets, {}):
@@ -346,8 +340,7 @@ def _others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
 
 
 def few_owners(terms: Terms, name: str) -> Terms:
-    """The terms with one owner in the place of all others: no answer of the audited one depends on how many they
-    are, beyond the model that it is asked at."""
+    """Return the terms with one owner for all others, whose number affects no answer except through the model."""
     others = [part for part in terms.owners if part.name != name]
     learning = terms.learning
     if len(others) < 2 or learning.topology is not None or learning.participation is not None:

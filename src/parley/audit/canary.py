@@ -1,6 +1,4 @@
-"""Two neighbouring tables that an owner's answers tell apart as well as possible: all rows of one person, the canary,
-are replaced, and nobody else has a target, so that nobody else moves an answer.
-"""
+"""The canary: a person whose replaced rows an owner's answers tell apart best, since nobody else has a target."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +26,8 @@ from parley.validate import Floats
 
 
 def require_audited_unit(terms: Terms) -> None:
-    """Refuse terms that protect whole tables: audits replace one person's rows, and would call far too large an answer
-    private. So are those by which nothing is released."""
+    """Refuse terms that protect whole tables or release nothing. Audits replace one person's rows, and would call far
+    too large an answer for a whole table private."""
     terms.require_release()
     if terms.privacy.unit == OWNER:
         raise TermsError(
@@ -40,8 +38,7 @@ def require_audited_unit(terms: Terms) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PresentRows(Summable):
-    """`records` rows, of which those at `places` have a target and are held; the rest is zeros of weight 0
-    (`data.targets`), of which every sum is 0."""
+    """`records` rows: those at `places` have a target, the rest are zeros of weight 0 (`data.targets`)."""
 
     rows: Design
     places: NDArray[np.int64]
@@ -105,7 +102,7 @@ class PresentRows(Summable):
 
 
 def present_rows(rows: Design, places: NDArray[np.int64], records: int, mean_over: int | None = None) -> PresentRows:
-    """Make a table of so many records in which only these rows, at these places, have a target."""
+    """Return a table of so many records in which only these rows, at these places, have a target."""
     return PresentRows(replace(rows, study=False), places, records, mean_over)
 
 
@@ -123,7 +120,7 @@ DISTANCE_TOLERANCE = 1e-3  # of the largest distance: pairs so near to it are as
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """An owner's table before and after the canary is replaced, as an analyst would write them."""
+    """An owner's table before and after the canary is replaced, as an analyst would write it."""
 
     a: pd.DataFrame
     b: pd.DataFrame
@@ -131,7 +128,7 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class CanarySearch:
-    """The search for the pair of canaries whose answers lie farthest apart, at the start of a run or elsewhere."""
+    """The search for the two canaries whose answers lie farthest apart, at the start of a run or elsewhere."""
 
     setup: Setup
     name: str
@@ -143,16 +140,16 @@ class CanarySearch:
         return make_algorithm(self.setup)
 
     def neighbours(self) -> Neighbours:
-        """The pair of tables found, with the canary at places that the owner learns from."""
+        """Return the pair of tables found, with the canary at places that the owner trains on."""
         return Neighbours(*(self._table(self._candidates[place]) for place in self.pair))
 
     def tables(self) -> tuple[Tables, Tables]:
-        """The same prepared, with the canary alone in each."""
+        """Return the same pair prepared, with the canary alone in each."""
         a, b = (self._alone(place) for place in self.pair)
         return a, b
 
     def typical_tables(self) -> tuple[Tables, Tables]:
-        """A pair whose answers lie as far apart as the middle one of all pairs, with the canary alone in each."""
+        """Return the pair of median distance, with the canary alone in each."""
         near = np.abs(self._apart - np.median(self._apart[np.triu_indices(len(self._apart), 1)]))
         np.fill_diagonal(near, np.inf)
         first, second = np.unravel_index(int(np.argmin(near)), near.shape)
@@ -165,7 +162,7 @@ class CanarySearch:
 
     @cached_property
     def pair(self) -> tuple[int, int]:
-        """The places of the two canaries among those that were tried."""
+        """The places of the two canaries among the candidates."""
         question, distance = self.asked[0], self._apart
         good = distance >= distance.max() * (1 - DISTANCE_TOLERANCE)
         sizes = question.record_sizes(self._prepared, self._theta)
@@ -190,7 +187,7 @@ class CanarySearch:
         return stage.question, self.query(stage.rounds[0])
 
     def query(self, number: int) -> Query:
-        """The owner's query in this round of the stage."""
+        """Return the owner's query in this round of the stage."""
         if self.stage:
             return ScoreQuery.ask(self.setup.hash, self.setup.terms.learning.learner, number, self._theta)
         begin = replace(self.algorithm.start(self._theta), round=number)
@@ -210,21 +207,20 @@ class CanarySearch:
         return self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
 
     def _alone(self, place: int) -> Tables:
-        """Tables of the stage's size in which only this candidate has a target, as often as a person counts."""
+        """Return tables of the stage's size in which only this candidate has a target, as often as a person counts."""
         rows = self.asked[0].records
         copies = rows if self._whole else min(self.setup.terms.privacy.records_per_person, rows)
         table = present_rows(self._prepared.where(np.full(copies, place)), np.arange(copies), rows)
         return Tables(table, table)
 
     def _answer(self, question: Question, query: Query, tables: Tables) -> Floats:
-        """The exact answer, or where it is about some rows only the clipped gradient that it is made of."""
+        """Return the exact answer, or for an answer about some rows only the clipped gradient behind it."""
         if question.draws or question.batched:
             return self.setup.risk.mean_gradient(tables.train, self._theta, question.bound)
         return question.bounded(query, tables).value
 
     def _table(self, canary: dict[str, object] | None) -> pd.DataFrame:
-        """The owner's table with this canary in it, at places that are learned from; where people are told apart, with
-        more rows of it than count."""
+        """Return the owner's table with this canary at trained places; with named people, more rows than count."""
         terms, preparation = self.setup.terms, self.setup.preparation
         records, person = terms.owner(self.name).records, terms.privacy.person
         extra = 0 if person is None else ROWS_BEYOND_LIMIT
@@ -240,7 +236,7 @@ class CanarySearch:
         return pd.DataFrame(found)
 
     def _places(self, records: int, extra: int) -> NDArray[np.int64]:
-        """Of the canary's rows: those that count among the first, those that must not at the end."""
+        """Return the places of the canary's rows: counting ones among the first, others at the end."""
         preparation = self.setup.preparation
         if preparation.model.holdout_by is not None:
             asked = np.arange(records)  # whether a row counts follows from its name
@@ -252,7 +248,7 @@ class CanarySearch:
 
     @property
     def _called(self) -> str:
-        """The canary's name: of somebody whom the stage is about, where people are held out."""
+        """The canary's name; where people are held out, a name on the stage's side."""
         model = self.setup.terms.model
         return "canary" if model.holdout_by is None else name_on_side(model, "canary", bool(self.stage))
 
@@ -263,8 +259,8 @@ class CanarySearch:
 
 
 def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterator[dict[str, object]]:
-    """Rows at the ends of what the terms allow: one column at an end and the others in their middle, all at one end,
-    some at random; each with every extreme target."""
+    """Yield rows at the ends of what the terms allow, each with every extreme target: one column at an end and the
+    others in their middle, all at one end, some at random."""
     columns = {column: cell_values(preparation, column) for column in preparation.features}
     middle: dict[str, object] = {column: values[-1] for column, values in columns.items()}
     rows = [{column: values[end] for column, values in columns.items()} for end in (0, 1)]
@@ -281,7 +277,7 @@ def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterat
 
 
 def cell_values(preparation: Preparation, column: str) -> Sequence[object]:
-    """Cells of a feature: its two ends, and last one in its middle."""
+    """Return cells of a feature: its two ends, and last one in its middle."""
     if column in preparation.categories:
         names = preparation.categories[column]
         return names[-1], names[0], *names
@@ -294,7 +290,7 @@ def cell_values(preparation: Preparation, column: str) -> Sequence[object]:
 
 
 def ends(low: float, high: float) -> tuple[float, float]:
-    """An interval's ends; those that it lacks lie far away.
+    """Return an interval's ends; missing ones are replaced by distant ones.
 
     >>> ends(-math.inf, math.inf), ends(500.0, math.inf)
     ((-100.0, 100.0), (500.0, 600.0))
@@ -304,7 +300,7 @@ def ends(low: float, high: float) -> tuple[float, float]:
 
 
 def target_values(preparation: Preparation) -> Sequence[object]:
-    """The extreme targets, as a table has them."""
+    """Return the extreme targets, as a table has them."""
     model = preparation.model
     if model.target in preparation.categories:
         return preparation.categories[model.target]
@@ -316,13 +312,13 @@ def target_values(preparation: Preparation) -> Sequence[object]:
 
 
 def no_target(preparation: Preparation) -> dict[str, object]:
-    """The target cell of a row without a target."""
+    """Return the target cell of a row without a target."""
     numbers = all(isinstance(value, float) for value in target_values(preparation))
     return {preparation.model.target: math.nan if numbers else None}
 
 
 def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
-    """Every extreme of what is learned of a record: the target, and what belongs to it."""
+    """Return every extreme of a record's outcome: the target, and the columns that belong to it."""
     model = preparation.model
     found: list[dict[str, object]] = [{model.target: value} for value in target_values(preparation)]
     for column in model.outcome_columns[1:]:  # an exposure has bounds; an event is 1 or 0
@@ -332,7 +328,6 @@ def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
 
 
 def _distances(values: Floats) -> Floats:
-    """How far apart answers [m, d] lie in L2, each two of them [m, m]: of L1 differences of one size noise hides those
-    in a single number least."""
+    """Return L2 distances [m, m] of answers [m, d]: of equal L1 differences, noise hides those in one number least."""
     squares = np.sum(values**2, axis=1)
     return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * values @ values.T, 0.0)))

@@ -1,4 +1,4 @@
-"""Whole runs under attack: the terms' own algorithm, noise and bookkeeping, on two tables that differ in one person."""
+"""Attacks on whole runs, with the terms' algorithm, noise and bookkeeping, on two tables that differ in one person."""
 
 import math
 import time
@@ -27,8 +27,7 @@ from parley.validate import Floats, upper, whole
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is promised to a person in one owner's table, and what an attacker who sees all answers was shown to learn,
-    at least."""
+    """What one owner promises a person, and what an attacker who sees all answers was shown to learn at least."""
 
     owner: str
     claimed_epsilon: float  # of its training answers, all together
@@ -50,7 +49,7 @@ class Verdict:
         return max(self.lower_bound, self.by_noise) <= self.claimed_epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley audit --json` prints of an owner."""
+        """Return the object that `parley audit --json` prints for an owner."""
         return {
             "name": self.owner,
             "claimed_epsilon": self.claimed_epsilon,
@@ -95,17 +94,15 @@ class RunAudit:
         return cls(setup, make_algorithm(setup), attacker, (sides[0], sides[1]), stage)
 
     def statistics(self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]) -> Floats:
-        """By how much everything that was answered speaks for table b, in so many runs on one of the tables [runs].
-
-        To nine decimals: studies draw fast noise, whose last digits tell what it was added to (`mechanisms.noise`).
-        That is no fault of the terms, and no owner releases it.
-        """
+        """Return how much all answers speak for table b, in so many runs on one of the tables [runs]. It is rounded:
+        studies draw fast noise, whose last digits reveal what it was added to (`mechanisms.noise`). Owners never
+        release it."""
         return np.concatenate(
             [np.round(overheard.statistic, STATISTIC_DECIMALS) for overheard in self._overheard(side, runs, seed, done)]
         )
 
     def directed(self, runs: int, seed: np.random.SeedSequence) -> "RunAudit":
-        """The same with an attacker that knows how far answers differ on average, where it needs that."""
+        """Return the audit with an attacker that knows the mean difference of answers, if it needs that."""
         if not self.attacker.guesses:
             return self
         means, asked = [], []
@@ -118,8 +115,7 @@ class RunAudit:
         return replace(self, attacker=self.attacker.directed(means[0], means[1], asked[0]))
 
     def repeats(self, seed: np.random.SeedSequence) -> bool:
-        """Whether the noise of one run is that of another, or of its neighbour in the same study, or the same in two
-        rounds: the first, or one after the other."""
+        """Return whether noise repeats: in another run, a neighbour in the study, or the first or previous round."""
         many = LEAST_RUNS if self.algorithm.parallel else 1
         one, two = (self._run(0, many, each, keeps=True).noises for each in seed.spawn(2))
         if _same(one[0], two[0]) or (many > 1 and _same(one[0], np.broadcast_to(one[0][:1], one[0].shape))):
@@ -127,7 +123,7 @@ class RunAudit:
         return any(_same(after, one[0]) or _same(after, before) for before, after in pairwise(one))
 
     def affordable(self, seed: np.random.SeedSequence) -> int:
-        """How many runs by either table take about `USUAL_SECONDS` here, a quarter more for the pilot included."""
+        """Return how many runs by either table take about `USUAL_SECONDS` here, the pilot's quarter included."""
         (many, took), piece = (1, USUAL_SECONDS), min(LEAST_RUNS, self._piece)
         while piece <= self._piece:
             began = time.perf_counter()
@@ -172,7 +168,7 @@ class RunAudit:
 
 
 def _same(one: Floats, other: Floats) -> bool:
-    """Whether two rounds have the same noise, up to rounding."""
+    """Return whether two rounds have the same noise, up to rounding."""
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
 
 
@@ -185,15 +181,15 @@ def audit_owner(
     progress: Progress = lambda done, total: None,
     stage: int = 0,
 ) -> Verdict:
-    """What twice so many runs prove about this owner's training answers (stage 1: its score), each on one of two
-    neighbouring tables, by a fair coin: about `runs` on either; None: as many as take a minute, at most `MAX_RUNS`.
+    """Bound what this owner's training answers (stage 1: its score) cost, from twice `runs` runs, each on one of two
+    neighbouring tables by a fair coin. Without `runs`: as many as take a minute, at most `MAX_RUNS`.
 
-    Tables are the audit's own: no record of anybody is read. An attacker sees every answer, asks each question twice,
-    knows both tables (`Attacker`), and guesses the coin; how, is chosen on a quarter as many runs (`best_guess`).
+    Nobody's records are read. The attacker sees every answer, asks each question twice, knows both tables (`Attacker`),
+    and guesses the coin by a rule chosen on a quarter as many runs (`best_guess`).
 
-    Formal guarantee (`proved_by_guesses`, `epsilon_by_size`): that either result exceeds the true eps has a
-    probability of at most 1 - confidence, of the second where noise has the claimed law. It is about the pair of tables
-    that was found and about this attack; others may learn more, up to what is claimed.
+    Formal guarantee (`proved_by_guesses`, `epsilon_by_size`): the probability that either result exceeds the true eps
+    is at most 1 - confidence, for the second if noise has the claimed law. This is about this pair of tables and this
+    attack; others may learn more, up to what is claimed.
     """
     terms.require_release()
     runs = None if runs is None else whole(runs, "runs", least=LEAST_RUNS)

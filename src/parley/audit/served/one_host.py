@@ -1,10 +1,9 @@
-"""One noise for all, seen by one of its hosts and by the learner together: what they learn of an owner's answer, and
-that a host learns nothing before the sum is opened.
+"""What one host with the learner learns of an answer under shared noise; before the opening a host learns nothing.
 
 A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
-part of it before that is shared, what it is sent. Its journal holds sums of these, and tags of shares under keys, which
-are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds. The learner has all
-openings.
+part of the noise before it is shared, and what it receives. Its journal holds sums of these, and tags of shares under
+keys; these are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds. The
+learner has all openings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,29 +40,29 @@ Signed = tuple[tuple[str, int], ...]  # which numbers of a view are added, and w
 
 @dataclass(eq=False)
 class HostView:
-    """What one host has seen of so many answers at once, each a coordinate."""
+    """What one host has seen of many answers at once, one per coordinate."""
 
     host: int
     words: dict[str, Words] = field(default_factory=dict)  # a number for each answer [size]
     received: list[bytes] = field(default_factory=list)
 
     def left(self, opened: Words, off: Signed) -> Floats:
-        """What is left of the opened sums when the host takes off numbers that it knows [size]."""
+        """Return what is left of the opened sums after the host subtracts numbers that it knows [size]."""
         total = opened.copy()
         for name, sign in off:
             total -= self.words[name] if sign > 0 else np.uint64(0) - self.words[name]
         return total.view(np.int64).astype(np.float64)
 
     def sums(self) -> Iterator[Signed]:
-        """Everything that it may take off: signed sums of a few numbers, first of none."""
+        """Yield every signed sum of a few numbers that it may subtract, first none."""
         for count in range(MAX_SUM_TERMS + 1):
             for names in combinations(self.words, count):
                 for signs in product((1, -1), repeat=count):
                     yield tuple(zip(names, signs, strict=True))
 
     def uneven(self, size: int) -> float:
-        """The least p-value of bytes that should be uniform, before anything is opened: of each share, of the sum of
-        the two, by either half of the answers, and of all that was received; times how many there are."""
+        """Return the least p-value, times their number, of bytes that should be uniform before the opening: each share,
+        the sum of the two, by halves of the answers, and all that was received."""
         held = [words for name, words in self.words.items() if name.startswith("answer")]
         shares = [*held, np.asarray(sum(held)), *(w for name, w in self.words.items() if name.startswith("noise"))]
         halves = [part for words in shares for part in (words[: size // 2], words[size // 2 :])]
@@ -119,8 +118,7 @@ class WatchedShares(AdditiveShares):
 
 @dataclass(frozen=True)
 class HostVerdict:
-    """What an answer is claimed to cost, what one host with the learner was shown to learn of it, and how even its
-    view is before anything is opened."""
+    """What an answer is claimed to cost, what one host with the learner was shown to learn, and its view's evenness."""
 
     host: str
     claimed_epsilon: float
@@ -137,7 +135,7 @@ class HostVerdict:
         return self.lower_bound <= self.claimed_epsilon and self.p_value >= FALSE_ALARM / HOSTS
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as JSON."""
+        """Return the verdict as JSON."""
         found = {**vars(self), "adjacency": Adjacency.REPLACE_ONE, "holds": self.holds}
         return {**found, "takes_off": [list(each) for each in self.takes_off]}
 
@@ -145,14 +143,14 @@ class HostVerdict:
 def audit_hosts(
     terms: Terms, draws: int = 2**15, seed: int | None = None, confidence: float = 0.99
 ) -> tuple[HostVerdict, ...]:
-    """What each host, together with the learner and all other owners, is shown to learn from one answer of the first
-    owner under the terms' one noise: an answer that one person moves as far as possible, or not.
+    """Bound what each host, with the learner and all other owners, learns from one answer of the first owner under
+    shared noise: an answer that one person moves as far as possible, or not.
 
-    Every coordinate of what the hosts draw at once is a run of its own. The host takes off the opened sum whichever
-    signed sum of numbers of its own view leaves least, and the threshold on the rest is chosen on other runs.
+    Each coordinate is a run of its own. From the opened sum the host subtracts the signed sum of its view's numbers
+    that leaves least; the threshold on the rest is chosen on other runs.
 
-    Formal guarantee: as `Event.bound`'s, for all hosts together: bounds exceed the true eps with probability at
-    most 1 - confidence; even views are called uneven with probability at most `FALSE_ALARM`.
+    Formal guarantee: as for `Event.bound`, for all hosts together: bounds exceed the true eps with probability at most
+    1 - confidence. Even views are called uneven with probability at most `FALSE_ALARM`.
     """
     terms.require_release()
     part = resolve(terms).part(terms.owners[0].name)
@@ -176,8 +174,7 @@ def audit_hosts(
 
 
 def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
-    """(the views of the three hosts, what the learner opens) of `size` answers at once: the first half is 0, the second
-    `moved` grid units."""
+    """Return (three hosts' views, the learner's opening) of `size` answers: half are 0, half `moved` grid units."""
     words = _halves(moved, size)
     ends, views = wires(), [HostView(host) for host in range(HOSTS)]
     keys, seeds = [rng.bytes(KEY_BYTES) for _ in range(HOSTS)], (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
@@ -192,7 +189,7 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
 
 
 def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
-    """The same of two hosts, each of which adds a whole noise of its own to its share."""
+    """Return the same for two hosts, each of which adds its own whole noise to its share."""
     words, seeds = _halves(moved, size), (rng.bytes(KEY_BYTES),)
     shape, last = Shape(recipe.law, recipe.exponent, size), last_share(words, seeds)
     views, openings = [], []
@@ -205,12 +202,11 @@ def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generato
 
 
 def _halves(moved: int, size: int) -> Words:
-    """Encode answers of which the first half is 0, the second `moved` grid units."""
+    """Encode answers, the first half 0, the second `moved` grid units."""
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
 def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
-    """Compute a host's shares of the answers with noise."""
     noise = draw(party, recipe, len(answer.first))
     shares = {"answer": answer, "noise": noise}
     for name, held in shares.items():
@@ -219,7 +215,7 @@ def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Re
 
 
 def _proved(views: Sequence[tuple[HostView, Words]], delta: float, confidence: float) -> tuple[Signed, float]:
-    """(what the host takes off, the epsilon that is proved): both chosen on the first run, counted on the others."""
+    """Return (what the host subtracts, the epsilon proved): both chosen on the first run, counted on the others."""
     view, opened = views[0]
     off = min(view.sums(), key=lambda each: float(np.median(np.abs(view.left(opened, each)))))
     first, *others = (np.split(view.left(opened, off), 2) for view, opened in views)
