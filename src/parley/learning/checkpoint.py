@@ -1,8 +1,8 @@
 """Checkpoints of runs between machines: a killed learner continues as if nothing had happened.
 
-The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"`
-ledgers do not record who was in time, so the state is stored durably before round k + 1 is asked. From then on the next
-question is fixed; a crash before that has asked nothing that depends on who was in time.
+The state before round k + 1 follows from the answers to round k and from who gave them, which ledgers do not record
+under `straggler = "skip"`. So it is stored durably before round k + 1 is asked; from then on the next question is
+fixed. A crash before that has asked nothing that depends on who was in time.
 
 A checkpoint also keeps the last seen end of every owner's ledger, to detect older copies, and a record of every owner's
 answers, to name liars (`outcome.notices`). Its checksum detects accidents, not forgery: a forger can compute it anew.
@@ -33,11 +33,9 @@ HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The state before round `state.round` of the agreement with this hash.
-
-    For each owner, `answers` counts those in the state, `spent` is its own last statement, and `heads` is its ledger's
-    end. `watched` is the watch's record, empty in older files.
-    """
+    """The state before round `state.round` of the agreement with this hash. For each owner, `answers` counts those in
+    the state, `spent` is its last statement, `heads` its ledger's end. `watched` is the watch's record, empty in older
+    files."""
 
     terms_hash: str
     state: State

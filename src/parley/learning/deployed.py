@@ -1,7 +1,7 @@
-"""Training between organisations, with owners elsewhere, and asking owners for something other than a model.
+"""Training between organisations, and asking owners anywhere for something other than a model.
 
-The learner has the terms and the public sample but no table, so there is no relative fitness. Each owner scores the
-model itself; if the terms set epsilon aside for it, owners also release a score, debited like every answer.
+The learner has no table, so there is no relative fitness. Each owner scores the model itself; if the terms set epsilon
+aside for it, owners also release a score, debited like every answer.
 """
 
 import time
@@ -83,8 +83,7 @@ class DeployedRun:
 
 
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
-    """Fix everything before the first question, for a learner without a table. Terms that limit nothing are refused
-    now."""
+    """Fix everything before the first question, and refuse terms that limit nothing; the learner needs no table."""
     terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
@@ -152,10 +151,10 @@ def learn(
     progress: Callable[[State], None] = lambda state: None,
 ) -> tuple[Result, list[str]]:
     """Run all rounds from `begin` on, then ask for the score if one is agreed on. Return the result, and the owners who
-    may have spent more than is known.
+    may have spent more than is known. `own` is the learner's own agreement if it also owns a table.
 
     The state is stored durably after each round, before the next is asked. A run interrupted before its score asks the
-    same question again. `own` is the learner's own agreement if it also owns a table.
+    same question again.
     """
     require_predictor(deployed.setup.terms)
     began = time.perf_counter()
@@ -287,10 +286,8 @@ def ask_here(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Asked:
-    """Ask owners on this machine, by the algorithm and from the point that `begin` returns.
-
-    Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
-    """
+    """Ask owners on this machine, by the algorithm and from the point that `begin` returns. Owners with durable ledgers
+    release, and each must have accepted the terms; owners without take part in a study."""
     began = time.perf_counter()
     parties, agreements, shape = gather(terms, in_order(terms, owners), replicates, seed)
     setup = agreements[0].setup

@@ -43,9 +43,8 @@ def accepting_owners(
     other_books: str | None = None,
     anyway: bool = False,
 ) -> list[Owner]:
-    """Open the owners with durable ledgers and accept the terms for all, or for none if anything is wrong with one of
-    them. `first` runs once all is checked, before a ledger is made or written to. `other_books`, `anyway`: see
-    `Owner.accept`."""
+    """Open the owners with durable ledgers and accept the terms for all, or for none if anything is wrong. `first` runs
+    once all is checked, before a ledger is made or written to. `other_books`, `anyway`: see `Owner.accept`."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     _require_acceptable(terms, tables)
@@ -119,8 +118,7 @@ def missing_ledgers(terms: Terms, folder: Path) -> list[str]:
 
 
 def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
-    """Return the spending on these very terms of each owner that has answered under them. Its stored answers are free
-    to ask again."""
+    """Return the spending on these terms of each owner that has answered; asking its stored answers again is free."""
     found = {}
     for part in terms.owners:
         path = _ledger_path(folder, part.name)
@@ -139,7 +137,6 @@ def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
 
 
 def _require_place(folder: Path) -> None:
-    """Refuse a path that is not a folder, or cannot be created."""
     above = next(each for each in (folder, *folder.resolve().parents) if each.exists())
     if not above.is_dir():
         raise LedgerError(f"{above}: is a file; expected a folder for the owners' ledgers")

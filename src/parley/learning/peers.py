@@ -1,8 +1,7 @@
 """Gossip between organisations without a centre: one owner's peer asks its own owner and hears its neighbours.
 
-A peer computes its own row of `Gossip`, so all peers together get what one learner would, to the bit, from the same
-answers on the same machine. On different machines they first compare public numbers, step and start; unless these agree
-up to rounding, the run does not begin.
+A peer computes its own row of `Gossip`, so all peers get what one learner would, to the bit, on the same machine. On
+different machines they first compare public numbers, step and start, which must agree up to rounding.
 """
 
 import time
@@ -270,10 +269,8 @@ def learn_as_peer(
     progress: Callable[[State], None] = lambda state: None,
 ) -> list[str]:
     """Run all rounds from `begin`, share points and the score if one is agreed on, and `report` the outcome. Then stay
-    until the neighbours have it too; return those not heard to have it.
-
-    A peer that is killed continues with the same messages. `finished_neighbours` know that it has finished.
-    """
+    until the neighbours have it too; return those not heard to have it. `finished_neighbours` know that this peer has
+    finished. A killed peer continues with the same messages."""
     began, setup, kept = time.perf_counter(), peer.setup, KeptPeer(peer, federation, neighbourhood, begin)
     points = kept.points(progress)
     ended = _gathered(peer, points)
@@ -307,7 +304,6 @@ def _gathered(peer: PeerRun, points: Mapping[str, Floats]) -> State:
 
 
 def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
-    """Refuse final points outside the box."""
     radius = setup.limits.radius
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
@@ -318,8 +314,7 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
 
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
-    """Return the owners' outcomes: its own by its statement, the others' by the terms, because their spending is
-    unknown here."""
+    """Return the owners' outcomes: its own by its statement, others' by the terms, because their spending is unknown."""
     found = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))

@@ -1,8 +1,6 @@
-"""Owners on this machine learn to predict a column.
-
-Terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions -> Owner.answer (bounded, debited,
-noisy) -> aggregation -> Algorithm.update -> Result. A study's arrays have one more axis than a release's.
-"""
+"""Owners on this machine learn to predict a column: terms -> setup (bound, mechanism, cost of k answers) -> run ->
+Algorithm.questions -> Owner.answer (bounded, debited, noisy) -> aggregation -> Algorithm.update -> Result. A study's
+arrays have one more axis than a release's."""
 
 import time
 from collections.abc import Sequence

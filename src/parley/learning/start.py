@@ -1,7 +1,5 @@
-"""Where training starts: at zero, or at the best fit of the public sample. No private record is used.
-
-A finite sample's plain optimum strays far in weak directions, so the fit has a ridge, chosen by cross-validation.
-"""
+"""Where training starts: at zero, or at the best fit of the public sample, with a ridge chosen by cross-validation. No
+private record is used."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,9 +54,8 @@ def starting_point(setup: Setup) -> Floats:
 
 def public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
     """Return the best fit of public rows, with ridge and cost by cross-validation; None if no ridge gives an optimum.
-
-    The folds' fits have a tenth fewer rows, so the cost is too high by about a tenth of its excess.
-    """
+    The folds' fits have a tenth fewer rows (a third beyond `MANY_PARAMETERS`), so the cost is too high by about that
+    share of its excess."""
     return design.derived(("public fit", objective, radius), partial(_public_fit, objective, design, radius, origin))
 
 
@@ -97,7 +94,7 @@ def _held_back_costs(
     radius: float | None,
     origin: Floats,
 ) -> HeldBack | None:
-    """Return each fold's cost, by the terms, under a model fitted without it."""
+    """Return each fold's cost under a model fitted without it."""
     costs, near = [], origin
     for held in parts:
         theta = ridge_fit(objective, design.where(~held), ridge, radius, near)

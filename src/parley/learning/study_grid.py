@@ -1,9 +1,6 @@
-"""Grids of studies: relative fitness by size, budget, horizon and scenario, as one tidy table.
-
-All cells use the same seed (common random numbers), so neighbouring cells differ by their settings, not by chance.
-joblib runs groups of cells of the same sizes; with `joblib.parallel_config(backend="dask")`, or Ray after
-`ray.util.joblib.register_ray()`, it spreads them over machines.
-"""
+"""Grids of studies: relative fitness by size, budget, horizon and scenario, as one tidy table. Cells share a seed
+(common random numbers). joblib runs groups of cells of the same sizes, and can spread them over machines with
+`joblib.parallel_config(backend="dask")`, or Ray after `ray.util.joblib.register_ray()`."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,7 +152,6 @@ def _in_parallel(tasks: Iterable[Any], jobs: int) -> Iterator[list[Row]]:
 
 
 def _run(group: list[tuple[int, Cell]], market: pd.DataFrame, replicates: int, seed: int) -> list[Row]:
-    """Run cells of the same sizes, on tables prepared once."""
     first = group[0][1]
     parts = split_consecutive(market, list(first.sizes))
     owners = [Owner(part.name, table) for part, table in zip(first.terms.owners, parts, strict=True)]

@@ -34,13 +34,13 @@ HEARD, USED, SINCE = range(3)
 class AsynchronousDescent(Algorithm):
     """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l).
 
-    z_l is the point at which owner l was asked; p_l is n_l over the records of all owners that have answered. A version
+    z_l is the point at which owner l was asked; p_l is n_l over the records of all owners with a used answer. A version
     is a theta. An answer asked for more than `staleness` versions ago is dropped, though paid for. The owner is then
     asked at the newest theta, until its answers are used up.
 
-    F = 1 - step M corrects an old answer for the model's move since, as if the owner's cost had the curvature M. M is
-    `CURVATURE_EXCESS` times the public sample's curvature, at most 1/step. Without a sample M is 1/step and F is 0
-    (`follow` None).
+    F = 1 - step M corrects an old answer for the model's move since, as if the owner's cost had the curvature M:
+    `CURVATURE_EXCESS` times the public sample's, at most 1/step. Without a sample M is 1/step and F is 0 (`follow`
+    None).
 
     At rest without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, for any answering
     frequencies and any M. Convergence is proved without F, for steps up to 2/L and any delays (Mishchenko, Iutzeler,
@@ -146,8 +146,7 @@ class AsynchronousDescent(Algorithm):
 
 
 def _follow(setup: Setup, step: float) -> Floats | None:
-    """Return F from the public sample; None without one, or if the cost has corners or parameters of several kinds. A
-    ridge keeps M from vanishing in directions that only the owners' rows have."""
+    """Return F from the public sample; None without one, or if the cost has corners or parameters of several kinds."""
     if setup.public is None or not setup.terms.model.smooth or not setup.risk.alike:
         return None
     each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])
@@ -201,11 +200,8 @@ def run_asynchronously(
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
-    """Run every owner's answers, each used as it comes.
-
-    `after_round` gets the state after each answer, before the next question leaves, so a kept state continues with the
-    same questions. Only the answer to an owner's open question counts; any other, such as one delivered again, is
-    ignored.
+    """Run every owner's answers, each used as it comes. `after_round` gets the state after each answer, before the next
+    question leaves. Only the answer to an owner's open question counts; any other, such as one sent again, is ignored.
     """
     state, questions = start, dict(algorithm.questions(start, asker))
     for name, query in questions.items():

@@ -1,10 +1,8 @@
-"""Federated inference (Z chapter 7): second moments from one round, or several by strides, then a posterior over
-models.
+"""Federated inference (Z chapter 7): second moments from one round, or several by strides, then a posterior of the
+model.
 
-If everybody answers every round, the moments are the mean of the combined answers. Otherwise the learner sums each
-owner's answers and weighs the owners' means, never their answers. So an owner that answers rarely has full weight and
-more noise, and one that drops out still counts. (Z's Algorithm 2 instead replaces a share of everybody's moments by one
-owner's.)
+If everybody answers every round, the moments are the mean of the combined answers. Otherwise the learner weighs the
+owners' mean answers, so an owner that answers rarely, or drops out, keeps its full weight and has more noise.
 
 Formal guarantee: every answer is debited by the owner, whose noise is calibrated for all it may give by the schedule;
 what happens here is post-processing.
@@ -25,8 +23,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedInfer(SufficientStatistics):
-    """The model of the mean of all answers, by owner if `names` tells owners apart; `weights` are n_l times the owner's
-    trust."""
+    """The model of the mean answer, by owner if `names` tells owners apart; `weights` are n_l times trust."""
 
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
@@ -87,6 +84,6 @@ class FedInfer(SufficientStatistics):
         return replace(super().without_noise(), variances=(0.0,) * len(self.variances))
 
     def _shares(self, counts: Floats) -> Floats:
-        """Return the weights of the means of those who answered [K]."""
+        """Return the weights [K] of the owners that have answered."""
         weights = np.array(self.weights) * (counts > 0)
         return np.asarray(weights / weights.sum())

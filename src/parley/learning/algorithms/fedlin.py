@@ -52,5 +52,4 @@ class FedLin(Tracking):
         return np.clip(self.kept(state)[name], -self.owner(name).reach, self.owner(name).reach)
 
     def _received_gradient(self, answer: Answer, state: State) -> Floats:
-        """Return the owner's gradient, as far as it travelled."""
         return unpacked(answer.value, self._held(answer.owner, state)) if self.top_k else answer.value

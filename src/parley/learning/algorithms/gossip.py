@@ -32,11 +32,8 @@ def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
 
 
 def mixed(weights: Floats, values: Floats) -> Floats:
-    """Mix `values` [..., J, P] by these rows of W [R, J], into [..., R, P].
-
-    The order of summation is fixed, so a row is the same to the bit whether it is computed alone or with others, and
-    with or without owners of weight 0.
-    """
+    """Mix `values` [..., J, P] by these rows of W [R, J], into [..., R, P]. The order of summation is fixed, so a row
+    is the same to the bit whether computed alone or with others, and with or without owners of weight 0."""
     total = np.zeros((*values.shape[:-2], len(weights), values.shape[-1]))
     for j in range(values.shape[-2]):
         total += weights[:, j, None] * values[..., j, None, :]
@@ -117,8 +114,7 @@ class Gossip(Descent):
 
     def _automatic(self, setup: Setup) -> float:
         """Return what the graph allows (`bearable`) of a step of 1/curvature. Owners' curvatures are bounded by
-        declared bounds, which hold for every record, or by `CURVATURE_EXCESS` times the public sample's if that is
-        smaller."""
+        declared bounds, or by `CURVATURE_EXCESS` times the public sample's if that is smaller."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
         largest = setup.risk.largest_curvature(setup.preparation)

@@ -1,8 +1,5 @@
 """Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011): one owner minimises its cost plus a random linear
-term.
-
-One answer, one debit of the whole training budget; the rest is post-processing.
-"""
+term. One answer, one debit of the whole training budget; the rest is post-processing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

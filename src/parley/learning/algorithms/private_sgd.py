@@ -1,7 +1,5 @@
-"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps.
-
-The optimiser and its memory are post-processing of the answers and cost no privacy.
-"""
+"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps. The
+optimiser and its memory are post-processing of the answers and cost no privacy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -75,7 +73,6 @@ class PrivateSGD(Algorithm):
         return State(state.round + 1, self.project(state.theta - self.step * direction), memory)
 
     def _direction(self, state: State, gradient: Floats) -> tuple[dict[str, Floats], Floats]:
-        """Return the new memory and the direction of the step."""
         if self.optimiser == "plain":
             return {}, gradient
         if self.optimiser == "momentum":

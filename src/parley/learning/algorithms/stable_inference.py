@@ -1,9 +1,9 @@
 """Federated inference from answers with stable noise, which has no mean square.
 
-For studies only: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). Each
-owner's moments are located by the law (`mechanisms.stable_law`), never averaged; owners are weighted by records, and
-the model is solved as in `fedinfer`. A coefficient's error is the sum of a stable and a normal number. Single answers
-make it exactly stable; several answers of an owner, close to normal.
+For studies only: no sampler of that law is safe to release with (`mechanisms.stable`). Each owner's moments are located
+by the law (`mechanisms.stable_law`), never averaged; owners are weighted by records, and the model is solved as in
+`fedinfer`. A coefficient's error is a stable plus a normal number: exactly stable for single answers, nearly normal for
+several.
 """
 
 from collections.abc import Sequence
@@ -123,11 +123,7 @@ def infer_stable(
 
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
     """Return the effect on coefficients of an error in each packed number [p, d], and the covariance of all else [p,
-    p].
-
-    theta - theta* = G (e_b - E theta* + mean of x residual), as in `losses.moments`; the draw of records and the lift
-    count as there.
-    """
+    p]. theta - theta* = G (e_b - E theta* + mean of x residual), as in `losses.moments`."""
     width, size = len(theta), len(moments)
     inverse = 1 / solved.curvature
     G, A = (solved.vectors * inverse) @ solved.vectors.T, (solved.vectors * solved.values) @ solved.vectors.T

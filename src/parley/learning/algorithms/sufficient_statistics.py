@@ -1,9 +1,8 @@
 """Least squares from one release of the second moments.
 
-There is one round, because repeating a noisy release under a total budget is never better than one release at the full
-budget (Z's FedInfer for squared loss; `fedinfer` may also ask by strides). Z solves the noisy system as it is, which
-may be nearly singular or indefinite. Here eigenvalues are first lifted clear of the noise (AdaSSP's ridge: Wang 2018),
-which is post-processing.
+Repeating a noisy release under a total budget is never better than one release at the full budget (Z's FedInfer for
+squared loss). Z solves the noisy system as it is, which may be nearly singular or indefinite. Here eigenvalues are
+first lifted clear of the noise (AdaSSP's ridge: Wang 2018), which is post-processing.
 """
 
 from collections.abc import Sequence
@@ -106,8 +105,7 @@ class SufficientStatistics(Algorithm):
         return replace(self, deviation=0.0)  # nothing to stand clear of
 
     def posterior(self, state: State) -> Posterior | None:
-        """Return the law of the first replicate's model given the release; None if answers were scaled down, or noise
-        has no variance."""
+        """Return the law of the first replicate's model; None if answers were scaled down, or noise has no variance."""
         if self.scaled or self.alpha < 2:
             return None
         width, (deviation, records) = self._width(state), self.certainty(state)
@@ -118,15 +116,14 @@ class SufficientStatistics(Algorithm):
         return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """Return the first replicate's moments for a forecast: matrix, number of records, deviation of the noise. None
-        if answers were scaled down, or noise has no variance."""
+        """Return the first replicate's moments for a forecast; None if answers were scaled down, or noise has no
+        variance."""
         if self.scaled or self.alpha < 2:
             return None
         deviation, records = self.certainty(state)
         return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}
 
     def _at(self, state: State, memory: dict[str, Floats]) -> State:
-        """Return the state after a round with these moments."""
         width, after = self._width(state), State(state.round + 1, state.theta, memory)
         moments = unpack_moments(memory["moments"], width, self.norm, self.outcomes)
         theta = solve(moments, width, self.certainty(after)[0], self.norm, self.objective.regularisation).theta
@@ -136,6 +133,5 @@ class SufficientStatistics(Algorithm):
         return int(state.theta.shape[-1]) // self.outcomes
 
     def _matrix(self, state: State) -> Floats:
-        """Return the moments of the first replicate."""
         moments = state.memory["moments"]
         return unpack_moments(moments.reshape(-1, moments.shape[-1])[0], self._width(state), self.norm, self.outcomes)

@@ -146,7 +146,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return {c: each.tolist() for c, each in zip(features, np.broadcast_to(ends, (len(features), 2)), strict=True)}
 
     def _sample(self) -> tuple[Floats, NDArray[Any]] | None:
-        """Return the public rows [m, features] and targets [m], checked by scikit-learn."""
+        """Return the public sample, checked by scikit-learn."""
         if self.public is None:
             return None
         try:
@@ -297,6 +297,5 @@ class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[
 
 
 def _table(X: Floats, y: NDArray[Any]) -> pd.DataFrame:
-    """Return rows and targets as a table with the terms' column names."""
     columns = [f"x{place}" for place in range(X.shape[1])]
     return pd.DataFrame(np.clip(X, -LARGEST, LARGEST), columns=columns).assign(**{TARGET: y})

@@ -1,8 +1,7 @@
 """Boosted trees of own rows: the model alone where a linear model does not fit.
 
-Trees take columns as coded, before any rotation or basis. They are judged by the loss of the terms, so that they
-compare with linear models: probabilities become the raw predictions of least expected loss (`Loss.raw_at`). The few
-settings are chosen by cross-validation, for each fold by all others, so no figure is chosen for being small.
+Trees take columns as coded, before any rotation or basis. The loss of the terms judges them, as it judges linear
+models. The few settings are chosen by cross-validation, for each fold by all others.
 
 Formal guarantee: none. Everything is a function of the rows without noise: of public rows it is for everybody, of
 private ones for their owner alone.
@@ -43,8 +42,7 @@ Judge = Callable[["TreeRows", "TreeRows", int, Sequence[int]], Floats]  # as `tr
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """Rows for trees: `columns` [n, columns], a design's targets and weights, and the loss that judges; `classes` is 0
-    if a number is predicted."""
+    """Rows for trees: `columns` [n, columns], targets, weights, and the loss that judges. `classes` is 0 for numbers."""
 
     loss: Loss | ClassLoss
     classes: int
@@ -189,7 +187,6 @@ def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[in
 
 @cache
 def _threads() -> Any:
-    """Return a controller of scikit-learn's threads."""
     import sklearn.ensemble  # noqa: F401
 
     return ThreadpoolController().select(user_api="openmp")

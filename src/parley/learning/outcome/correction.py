@@ -110,8 +110,8 @@ class PersonalModel(JudgedModel):
 def rows_with_trees(
     objective: EmpiricalRisk, rows: Design, theta: Floats, trees: Forest | None, columns: Floats
 ) -> RawRows:
-    """Return (rows, parameters) with the raw predictions of a linear model with trees, one column each. `columns` [n,
-    columns] are those before any rotation, basis or leaves."""
+    """Return (rows, parameters) with the raw predictions of a linear model plus trees, one column each. Trees look at
+    `columns` [n, columns], before any rotation, basis or leaves."""
     if trees is None:
         return rows, theta
     raw = raw_predictions(objective, rows, theta) + trees.added(columns.T)
@@ -126,8 +126,7 @@ def raw_predictions(objective: EmpiricalRisk, rows: Design, theta: Floats) -> Fl
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A model [P] to correct, by name, and the place of the start to whose result its last way leads (None: no such
-    way)."""
+    """A model [P] to correct, its name, and the place of the start to whose result its last way leads, if any."""
 
     name: str
     theta: Floats
@@ -168,7 +167,6 @@ def _personal(
     trees: Forest | None,
     alone: PersonalModel | None,
 ) -> PersonalModel:
-    """Assemble the personal model from one ridge and the ways behind it."""
     ways = [
         Way.from_losses("joint", judged.joint, 1.0, judged.joint, judged.joint),
         Way.from_losses("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
@@ -288,8 +286,8 @@ class _Judged:
 def _ways(
     ridge: Ridge, starts: Sequence[Start], linear: Sequence[_Linear], columns: Floats | None
 ) -> list[list[KeptWay]]:
-    """Return the ways of each linear model: trees on top of it, trees without it, then another start's result. There
-    are no trees if rows are too few, the loss does not suit them, or they are plainly worse."""
+    """Return the ways of each linear model: trees on top of it, trees without it (both only if they suit the loss and
+    rows), then another start's result."""
     places, fold = judged_rows(len(ridge.rows))
     rows, found = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
     begin = np.array([raw_predictions(ridge.objective, rows, each.without) for each in linear])

@@ -1,9 +1,8 @@
 """Boosted trees that continue other models: each tree is a Newton step of the loss from the raw predictions so far.
 
-Replicates (such as folds) and starts (the models to continue) are axes. Splits are expensive and nearly the same for
-all starts, so the first start decides them; leaves have a value for each start. Columns are binned at quantiles, and
-splits are found from histograms of unusual cells only. With many rows, each tree looks for splits among a part of them;
-leaf values use all rows.
+Replicates (such as folds) and starts (the models to continue) are axes. The first start decides splits, which are
+expensive; leaves have a value for each start. Splits are found from histograms of unusual cells, with many rows among a
+part of them; leaf values use all rows.
 
 Formal guarantee: none. Everything is a function of the rows without noise.
 """
@@ -107,8 +106,7 @@ class Trees:
 
 
 def _cuts(column: Floats, bins: int) -> Floats:
-    """Return fewer than `bins` cut points: quantiles of the values, each weighted by the root of its frequency, so that
-    values beside a common one are told apart."""
+    """Return fewer than `bins` cut points: quantiles of the values, weighted by the roots of their frequencies."""
     present, often = np.unique(column, return_counts=True)
     up_to = np.cumsum(np.sqrt(often))
     after = np.unique(np.searchsorted(up_to, up_to[-1:] * np.arange(1, bins) / bins))
@@ -126,11 +124,8 @@ def boosted_from(
     trees: range,
 ) -> Iterator[tuple[Trees, Floats]]:
     """Yield each tree of this depth with the raw predictions of all rows [starts, replicates, outcomes, n] after it,
-    starting from `raw`.
-
-    Rows of weight 0 [replicates, n] teach nothing but get predictions. A tree's rows depend on its number alone, so
-    growing can stop and continue, and replicates do not affect each other.
-    """
+    starting from `raw`. Rows of weight 0 [replicates, n] only get predictions. A tree's rows depend on its number
+    alone, so growing can stop and continue, and replicates do not affect each other."""
     starts, replicates, outcomes, n = raw.shape
     least = np.clip((weight > 0).sum(axis=1) // 20, 4, LEAST_LEAF_CURVATURE).repeat(outcomes)
     for number in trees:
@@ -179,8 +174,7 @@ def _used(column: Places) -> list[int]:
 
 
 def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Return first and second derivatives by each raw prediction [replicates, outcomes, n]; the second is 1 for a loss
-    with corners."""
+    """Return both derivatives by raw predictions [replicates, outcomes, n]; the second is 1 for a loss with corners."""
     if isinstance(loss, Loss):
         one = raw[:, 0]
         curvature = loss.hessian(one, y) if loss.smooth else np.ones_like(one)
@@ -196,8 +190,8 @@ def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Flo
 def _grown(
     binned: BinnedColumns, gradient: Floats, curvature: Floats, part: _Part, depth: int, least: Places
 ) -> tuple[Places, Places, Places]:
-    """Return (column, code) [trees, nodes] of new trees, and the final node of every row [trees, n]. Splits are sought
-    in `part` and leave both sides the `least` average rows [trees]."""
+    """Return (column, code) [trees, nodes] of new trees, and each row's final node [trees, n]. Splits are sought in
+    `part` and leave both sides the `least` average rows [trees]."""
     (trees, n), nodes = gradient.shape, 2 ** (depth + 1) - 1
     unit = curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
     looked_at = [each[:, part.rows] for each in (gradient, curvature)]

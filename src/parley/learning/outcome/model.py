@@ -143,11 +143,8 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
     """A linear model that predicts a number."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return predicted targets [n] for a table with the feature columns, or an array in their order.
-
-        `return_std` adds the standard deviation of each prediction [n], over noise and the draw of records; it needs a
-        posterior.
-        """
+        """Return predicted targets [n] for a table with the feature columns, or an array in their order. `return_std`
+        adds each one's standard deviation [n], over noise and the draw of records; it needs a posterior."""
         predicted = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
         return (predicted, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else predicted
 
@@ -177,7 +174,6 @@ class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def _relative_rates(self, X: Any) -> Floats:
-        """Return rates [n] in units of the typical one."""
         scores = self._scores(X)
         return Poisson.within(self.preparation_).rate(scores)
 
@@ -203,8 +199,7 @@ class JointSurvivalModel(JointModel):
         return np.asarray(np.exp(np.cumsum(-np.logaddexp(0.0, self._scores(X)), axis=1)))
 
     def predict(self, X: Any) -> Floats:
-        """Return the mean time [n] until the event or the end of the last period, with events spread evenly within a
-        period."""
+        """Return the mean time [n] until the event or the last period's end; events spread evenly within periods."""
         alive = np.column_stack([np.ones(len(found := self.predict_survival(X))), found])
         return np.asarray((alive[:, :-1] + alive[:, 1:]) / 2 @ np.diff(self.periods_, prepend=0.0))
 
@@ -269,8 +264,7 @@ class JointLeastSquaresClassifier(JointSoftmaxClassifier):
     """A least-squares score for each class; the largest score wins."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return predicted classes [n]; `return_std` adds the standard deviation of the winning score (needs a
-        posterior)."""
+        """Return predicted classes [n]; `return_std` adds the winning score's standard deviation (needs a posterior)."""
         best = self._scores(X).argmax(axis=1)
         predicted = np.asarray(self.classes_[best])
         return (predicted, self._deviations(X)[np.arange(len(best)), best]) if return_std else predicted

@@ -26,11 +26,9 @@ class CoefficientInterval:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A normal law around the model theta, for each outcome, in the units of prepared columns.
-
-    It covers the owners' noise, by its known variance, and the draw of the records, by the residual variance in the
-    release, but not clipped records. `repaired`: the moments drowned in noise and were lifted to be positive definite.
-    """
+    """A normal law around the model theta, for each outcome, in the units of prepared columns. It covers the owners'
+    known noise and the draw of the records, by the release's residual variance, but not clipped records. `repaired`:
+    the moments drowned in noise and were lifted to be positive definite."""
 
     theta: Floats  # [q, p]
     covariance: Floats  # [q, p, p]
@@ -86,11 +84,8 @@ class Posterior:
 
 
 def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Return (names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, constant
-    last.
-
-    Clipping on the way is ignored. Features of a basis, and leaves, have no units and stay as they are.
-    """
+    """Return (names, M, m): a model theta [p] is M theta + m in the columns' own units, the constant last. Clipping is
+    ignored. Features of a basis, and leaves, have no units and stay as they are."""
     labels, constant = preparation.labels, preparation.model.has_intercept
     names: tuple[str, ...] | None = None
     if preparation.forest is not None:

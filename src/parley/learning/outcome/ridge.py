@@ -1,8 +1,7 @@
 """Models of few rows, pulled towards centres as strongly as cross-validation on the rows themselves says.
 
-A model of n own rows pulled towards a centre c minimises the sum of its rows' losses + 1/2 k h |theta - c|^2, where h
-is a row's average curvature in a direction. So the centre counts for as much as k rows. Everything here is computed
-from private rows without noise, for their owner alone.
+A pulled model minimises the sum of its rows' losses + 1/2 k h |theta - c|^2, where h is a row's average curvature in a
+direction, so the centre c counts for k rows. Everything is computed from private rows without noise, for their owner.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,12 +87,9 @@ class Ridge:
     def averages(
         self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
     ) -> list[RidgeModel]:
-        """Average, for each set of centres, the models of all its centres and weights, by their losses on held-out
-        folds.
-
-        A model one standard error of their difference behind the best counts about e times less (`_shares`); picking
-        the best alone would follow chance. Folds are fixed by the rows' number.
-        """
+        """Average, for each set of centres, the models of all its centres and weights, by losses on held-out folds. A
+        model one standard error of their difference behind the best counts about e times less (`_shares`), because
+        picking the best alone would follow chance."""
         some, fold = judged_rows(len(self.rows))
         unlike = {id(centre): centre for centres in sets for centre in centres}
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
@@ -181,11 +177,10 @@ def judged_rows(count: int) -> tuple[Places, Places]:
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:
     """Return the weight of each way from its losses [ways, n]: exp(-z - z^2/`TAIL_SQUARE_SCALE`) if it is z standard
-    errors behind the best. All `names` of ways [ways] start with equal weight, so more ways give no advantage.
+    errors of the rows' own differences behind the best. All `names` of ways [ways] start with equal weight.
 
-    The standard error is that of the rows' own differences, because a likelihood would take a few rows of a heavy tail
-    for certain. `CHANCE_LOG_LIKELIHOOD`, in `unit`, keeps rows of one class from being certain of what they have not
-    seen.
+    A likelihood would take a few rows of a heavy tail for certain. `CHANCE_LOG_LIKELIHOOD`, in `unit`, keeps rows of
+    one class from being certain of what they have not seen.
     """
     total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
     many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)

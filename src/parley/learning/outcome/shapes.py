@@ -199,8 +199,7 @@ def _pair(axes: tuple[Axis, ...], adds: Floats, shares: Floats, band: Floats | N
 
 
 def _every(preparation: Preparation) -> list[_Bins] | None:
-    """Return the bins of every feature, then of every pair; None if some trees look at several features and are not one
-    for each pair."""
+    """Return the bins of every feature, then of every pair; None if trees do not add up so."""
     forest = preparation.forest
     if forest is None or forest.width > forest.leaves:  # a margin looks at many
         return None
@@ -225,7 +224,6 @@ def _always(forest: Forest) -> Floats:
 
 
 def _bins(preparation: Preparation, forest: Forest, features: tuple[int, ...], trees: NDArray[np.bool_]) -> _Bins:
-    """Return the bins of these features in these trees, with the leaves reached."""
     firsts = np.cumsum([0, *(len(encoding.labels) for encoding in preparation.encodings)])
     axes, cells = list[Axis](), list[Floats]()
     for place in features:
@@ -242,8 +240,7 @@ def _bins(preparation: Preparation, forest: Forest, features: tuple[int, ...], t
 def _axis(
     preparation: Preparation, forest: Forest, encoding: Encoding, first: int, trees: NDArray[np.bool_]
 ) -> tuple[Axis, Floats]:
-    """Return the bins of a feature in some trees, and coded cells [columns, bins] of a row in each; its columns begin
-    at `first`."""
+    """Return the bins of a feature in some trees, and coded cells [columns, bins] of a row in each."""
     gaps = ("missing",) if encoding.fills else ()
     if isinstance(encoding, Places):
         names = (*encoding.names, "others", *gaps)

@@ -1,8 +1,7 @@
 """Choose boosted trees of own rows, and how much of them to keep, on rows they were not made of.
 
-Trees continue linear models that were each made without one fold, and leave out the same fold, so every row is judged
-by models that never saw it. All folds and starts are grown at once (`margin_trees`); the first start, the model alone,
-decides splits. For each fold, the others say how long adding trees helps.
+Trees continue linear models made without one fold, and leave out the same fold. All folds and starts are grown at once
+(`margin_trees`). For each fold, the others say how long adding trees helps.
 
 Formal guarantee: none. Everything here is a function of private rows without noise.
 """
@@ -108,8 +107,7 @@ class TreeStudy(WayStudy):
         return self._all(growing, 1)
 
     def from_nothing(self, start: Floats, beside: Sequence[Floats]) -> TriedTrees | None:
-        """Grow trees from arbitrary raw predictions [folds, outcomes, n]; None if they are `behind` all of `beside` in
-        the first fold."""
+        """Grow trees from any raw predictions [folds, outcomes, n]; None if `behind` all of `beside` in the first fold."""
         depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
         growing, folds = _Growing.from_starts(self, depth, start[None], nothing), range(len(start))
         sure = min(LEAST_STAGES, len(ITERATIONS))

@@ -61,7 +61,7 @@ class Estimate:
 @dataclass(frozen=True)
 class Verdict:
     """Held-out metrics and mean costs of three models on one owner's rows. Computed from private data: it carries no
-    guarantee. `gain` and `joint_gain` are paired: row by row, the savings against the model alone."""
+    guarantee. `joint_gain` and `personal_gain` are paired: row by row, the savings against the model alone."""
 
     owner: str
     rows: int
