@@ -99,8 +99,7 @@ class ScaffoldRules(CorrectedRules):
 
 
 class FedLinRules(CorrectedRules):
-    """Rules of FedLin: a step takes two answers, and owners with more local steps take shorter ones, so all go equally
-    far."""
+    """Rules of FedLin: a step takes two answers, and more local steps are shorter, so all owners go equally far."""
 
     keys: ClassVar[Mapping[str, str]] = {
         **LOCAL_KEYS,
@@ -128,7 +127,7 @@ class GossipRules(AlgorithmRules):
 
     def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) sums of answers, and a graph that is missing, disconnected or has unknown owners.
-        Messages do not repeat a file of edges: it may be the wrong file."""
+        Messages do not quote the file of edges, which may be the wrong file."""
         topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
         if topology is None:
             raise ValueError(f"learning.topology|required with 'gossip': {EXPECTED}")
@@ -208,7 +207,7 @@ class PrivateSGDRules(AlgorithmRules):
         return said
 
     def check_learning(self, learning: Learning) -> None:
-        """Refuse epochs that do not add up, steps without a unit, and a seed for secret draws."""
+        """Refuse epochs that do not add up, automatic steps with Adam, and a seed for secret draws."""
         if learning.batches is None:
             raise ValueError("batches|expected a whole number with private-sgd: the number of batches per epoch")
         if learning.epochs is None:
@@ -257,7 +256,6 @@ class ObjectivePerturbationRules(OneRelease):
 
 
 def _reached(first: str, joined: Edges) -> set[str]:
-    """Return all owners connected to the first."""
     near: dict[str, list[str]] = {}
     for one, other in joined:
         near.setdefault(one, []).append(other)

@@ -1,8 +1,6 @@
-"""What terms can name (models, algorithms, mechanisms), with the facts that checks of terms need.
-
-Everything else lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, `tasks/`. A new entry is a
-line here and a file there; an algorithm also has rules in `terms/algorithms.py`.
-"""
+"""What terms can name (models, algorithms, mechanisms), with the facts that checks of terms need. A new entry is a line
+here and a file in `losses/`, `learning/`, `privacy/mechanisms/` or `tasks/`; an algorithm also has rules in
+`terms/algorithms.py`."""
 
 from collections import ChainMap
 from dataclasses import dataclass, replace

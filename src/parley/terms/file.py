@@ -106,11 +106,9 @@ SHOWN = {
 
 
 def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> None:
-    """Write a terms file. Paths in it become relative to its folder; comments of the original are lost.
-
-    Keys with default values are left out, so the hash stays. `notes` are comments by key (such as "privacy.clip"; only
-    the first owner gets them), `head` is text above everything.
-    """
+    """Write a terms file without keys that have default values, so the hash stays; paths become relative to its folder.
+    `notes` are comments by key (such as "privacy.clip"; only the first owner gets them), `head` is text above
+    everything."""
     folder = str(path.resolve().parent)
     content = terms.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     for part in (content["model"], *content["owners"]):

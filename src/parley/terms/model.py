@@ -1,7 +1,5 @@
-"""The section `[model]`: what is learned, from which columns, and how they are read.
-
-A kind with keys of its own has a subclass of `Model`, named in its catalogue entry.
-"""
+"""The section `[model]`: what is learned, from which columns, and how they are read. A kind with keys of its own has a
+subclass of `Model`, named in its catalogue entry."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -154,8 +152,7 @@ class Model(Section):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether a constant 1 is appended. Default: yes for classes and counts, no for numbers (W section II) and
-        hazards."""
+        """Whether a constant 1 is appended. Default: yes for classes and counts, no for numbers (W section II)."""
         return self.predicts not in ("number", "survival") if self.intercept is None else self.intercept
 
     @property
@@ -307,7 +304,6 @@ class Model(Section):
                     )
 
     def _can_read(self) -> None:
-        """Refuse columns that cannot be read as the terms say."""
         if isinstance(self.missing, dict) and self.target in self.missing:
             raise ValueError(
                 f"missing.{self.target}|not allowed for the target: a record without a target contributes nothing"

@@ -34,7 +34,7 @@ FORGOTTEN = ("proximal", "variates", "topology", "staleness", "top_k")  # with t
 
 
 class AlgorithmRules:
-    """Rules of an algorithm that steps along gradients, and base of all others. Refusals are ValueErrors "key|expected
+    """Rules of an algorithm that steps along gradients, and base of others. Refusals are ValueErrors "key|expected
     what"."""
 
     asks: ClassVar[str] = "gradient"  # the kind of question, as its query names it
