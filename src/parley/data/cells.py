@@ -1,7 +1,6 @@
-"""The name and the number of a cell, and the declared schema of a table.
-
-Equal values have one name, whatever type holds them: 1, 1.0, True, Decimal("1.00") and "1". The type may depend on
-other records: beside a gap, a column's whole numbers become floats.
+"""The name and the number of a cell, and the declared schema of a table. Equal values have one name, whatever type
+holds them: 1, 1.0, True, Decimal("1.00") and "1". That type may depend on other records: a gap makes floats of whole
+numbers.
 
 Formal guarantee: `cell_name` and `cell_number` give the same for a cell and for the form that a wider column type gives
 it, or nothing: a float from 2^53 on may stand for several whole numbers, so it has no name.
@@ -10,10 +9,10 @@ Formal guarantee: the number and the name of a cell in an Arrow column are funct
 Other cells do not matter: a gap makes no floats of whole numbers, and a batch of a file means the same as in the whole
 file. A type whose cells have no meaning here (`readable`) is refused by the schema, before any cell is read.
 
-The schema, names and declared types of columns, counts as public. Whoever changes a type may change how every record is
-read. So the schema is fixed when terms are accepted (`Ledger.accept`), and tables that differ in it are no neighbours.
-A CSV file declares names alone: all of its cells are text. A data frame declares its columns' dtypes, and for a
-categorical column the dtype of its categories, not the categories, which are cells.
+The schema, names and declared types of columns, counts as public. Changing a type may change how every record is read,
+so the schema is fixed when terms are accepted (`Ledger.accept`), and tables that differ in it are no neighbours. A CSV
+file declares names alone: all cells are text. A data frame declares dtypes, and for a categorical column the dtype of
+its categories, not the categories, which are cells.
 """
 
 import hashlib

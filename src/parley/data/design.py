@@ -13,7 +13,7 @@ p = 1e7 columns):
   [1e-107, 1e100].
 - Products are finite. |theta.x| <= 1e107, so a derivative before clipping is at most 1e160. A gradient, clipped or
   bounded by bounds, is at most 1e220; local steps stay in their box, and the rest is smaller. No infinity arises, so no
-  NaN, and `MAX_MAGNITUDE` is never reached.
+  NaN, and `MAX_MAGNITUDE` is far away.
 - Some products may vanish: with a tiny parameter, tiny derivatives of the logistic loss, tiny steps. Each such
   operation is off by at most 2^-1075 instead of u times its result. A mean gradient has p^2 of them on the way to all
   coordinates (statistics times theta), together below 1e-309. `summation_slack` counts four roundings too many, worth 4

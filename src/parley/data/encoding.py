@@ -8,7 +8,7 @@ bounds clip there anyway (`Preparation`).
 
 Formal guarantee: a transformed number depends on that number alone, not on its place or its neighbours, and is the same
 to the bit on every machine. Each function is a series of additions, multiplications, divisions and roots, which IEEE
-754 fixes to the last bit for each element; a library's own logarithm may differ with the position in a vector.
+754 fixes to the last bit for each element; a library's own logarithm may differ with the vector around a number.
 """
 
 from abc import ABC, abstractmethod

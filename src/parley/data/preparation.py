@@ -205,8 +205,7 @@ class Preparation:
         return np.ascontiguousarray(self.columns(frame, name).T)
 
     def columns(self, frame: Rows, name: str, secret: bool = False) -> Floats:
-        """Return the design matrix by columns [p, n]. `secret`: these rows were drawn in secret, so that no step may
-        depend on the other rows (`data.rowwise`)."""
+        """Return the design matrix by columns [p, n]; if `secret`, no step depends on other rows (`data.rowwise`)."""
         require_columns(frame, self.features, name)
         return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame), secret)
 

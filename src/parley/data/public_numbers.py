@@ -206,8 +206,8 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
 
 
 def require_principal(rotation: Floats | None, standard: Floats, components: int) -> Floats:
-    """Return pinned directions [features, components] if they are principal components of the sample: orthonormal, and
-    each with the largest spread left. For equal spreads, any such directions will do."""
+    """Return pinned directions [features, components] if they are principal components of the sample, in order; for
+    equal spreads any such directions will do."""
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
         raise StalePinsError(

@@ -55,8 +55,8 @@ class Keys:
         return int(self.hashes[-1]) + 1 if len(self.hashes) == MAX_HASHES else _HASH_COUNT
 
     def chance(self, ratio: float = 1.0) -> float:
-        """Return the share of keys that an unrelated table of the same law, `ratio` times as long, should find here. It
-        is what a random part of these rows finds in the rest; for longer tables, twice what half the rows find."""
+        """Return the share of keys that an unrelated table of the same law, `ratio` times as long, should find here:
+        what a random part of these rows finds in the rest; beyond half as long, what two halves find."""
         if not len(self.counts):
             return 1.0
         part = min(ratio, 0.5)
@@ -67,8 +67,7 @@ class Keys:
 
 @dataclass(frozen=True, eq=False)
 class TableSketch:
-    """What is kept of a table. `columns` are keyed hashes of names, in the order of `single`, `without`, `contents`,
-    `bits` and `counting`."""
+    """The sketch of a table. `columns` holds keyed hashes of names; the fields from `without` on follow its order."""
 
     rows: int
     width: int
@@ -131,8 +130,8 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
 
 
 def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner: bool) -> Overlap:
-    """Return how much two tables share. `person`: the hashed name of the column of people, if any; whole numbers
-    without gaps count there for tables of one owner only."""
+    """Return how much two tables share. `person` is the hashed name of the column of people: whole numbers without gaps
+    count there for tables of one owner only."""
     narrow, wide = sorted((one, other), key=lambda each: each.width)
     if _same_cells(narrow, wide):
         return Overlap(1.0, True)
@@ -155,8 +154,8 @@ def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
 
 
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
-    """Whether every column of a table equals the other's of that name, or one with another name, beyond chance. One
-    column may count 1, 2, 3 everywhere, and renamed columns can be paired in many ways."""
+    """Whether all columns of a table, renamed or not, equal the other's beyond chance: one may count 1, 2, 3
+    everywhere."""
     if narrow.rows != wide.rows:
         return False
     bits = [float(narrow.bits[k]) for k in _comparable(narrow, wide)]
@@ -210,8 +209,7 @@ def _contained(one: Keys, other: Keys) -> tuple[float, int]:
 
 
 def _share_beyond_chance(share: float, compared: int, chance: float) -> float:
-    """Return the share, or 0 if chance explains it, by Chernoff's bound. The chance is first raised by a quarter, and
-    to at least one key."""
+    """Return the share, or 0 if chance, raised by a quarter and to one key at least, explains it (Chernoff's bound)."""
     if not compared or chance > MAX_CHANCE:
         return 0.0
     chance = max(1.25 * chance, 1 / compared)

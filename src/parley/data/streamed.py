@@ -35,8 +35,8 @@ Prepare = Callable[[Rows, str, bool], Design]
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive chunks. `start` is the place of their first row in the table, `kept` marks the rows that belong to
-    the piece (None: all), and `rows` counts them."""
+    """Consecutive chunks from row `start` of the table; `kept` marks the rows that belong, None for all; `rows` counts
+    them."""
 
     chunks: tuple[Chunk, ...]
     start: int

@@ -100,8 +100,8 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
 
 
 def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) -> Floats:
-    """Return a column of dates as days since 1970-01-01. A cell that is no date in this format counts as missing:
-    refused by row number, or NaN with `gaps`."""
+    """Return dates as days since 1970-01-01; a cell that is no date in this format is refused by row, or NaN with
+    `gaps`."""
     place, cells = _cells(frame, column, name, gaps=True)
     values: Floats = np.array([*(day_number(cell, written) for cell in cells), np.nan])[place]
     if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
@@ -182,8 +182,8 @@ def _gap_words(cells: Sequence[Any], listed: Set[str]) -> list[bool]:
 def raw_cells(
     frame: Rows, column: str, name: str, written: str | None = None
 ) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
-    """Return (the listed cell of each row, -1 for a gap; the cells' numbers or NaN; their names or None). `written` is
-    the format of a column of dates, whose cells become days."""
+    """Return (the listed cell of each row, -1 for a gap; the cells' numbers or NaN; their names or None); dates as
+    days."""
     if written is not None:
         frame = pd.DataFrame({column: days(frame, column, written, name, gaps=True)})
     place, cells = _cells(frame, column, name, gaps=True)

@@ -5,17 +5,16 @@ row without one is prepared as zeros of weight 0, whatever its other cells hold.
 its part of a score are 0, which every bound on one record allows. So a table in which it has a target is a neighbour
 like any other.
 
-A count becomes a rate and a weight. The weight w is the exposure, clipped to its declared bounds, times the typical
-rate; the rate is count/w, with the count clipped to its bounds. The exposure is 1 without a column of exposures, and
-the typical rate is 1 if nobody declares it.
+A count is learned as the rate count/w with weight w: the exposure, clipped to its declared bounds, times the typical
+rate; the count is clipped to its bounds. Exposure and typical rate default to 1.
 
-Formal guarantee: both are functions of the record, the terms and the public sample, and lie within the ends below, in
-floating point too: each operation keeps the order of numbers.
+Formal guarantee: both are functions of the record, the terms and the public sample, and lie within `rate_ends` and
+`weight_ends`, in floating point too: each operation keeps the order of numbers.
 
 A lifetime becomes the label of discrete-time survival, 2 s + e: the subject survived s whole periods and, if e = 1, the
-event happened in the next one. The terms give the periods' ends; the first period begins at time 0. An end belongs to
-its period: an event there happened in it, and a subject lost there survived it. A subject lost within a period says
-nothing about it, and events after the last period are not seen.
+event happened in the next one. The terms give the periods' ends; the first begins at time 0. An end belongs to its
+period: an event there happened in it, and a subject lost there survived it. A subject lost within a period says nothing
+about it, and events after the last period are not seen.
 
 Formal guarantee: a label is a function of the subject's own two cells and the terms, one of 0 to 2 K.
 """

@@ -18,8 +18,8 @@ Curvatures = Callable[[Preparation, Design], Floats]  # of rows, prepared so [n]
 
 
 def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures: Curvatures | None) -> Preparation:
-    """Turn columns so that moments of public rows, or the curvature of their cost, are near the identity. `redraw`:
-    those of rows drawn from them with replacement."""
+    """Turn columns so that public rows' moments, or their cost's curvature, are near the identity; `redraw`: of drawn
+    rows."""
     standard, places, weight = design.X[:, : len(fitted.labels)], np.arange(len(design)), np.ones(len(design))
     if redraw is not None:
         places = np.random.default_rng(redraw).integers(len(design), size=len(design))

@@ -79,8 +79,7 @@ class Postgres(AdbcDatabase):
         self.identity = number and f"postgresql:{number}/{name}"
 
     def _number(self) -> str:
-        """Return the server's own number, which its replicas share, or "". It asks in a separate transaction, which an
-        unknown question ends."""
+        """Return the server's own number, which its replicas share, or ""; a failed question ends its transaction."""
         try:
             ((number,),) = self.rows("SELECT system_identifier::text FROM pg_control_system()")
         except DatabaseError:

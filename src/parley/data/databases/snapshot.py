@@ -1,9 +1,10 @@
 """A snapshot: the rows of a query as a folder of Parquet files, all of one moment, ordered by their key.
 
-Formal guarantee: what `take_snapshot` returned is whole and on the disk. If anything ends it earlier, no folder has the
-requested name, and nothing anywhere opens as a table: until the last moment no file has a Parquet name, and a folder
-whose manifest lists other files than it has is refused. Nothing is ever resumed: rows of two transactions are no table.
-Where the files and their row groups end depends on the declared columns and the number of rows, not on what they hold.
+Formal guarantee: what `take_snapshot` returned is whole and on the disk. Whatever ends it earlier leaves no folder of
+the requested name, and nothing anywhere that opens as a table: until the last moment no file has a Parquet name, and a
+folder whose manifest lists other files than it has is refused. Nothing is ever resumed: rows of two transactions are no
+table. Where the files and their row groups end depends on the declared columns and the number of rows, not on what they
+hold.
 """
 
 import hashlib
@@ -114,8 +115,7 @@ def group_rows(columns: Sequence[Column]) -> int:
 
 
 def in_order(batches: Iterator[pa.RecordBatch], keys: Sequence[str], where: str) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches if keys have no gaps and increase from row to row. Text is compared by bytes, so a
-    database that sorts by a language's rules is refused."""
+    """Yield the same batches; refuse keys with gaps, or that do not increase from row to row (text by its bytes)."""
     named, last = ", ".join(keys), None
     for batch in batches:
         if not len(batch):

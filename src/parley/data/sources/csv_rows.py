@@ -55,8 +55,7 @@ AS_WRITTEN = CsvWays()
 
 @dataclass(frozen=True)
 class CsvHead:
-    """What stands above the rows: `written` names, an `example` without rows and with unique names, `size` in bytes;
-    `closed`: a separator also ends every row."""
+    """What stands above the rows, in `size` bytes; `example` has no rows, `closed`: a separator also ends every row."""
 
     text: str
     written: tuple[str, ...]

@@ -66,8 +66,7 @@ TABLE_LOG = re.compile(
 
 
 class ParquetFolder(ColumnarTable):
-    """The .parquet files of a folder as one table, never held all at once. A folder with a `manifest` is refused if its
-    files, rows or columns differ from it; other bytes are found by its digest, when terms are accepted."""
+    """The .parquet files of a folder as one table, never held all at once; refused if they differ from its `manifest`."""
 
     kind: ClassVar[bytes] = b"folder"
     form: ClassVar[Format] = Parquet()

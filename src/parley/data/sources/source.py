@@ -74,8 +74,8 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where rows were taken from, as digests that reveal nothing: `queries`, of the query with each name of its server;
-    `columns`, of the keys and columns that it gave."""
+    """The origin of rows, as digests: `queries`, of the query with each server name; `columns`, of its keys and
+    columns."""
 
     queries: frozenset[str]
     columns: str
