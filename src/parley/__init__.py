@@ -1,6 +1,6 @@
 """Parley: should we learn together, on what privacy terms, and what came out of it?
 
-Names are looked up when they are first used: a relay that only carries messages does not wait for statistics libraries.
+Names are imported on first use, so a relay that only carries messages loads no statistics libraries.
 """
 
 from importlib import import_module
@@ -64,7 +64,7 @@ _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or a room of the house such as `parley.data`."""
+    """Return a public name, or a subpackage such as `parley.data`."""
     if name in _HOME:
         globals()[name] = value = getattr(import_module(_HOME[name]), name)
         return value

@@ -1,5 +1,5 @@
-"""Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new
-ones; and which places are none of them, but addresses of object stores."""
+"""Files and folders of one party: private to its account, and after a crash either old or new as a whole; and addresses
+of object stores."""
 
 import errno
 import fcntl
@@ -27,8 +27,7 @@ _ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
 
 
 def store_address(place: str | Path) -> str | None:
-    """The address in an object store that is meant; None for a path of this machine. A `Path` of an address has lost
-    one of its slashes.
+    """Return the object store's address, or None for a local path. A `Path` of an address has lost one of its slashes.
 
     >>> store_address("s3://bucket/loans.csv"), store_address(Path("s3://bucket/loans.csv")), store_address("loans.csv")
     ('s3://bucket/loans.csv', 's3://bucket/loans.csv', None)
@@ -38,20 +37,20 @@ def store_address(place: str | Path) -> str | None:
 
 
 def seen_from(folder: Path, place: str) -> str:
-    """A path made absolute, as seen from `folder`; an address as it is."""
+    """Return a path resolved against `folder`, and an address unchanged."""
     return store_address(place) or str(folder / place)
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Put `content` in the place of a file that the user named (see `replacing`)."""
+    """Replace a file that the user named by `content` (see `replacing`)."""
     with replacing(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file that the user named, open to be written: after this it is whole and on the disk, or (a `DiskError`) as it
-    was before. One that exists keeps its permissions. Pipes and devices are written to as they are."""
+    """Open a file that the user named for writing. Afterwards it is whole and on the disk, or (a `DiskError`)
+    unchanged. An existing file keeps its permissions; pipes and devices are written directly."""
     named, place = Path(path), Path(path).resolve()
     with explained(named):
         if place.exists() and not place.is_file():
@@ -66,13 +65,12 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def replace_text(path: Path, text: str, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
-    """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
-    crash may lose it)."""
+    """Replace the file by `text`; it is on the disk on return, unless not `lasting`."""
     replace_bytes(path, text.encode(), mode, lasting)
 
 
 def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
-    """The same of bytes."""
+    """Replace the file by `content`, as `replace_text` does."""
     with explained(path), _replaced(path, mode, lasting) as file:
         file.write(content)
 
@@ -93,7 +91,7 @@ def _replaced(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring onto the disk which files lie in the folder."""
+    """Write the folder's list of files to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -102,8 +100,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def create(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
-    """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the
-    disk after, or (a `DiskError`) not there."""
+    """Create a file with these permissions from its first byte (else FileExistsError). Afterwards it is on the disk, or
+    (a `DiskError`) absent."""
     with explained(path), _created(path, mode, lasting) as file:
         file.write(content)
 
@@ -125,7 +123,7 @@ def _created(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """One sentence for what the system says about writing this file; that it exists already is said as always."""
+    """Turn system errors about writing this file into a `DiskError`; FileExistsError passes."""
     try:
         yield
     except (FileExistsError, DiskError):
@@ -139,7 +137,7 @@ def disk_is_full(error: OSError) -> bool:
 
 
 def disk_error(path: Path, error: OSError) -> DiskError:
-    """What went wrong with a file, and what to do."""
+    """Return an error that says what went wrong with a file, and what to do."""
     full = disk_is_full(error)
     reason = "the disk is full" if full else error.strerror or type(error).__name__
     failure = DiskError(
@@ -150,8 +148,7 @@ def disk_error(path: Path, error: OSError) -> DiskError:
 
 
 def create_once(path: Path, content: bytes) -> bytes:
-    """The content of a private file, made with this one if there was none: whole or not at all, and the same for all
-    who race for it."""
+    """Return a private file's content, created atomically with `content` if missing; all who race get the same."""
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         with explained(path):
@@ -167,7 +164,7 @@ def create_once(path: Path, content: bytes) -> bytes:
 
 
 def make_folder(path: Path) -> None:
-    """The folder and those above it, as far as they are missing, for this account alone."""
+    """Create the folder and missing parents, for this account alone."""
     if not path.exists():
         make_folder(path.parent)
         with explained(path):
@@ -175,12 +172,11 @@ def make_folder(path: Path) -> None:
 
 
 def state_folder(*parts: str, lasting: bool = False) -> Path:
-    """Make and return the folder where this account's programs keep what they must remember, or one inside it.
+    """Create and return the folder where this account's programs keep their state, or one inside it.
 
-    `PARLEY_STATE` names the folder; without it, it is `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New
-    folders have mode 0700. A `StateFolderError` refuses links, folders of another account and folders that other
-    accounts may write to, from the state folder down; and a home in a folder for temporary files, where what is kept
-    must be `lasting`.
+    It is `PARLEY_STATE`, else `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New folders have mode 0700. A
+    `StateFolderError` refuses links, folders of another account and folders that other accounts may write to, from the
+    state folder down. If the state must be `lasting`, it also refuses a home in a folder for temporary files.
     """
     folder = _state_root()
     if (
@@ -232,12 +228,12 @@ def _require_own_folder(folder: Path, about: os.stat_result) -> None:
 
 
 def exposed(path: Path) -> bool:
-    """Whether accounts other than the file's own may read or change it."""
+    """Whether accounts other than the file's owner may read or change it."""
     return path.stat().st_mode & 0o077 != 0
 
 
 def file_version(path: Path | None) -> Version:
-    """What tells one version of a file from another; None without a file."""
+    """Return what identifies a version of a file; None without a file."""
     try:
         about = None if path is None else path.stat()
     except OSError:
@@ -246,14 +242,13 @@ def file_version(path: Path | None) -> Version:
 
 
 def require_file(place: Path) -> None:
-    """Refuse a file or folder that is not there, before any work is done; what lies in an object store is found when it
-    is read."""
+    """Refuse a missing file or folder before any work; object stores are checked when read."""
     if store_address(place) is None and not place.exists():
         raise SettingError(f"{place}: no such file or folder; check the name")
 
 
 def no_room(beside: Path, size: int = 1 << 20) -> str | None:
-    """Why this many bytes could not be written beside a file now; None if they could."""
+    """Return why this many bytes cannot be written beside a file now; None if they can."""
     trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
     try:
         descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
@@ -268,7 +263,7 @@ def no_room(beside: Path, size: int = 1 << 20) -> str | None:
 
 
 def require_store(folder: Path | None) -> None:
-    """Refuse a folder of runs that could not be written to, before any work is done."""
+    """Refuse a folder of runs that cannot be written to, before any work."""
     if folder is None:
         return
     above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
@@ -279,7 +274,7 @@ def require_store(folder: Path | None) -> None:
 
 
 def require_folder(file: Path | None) -> None:
-    """Refuse an output file that could not be written, before any work is done."""
+    """Refuse an output file that cannot be written, before any work."""
     if file is None:
         return
     folder, there = file.resolve().parent, file.exists()
@@ -297,9 +292,9 @@ UNFINISHED = ".parley-unfinished"
 
 @contextmanager
 def unfinished_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder beside `folder`, for this account and process alone; gone afterwards unless it was renamed.
+    """Yield an empty folder beside `folder`, for this account and process alone; it is removed unless renamed.
 
-    What processes left beside it that were killed is removed before, whatever it was to become.
+    Leftovers of killed processes beside it are removed first.
     """
     fresh = folder.with_name(f".{folder.name}{UNFINISHED}")
     remove_abandoned(folder.parent)
@@ -322,8 +317,7 @@ def unfinished_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def sorting_folder(beside: Path) -> Iterator[str]:
-    """Where a database may put rows that it sorts: a folder as above, beside this file or folder; nowhere ("") where
-    nothing may be written there."""
+    """Yield a temporary folder beside this place for a database to sort in; "" if nothing may be written there."""
     place = beside.absolute()
     if not os.access(place.parent, os.W_OK | os.X_OK):
         yield ""
@@ -333,7 +327,7 @@ def sorting_folder(beside: Path) -> Iterator[str]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove what processes of this account left in the folder that did not come to their end."""
+    """Remove unfinished folders that killed processes of this account left here."""
     for left in folder.glob(f".*{UNFINISHED}"):
         with suppress(OSError):  # a link, gone by now, of another account, or held by a process that is at it
             descriptor = _opened(left)
@@ -351,8 +345,7 @@ def _opened(folder: Path) -> int:
 
 
 def _lock(descriptor: int, fresh: Path) -> None:
-    """Hold the folder until the process ends, however it ends; refuse one that another process holds or held just
-    now."""
+    """Hold the folder until the process ends; refuse one that another process holds or just finished."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -362,14 +355,13 @@ def _lock(descriptor: int, fresh: Path) -> None:
 
 
 def _require_own(descriptor: int, fresh: Path) -> None:
-    """Refuse a folder that another account made, who could change what is put there; nobody else enters this one."""
+    """Refuse a folder of another account, who could change its content; close it to others."""
     if os.fstat(descriptor).st_uid != os.geteuid():
         raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another folder")
     os.fchmod(descriptor, 0o700)
 
 
 def _empty(folder: Path) -> None:
-    """Remove all that lies in the folder."""
     for left in folder.iterdir():
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
@@ -378,7 +370,7 @@ def _empty(folder: Path) -> None:
 
 
 def _is(descriptor: int, path: Path) -> bool:
-    """Whether the path leads to what was opened."""
+    """Whether the path leads to the opened file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:

@@ -1,14 +1,14 @@
-"""Everything Parley raises on purpose.
+"""All errors that Parley raises on purpose.
 
-Each error is one sentence: what was wrong, where, and what to do. No message ever holds a value read from a private
-table. A `Refusal` is an owner's answer to a query that it will not release: it costs nothing and changes nothing.
+Each is one sentence: what was wrong, where, and what to do. No message holds a value read from a private table. A
+`Refusal` is an owner's answer to a query that it will not release; it costs nothing and changes nothing.
 """
 
 from typing import ClassVar
 
 
 class ParleyError(Exception):
-    """Any mistake or refusal that Parley explains in one sentence."""
+    """A mistake or refusal that Parley explains in one sentence."""
 
 
 class SettingError(ParleyError, ValueError):
@@ -16,7 +16,7 @@ class SettingError(ParleyError, ValueError):
 
 
 class NoOptimumError(SettingError):
-    """The cost falls for ever on these data, as where classes separate: there is no best model to compare with."""
+    """The cost has no minimum on these data, as for separable classes: there is no best model to compare with."""
 
 
 class TermsError(ParleyError):
@@ -28,11 +28,11 @@ class DataError(ParleyError):
 
 
 class StalePinsError(DataError):
-    """Public numbers were pinned for other terms, or another public sample, than these."""
+    """Preprocessing constants were pinned for other terms or another public sample."""
 
 
 class DatabaseError(DataError):
-    """A database cannot be reached, or did not answer a query; nothing was kept of it."""
+    """A database cannot be reached or did not answer a query; nothing of it was kept."""
 
 
 class ModelError(ParleyError):
@@ -40,26 +40,26 @@ class ModelError(ParleyError):
 
 
 class NoEquilibriumError(ParleyError):
-    """No profile was found from which nobody gains by leaving alone."""
+    """No profile was found from which nobody gains by deviating alone."""
 
 
 class GuaranteeError(ParleyError):
-    """The call would have made a privacy guarantee untrue, so nothing was done."""
+    """The call would have broken a privacy guarantee, so nothing was done."""
 
 
 class BelowBaselineError(ParleyError):
-    """The joint model is forecast to be worse than one for which nobody is asked; nothing was spent."""
+    """The joint model is forecast to be worse than one that asks nobody; nothing was spent."""
 
 
 class DiskError(ParleyError, OSError):
-    """A file cannot be written; nothing of it was."""
+    """A file cannot be written; no part of it was."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class StateFolderError(ParleyError):
-    """The folder for what this account's programs must remember cannot be made or trusted."""
+    """The folder for this account's state cannot be made or trusted."""
 
 
 class LedgerError(ParleyError):
@@ -71,11 +71,11 @@ class OtherBooksError(LedgerError):
 
 
 class BrokenChainError(LedgerError):
-    """The ledger's rows do not follow from each other: somebody or something changed the file."""
+    """The ledger's rows do not follow from each other: the file was changed."""
 
 
 class MissingMemoryError(LedgerError):
-    """What says where the ledger or journal ended is not there: nobody can tell whether it is the latest."""
+    """The record of where the ledger or journal ended is missing: nobody can tell if it is the latest."""
 
 
 class CertificateError(ParleyError):
@@ -83,22 +83,21 @@ class CertificateError(ParleyError):
 
 
 class ExchangeError(ParleyError):
-    """A run between machines cannot go on; what was reached so far is kept."""
+    """A run between machines cannot continue; its progress is kept."""
 
 
 class ContradictionError(ExchangeError):
-    """What an owner says contradicts the terms, or what it said before. It is not a late owner: the run ends, whatever
-    the terms say of those."""
+    """An owner's message contradicts the terms or its earlier messages; the run ends, unlike for a late owner."""
 
 
 class Refusal(ParleyError):  # noqa: N818 - a refusal is an answer, not a fault
-    """The owner will not answer this query. Nothing was spent, nothing was stored."""
+    """The owner will not answer this query. Nothing was spent or stored."""
 
     code: ClassVar[str] = "refused"
 
 
 class UnknownTerms(Refusal):
-    """No one at this owner accepted these terms for this learner."""
+    """Nobody at this owner accepted these terms for this learner."""
 
     code = "unknown-terms"
 
@@ -110,7 +109,7 @@ class NotOffered(Refusal):
 
 
 class BudgetExhausted(Refusal):
-    """The answer would push what was spent past what was promised."""
+    """The answer would exceed the promised budget."""
 
     code = "budget-exhausted"
 
@@ -128,7 +127,7 @@ class Malformed(Refusal):
 
 
 class OutsideBox(Refusal):
-    """The parameter lies outside the box that the terms agreed on."""
+    """The parameter lies outside the agreed box."""
 
     code = "outside-box"
 
@@ -140,19 +139,18 @@ class ContentMismatch(Refusal):
 
 
 class AbortedRound(Refusal):
-    """This round cannot be finished any more: what it cost stays spent, and its question never gets a second noise."""
+    """This round cannot be finished any more: its cost stays spent, and its question never gets a second noise."""
 
     code = "void-round"
 
 
 class Unavailable(Refusal):
-    """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is
-    right."""
+    """The owner cannot answer now: its ledger or machine is in trouble. Ask the same question again."""
 
     code = "unavailable"
 
 
 class TooLate(Refusal):
-    """The hosts settled already whose answers this round adds up."""
+    """The hosts have already settled whose answers this round adds up."""
 
     code = "too-late"

@@ -1,4 +1,4 @@
-"""Numbers as people read them: no false precision, and a bound rounded to the side on which it still holds."""
+"""Numbers for readers: no false precision, and bounds rounded to the side on which they still hold."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -10,9 +10,8 @@ ROUNDINGS = {"above": ROUND_CEILING, "below": ROUND_FLOOR}
 
 
 def number(value: float | Fraction | None, digits: int = 4, side: Side = "nearest") -> str:
-    """Four significant digits, no false precision; a dash for what is not known.
-
-    A bound is rounded to the side on which it still holds: an epsilon "above", what is left of it "below".
+    """Format a number with `digits` significant digits, None as a dash. A bound is rounded to the side on which it
+    still holds: an epsilon "above", what is left of it "below".
 
     >>> number(0.0123456), number(None), number(250000.0), number(1.00001, side="above"), number(0.1, side="above")
     ('0.01235', '–', '250,000', '1.001', '0.1')
@@ -27,7 +26,7 @@ def number(value: float | Fraction | None, digits: int = 4, side: Side = "neares
 
 
 def ends(low: float | None, high: float | None, digits: int = 4) -> str:
-    """An interval, rounded outwards: it holds its centre, printed to as many digits or more.
+    """Format an interval, rounded outwards; it contains its centre printed to at least as many digits.
 
     >>> number(1.1297, 5), ends(1.12965, 1.1364, 3)
     ('1.1297', '1.12 to 1.14')
@@ -36,7 +35,7 @@ def ends(low: float | None, high: float | None, digits: int = 4) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """So many of something, plural only when plural.
+    """Format a count with its noun, plural only when plural.
 
     >>> counted(1, "round"), counted(1200, "answer"), counted(2, "entry", "entries")
     ('1 round', '1,200 answers', '2 entries')
@@ -45,7 +44,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def percent(share: float | None, side: Side = "nearest") -> str:
-    """A share as a percentage; a dash for what is not known.
+    """Format a share as a percentage, None as a dash.
 
     >>> percent(0.73106), percent(0.73106, "above"), percent(0.26894, "below")
     ('73.1%', '73.2%', '26.8%')
@@ -58,8 +57,7 @@ def percent(share: float | None, side: Side = "nearest") -> str:
 
 
 def _on_side(value: float | Fraction, digits: int, side: Literal["above", "below"]) -> float:
-    """The next number above or below that has as many digits as are printed; a float stands for the decimal that it
-    prints as."""
+    """Round up or down to `digits` digits; a float stands for the decimal that it prints as."""
     if not math.isfinite(value):
         return float(value)
     exact = value if isinstance(value, Fraction) else Fraction(repr(float(value)))

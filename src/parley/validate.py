@@ -1,4 +1,4 @@
-"""Checks of arguments, written once. Comparisons are `not x > 0`, so that NaN fails them."""
+"""Shared checks of arguments. Comparisons are `not x > 0`, so NaN fails them."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ SMALLEST, LARGEST = 1e-50, 1e50
 
 
 def in_range(size: float) -> bool:
-    """Whether arithmetic can bear a number of this size."""
+    """Whether a number of this size is safe in arithmetic."""
     return size == 0 or SMALLEST <= abs(size) <= LARGEST
 
 
@@ -58,7 +58,7 @@ def whole(value: Any, name: str, least: int = 1) -> int:
 
 
 def exact(epsilon: float | int | str | Fraction) -> Fraction:
-    """The budget that a person meant by writing this number: 0.1 is one tenth, not the nearest binary number.
+    """Return the budget that a person meant by this number: 0.1 is one tenth, not the nearest binary number.
 
     >>> exact(0.1) + exact(0.2) == exact(0.3)
     True
@@ -76,11 +76,9 @@ def exact(epsilon: float | int | str | Fraction) -> Fraction:
 
 
 def upper(budget: Fraction) -> float:
-    """The least float that is not below an exact number, read as the decimal that it prints as and as the binary number
-    that it is.
-
-    A number that is written in few digits stays what people wrote, though the binary number may lie half a unit below:
-    0.3 is three tenths.
+    """Return the least float not below an exact number, both as the decimal that it prints as and as the binary number
+    that it is. A number of few digits stays as written, even if the binary number is half a unit below: 0.3 is three
+    tenths.
 
     >>> upper(Fraction(3, 10)), upper(Fraction(1, 3)), float(Fraction(1, 3))
     (0.3, 0.33333333333333337, 0.3333333333333333)
@@ -94,7 +92,7 @@ def upper(budget: Fraction) -> float:
 
 
 def finite(values: ArrayLike, name: str) -> Floats:
-    """Return `values` as a float64 array if every entry is finite. The message never holds an entry."""
+    """Return `values` as a float64 array if all are finite. The message never holds an entry."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -105,7 +103,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
 
 
 def printable(text: str, longest: int = 500) -> str:
-    """Somebody else's text, fit for a terminal and a log.
+    """Return foreign text made safe for a terminal and a log.
 
     >>> printable("red" + chr(27) + "[31m")
     'red [31m'
@@ -114,7 +112,7 @@ def printable(text: str, longest: int = 500) -> str:
 
 
 def few_names(names: Sequence[str], most: int = 12) -> str:
-    """Public names in words, the first of many.
+    """List public names in words, only the first of many.
 
     >>> few_names(["car", "house"]), few_names(["a", "b", "c"], 2)
     ('car, house', 'a, b and 1 more')
@@ -124,7 +122,7 @@ def few_names(names: Sequence[str], most: int = 12) -> str:
 
 
 def below(exact: Fraction) -> float:
-    """The largest number that, as it is written, is not above the exact one.
+    """Return the largest float that, as written, is not above the exact number.
 
     >>> below(Fraction("1.0") - Fraction("0.7"))
     0.3
