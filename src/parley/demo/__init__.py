@@ -1,1 +1,1 @@
-"""The demo's story: forty credit unions, one of them large, that ask whether to learn together."""
+"""The demo: forty credit unions, one of them large, that decide whether to learn together."""

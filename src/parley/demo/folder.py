@@ -1,4 +1,4 @@
-"""The demo's folder: tables and terms files that anybody can go on with."""
+"""The demo's folder of tables and terms files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,22 +56,22 @@ clip = 4.29                     # no record's gradient counts for more than this
 
 
 def write_unions(folder: Path, seed: int, count: int = UNIONS) -> list[Union]:
-    """Write the tables of so many unions and a large bank, the public sample, and terms with one noise (`terms.toml`)
-    and with each owner's own (`own_noise.toml`).
+    """Write the tables of the unions and a large bank, the public sample, and terms with one noise (`terms.toml`) and
+    with each owner's own (`own_noise.toml`).
 
     Parameters
     ----------
     folder
-        Where the files go; it has to be there.
+        An existing folder for the files.
     seed
-        Of everything that is drawn.
+        The seed of all draws.
     count
-        How many unions; the bank is one more.
+        The number of unions; the bank is one more.
 
     Returns
     -------
     list of Union
-        Each with its `name`, its number of `records`, and the law that its loans follow.
+        Each with its `name`, its number of `records`, and the law of its loans.
 
     Examples
     --------
@@ -91,8 +91,7 @@ def write_unions(folder: Path, seed: int, count: int = UNIONS) -> list[Union]:
 
 
 def write_banks(folder: Path, seed: int) -> list[Union]:
-    """Three large banks' tables, and terms with one noise, which they host themselves; beside the unions' public
-    sample."""
+    """Write three large banks' tables, and terms with one noise that they host, beside the unions' public sample."""
     banks = large_banks(seed)
     _write_tables(folder, banks, seed)
     terms = _terms("Three large banks", PLANS[ONE], banks, [bank.name for bank in banks])

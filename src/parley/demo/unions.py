@@ -1,9 +1,7 @@
-"""Synthetic credit unions: loan books of one country whose regions differ, in who the members are and in what their
-loans cost.
+"""Synthetic loan books of one country's credit unions.
 
-Rates follow `synthetic_lending`, the market's law, plus what is special about a region and about a union: every
-coefficient of the rate (of standardised columns) is shifted by a normal number, and so is the level. Members differ
-too: regions lean to other scores, incomes and homes. How much, is in the constants below; the rate itself scatters by
+Rates follow the market's law (`synthetic_lending`) plus normal shifts of the level and of every coefficient (of
+standardised columns) for each region and union. Regions also differ in scores, incomes and homes. Rates scatter by
 about 2.2 points around the best linear model.
 """
 
@@ -31,14 +29,14 @@ DROPPED = ["grade", "int_rate"]
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """What the loans of one owner are like: how it leans to members, and what it adds to the market's rate."""
+    """The law of one owner's loans: which members it attracts, and its shift of the market's rate."""
 
     leaning: Floats  # [columns]: members are taken with odds exp(leaning . z)
     shift: Floats  # [columns], of the coefficients
     level: float
 
     def loans(self, count: int, seed: Sequence[int]) -> pd.DataFrame:
-        """A table of so many loans drawn from this law."""
+        """Draw a table of loans from this law."""
         rng = np.random.default_rng(seed)
         book = synthetic_lending(2 * count, seed=int(rng.integers(2**31)))
         z = standardised(book)
@@ -49,18 +47,18 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """One owner: its name, its number of loans, and the law that nobody knows."""
+    """One owner: its name, its number of loans, and their law, which nobody knows."""
 
     name: str
     records: int
     law: Law
 
     def loans(self, seed: int) -> pd.DataFrame:
-        """The table that this credit union holds."""
+        """Return the table that this owner holds."""
         return self.law.loans(self.records, (seed, self._key, 0))
 
     def future(self, count: int, seed: int) -> pd.DataFrame:
-        """Loans of the same law that nobody has seen: the truth about a model."""
+        """Return unseen loans of the same law, the truth about a model."""
         return self.law.loans(count, (seed, self._key, 1))
 
     @property
@@ -69,8 +67,7 @@ class Union:
 
 
 def country(seed: int, count: int = UNIONS) -> list[Union]:
-    """So many unions in six regions, sizes even on a logarithm, and a bank that is everywhere, so that it differs
-    little."""
+    """Return unions in six regions, with sizes even on a log scale, and an average bank."""
     rng = np.random.default_rng((seed, 1))
     columns = len(_market()[0])
     regions = {name: _law(rng, columns, REGION_SHIFT, REGION_LEVEL, LEANING) for name in REGIONS}
@@ -89,20 +86,20 @@ def country(seed: int, count: int = UNIONS) -> list[Union]:
 
 
 def large_banks(seed: int) -> list[Union]:
-    """Three banks of the same country that are large, and differ as single unions do."""
+    """Return three large banks of the same country, which differ as single unions do."""
     rng = np.random.default_rng((seed, 3))
     laws = [_law(rng, len(_market()[0]), UNION_SHIFT, UNION_LEVEL, 0.0) for _ in range(3)]
     return [Union(f"large-{place}", LARGE, law) for place, law in enumerate(laws, start=1)]
 
 
 def public_sample(seed: int) -> pd.DataFrame:
-    """A small public sample from a neighbouring country: its columns are alike, its rates follow a law of their own."""
+    """Return a small public sample from a neighbouring country with a law of its own."""
     law = _law(np.random.default_rng((seed, 2)), len(_market()[0]), ABROAD, REGION_LEVEL, LEANING)
     return law.loans(PUBLIC_ROWS, (seed, 4))
 
 
 def standardised(book: pd.DataFrame) -> Floats:
-    """The columns of a loan book as numbers [n, columns], 0/1 for names, by the market's means and deviations."""
+    """Return a loan book as numbers [n, columns], standardised by the market; names become 0/1."""
     mean, deviation = _market()
     return np.asarray((_numbers(book) - mean) / deviation)
 
