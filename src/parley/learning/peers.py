@@ -314,7 +314,7 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
 
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
-    """Return the owners' outcomes: its own by its statement, others' by the terms, because their spending is unknown."""
+    """Return the owners' outcomes: its own by its statement, others' by the terms, because nobody here knows them."""
     found = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))

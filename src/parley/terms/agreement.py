@@ -1,8 +1,5 @@
-"""The agreement: one TOML file that says what is learned, how, and on what privacy terms.
-
-Every key is checked and unknown keys are refused. All parties compute the same hash, which leaves out where each one's
-files lie (`data`, `public`, `preparation`).
-"""
+"""The agreement: one TOML file that says what is learned, how, and on what privacy terms. Every key is checked. All
+parties compute the same hash, which ignores where each one's files lie (`data`, `public`, `preparation`)."""
 
 import hashlib
 import json
@@ -287,7 +284,7 @@ class Terms(Section):
         return ALL_MECHANISMS[self.privacy.mechanism].studied
 
     def require_release(self) -> None:
-        """Refuse (GuaranteeError) noise that nobody can draw exactly. Call it wherever something could leave an owner."""
+        """Refuse (GuaranteeError) noise that nobody can draw exactly, wherever something could leave an owner."""
         if self.studied:
             raise GuaranteeError(UNRELEASED)
 

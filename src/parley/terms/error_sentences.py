@@ -49,7 +49,6 @@ def _called(place: list[Any], depth: int, content: Any) -> str:
 
 
 def _name(entry: Any) -> str:
-    """Return the name of an owner or host; empty if it has none."""
     name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
     return name if isinstance(name, str) else ""
 
@@ -75,8 +74,7 @@ def _section(content: Any) -> type[Model]:
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
-    """Explain every error once, the first `MOST` and the number of others. A list that is too short because its entries
-    are invalid is not another error."""
+    """Explain every error once: the first `MOST`, then the number of others."""
     places = [error["loc"] for error in errors]
     echoes = [
         error["type"] == "too_short"
@@ -89,7 +87,7 @@ def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:
-    """Explain one pydantic error of the `root` section as: key = value: what was expected. `content` gives the names."""
+    """Explain one pydantic error of the `root` section: key = value: what was expected. `content` gives names."""
     if error["loc"][:2] == ("learning", "step"):
         return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:

@@ -1,4 +1,4 @@
-"""Building blocks of the keys: numbers in a safe range, names from the catalogue, sections, and how columns are read."""
+"""Building blocks of the keys: numbers in a safe range, catalogue names, sections, and how columns are read."""
 
 import re
 from collections.abc import Collection, Mapping

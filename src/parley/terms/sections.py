@@ -123,8 +123,7 @@ class Privacy(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """Drop a `clip_norm` that is the mechanism's own, so that the hash does not depend on it; capitals do not
-        count."""
+        """Drop a `clip_norm` that is the mechanism's own, so that the hash is the same without it."""
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
         facts = looked_up(ALL_MECHANISMS, content.get("mechanism", "laplace"))
@@ -196,9 +195,7 @@ class OwnerTerms(Section):
 
 class Host(Section):
     """One of three parties (or two) that add up owners' shares and draw the noise; it may be an owner or the learner.
-
-    `key`, the fingerprint that `parley certs show` prints, identifies the host whatever the authority signs.
-    """
+    `key`, the fingerprint that `parley certs show` prints, identifies the host whatever the authority signs."""
 
     name: Annotated[str, Field(pattern=PARTY, strict=True)]
     key: Fingerprint | None = None
@@ -288,7 +285,7 @@ def check_alpha(mechanism: str, alpha: float | None) -> None:
 
 
 def check_study_noise(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) study noise with other tasks than prediction, with hosts, or with releases before training."""
+    """Refuse (ValueError) study noise with hosts, releases before training, or tasks other than prediction."""
     privacy = terms.privacy
     if not ALL_MECHANISMS[privacy.mechanism].studied:
         return

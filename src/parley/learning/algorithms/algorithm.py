@@ -1,7 +1,5 @@
-"""An algorithm is a set of pure functions on a state; the loop around them is written once.
-
-What the learner makes of noisy answers is post-processing and costs no privacy.
-"""
+"""An algorithm is a set of pure functions on a state, around which the loop is written once. It costs no privacy: what
+the learner makes of noisy answers is post-processing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,8 +113,7 @@ class Algorithm(ABC):
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        """Return the state before the first round at `origin` [P] (or [*replicates, P]); `replicates` are a study's
-        axes."""
+        """Return the state before the first round at `origin` [P] or [*replicates, P]."""
         theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
@@ -126,8 +123,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """Return the state after the owners' combined answer; `answers` has the single ones, if the aggregation shows
-        them."""
+        """Return the state after the combined answer; `answers` has the single ones, if the aggregation shows them."""
 
     def model(self, state: State) -> Floats:
         """Return the model [..., P] if the run ended here; usually theta itself."""
@@ -183,7 +179,7 @@ class Algorithm(ABC):
 
     @classmethod
     def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
-        """Yield a plan's starting points as `[learning]` keys, given the length 1/curvature. Default: the terms' own."""
+        """Yield a plan's starting points as `[learning]` keys, given the length 1/curvature. Default: none changed."""
         yield {}
 
     def foretold(self) -> Self:
@@ -248,11 +244,8 @@ def run(
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
-    """Run all T rounds: ask, combine, update.
-
-    An aborted round brings no step: the next one asks at the same parameter. If the only round is aborted, the run
-    ends.
-    """
+    """Run all T rounds: ask, combine, update. After an aborted round the next asks at the same parameter; if the only
+    round is aborted, the run ends."""
     state = start
     while state.round <= algorithm.horizon:
         try:

@@ -1,8 +1,5 @@
-"""What the federated family shares: owners that take local steps, and questions that carry what owners must not keep.
-
-Owners remember only what they released. The learner keeps control variates and duals, made of released vectors alone,
-so they cost no privacy and fit in a checkpoint.
-"""
+"""The federated family: owners take local steps and remember only what they released. The learner keeps control
+variates and duals, made of released vectors alone, so they cost no privacy and fit in a checkpoint."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,10 +36,8 @@ class OwnerSteps:
 
 @dataclass(frozen=True)
 class Federated(Descent):
-    """An algorithm whose owners take local steps, which include the penalty g1.
-
-    `owners` is empty if all take `local_steps` of length `step` and only their mean matters.
-    """
+    """An algorithm whose owners take local steps, which include the penalty g1. `owners` is empty if all take
+    `local_steps` of length `step` and only their mean matters."""
 
     local_steps: int
     proximal: float = 0.0
@@ -143,11 +138,9 @@ def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
 
 @dataclass(frozen=True)
 class Corrected(Federated):
-    """An algorithm that asks each owner its own question, corrected by its earlier answers.
-
-    The memory holds one array per owner, under the name `keeps`. If `paired`, a step takes two rounds, and every odd
-    one asks for the gradients at theta.
-    """
+    """An algorithm that asks each owner its own question, corrected by its earlier answers. The memory holds one array
+    per owner, named by `keeps`. If `paired`, a step takes two rounds, and every odd one asks for the gradients at
+    theta."""
 
     paired: bool = False
 
@@ -162,7 +155,7 @@ class Corrected(Federated):
         """Return the correction of each owner's gradients, before it is clipped to what the owner accepts."""
 
     def correction(self, name: str, state: State) -> Floats:
-        """Return the correction in one owner's question; without a box it is not clipped, so that forecasts are linear."""
+        """Return the correction in one owner's question; clipped only in a box, because forecasts are linear."""
         asked, reach = self.corrections(state)[name], self.owner(name).reach
         return asked if self.radius is None else np.clip(asked, -reach, reach)
 
@@ -204,8 +197,8 @@ class Corrected(Federated):
 
 @dataclass(frozen=True)
 class Tracking(Corrected):
-    """Control variates v_l estimate each owner's gradient; its steps are corrected by their mean less its own. Once the
-    v_l are the gradients at the optimum, whose mean is 0, no step leaves it."""
+    """Corrects each owner's steps by the mean of the control variates less its own, v_l, which estimates its gradient.
+    Once the v_l are the gradients at the optimum, whose mean is 0, no step leaves it."""
 
     keeps: ClassVar[str] = "variate"
 

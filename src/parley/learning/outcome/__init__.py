@@ -1,4 +1,4 @@
-"""What comes out of a run: the model, its quality and its cost. Names are imported on first use, so metrics load fast."""
+"""What comes out of a run: the model, its quality and its cost. Names are imported on first use, to load fast."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

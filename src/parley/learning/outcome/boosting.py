@@ -42,7 +42,7 @@ Judge = Callable[["TreeRows", "TreeRows", int, Sequence[int]], Floats]  # as `tr
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """Rows for trees: `columns` [n, columns], targets, weights, and the loss that judges. `classes` is 0 for numbers."""
+    """Rows for trees: `columns` [n, columns], targets, weights, and the judging loss. `classes` is 0 for numbers."""
 
     loss: Loss | ClassLoss
     classes: int

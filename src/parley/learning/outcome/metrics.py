@@ -1,4 +1,4 @@
-"""Quality of a model at its task, on held-out rows. Relative fitness alone does not show it: the optimum may be poor."""
+"""Quality of a model at its task, on held-out rows. Relative fitness does not show it: the optimum may be poor."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,6 @@ def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
 def _scored(
     evaluate: Callable[[Floats, Floats], dict[str, float]], objective: EmpiricalRisk, rows: Design, theta: Floats
 ) -> dict[str, float]:
-    """Evaluate metrics that need only scores and targets."""
     return evaluate(rows.y, objective.scores(rows.X, theta))
 
 
@@ -103,7 +102,6 @@ def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
 
 
 def _classes(y: Floats, scores: Floats) -> dict[str, float]:
-    """Return the metrics of a classifier with scores [n, classes]."""
     from sklearn.metrics import roc_auc_score
 
     places, present = y.astype(int), np.unique(y.astype(int))
@@ -152,8 +150,8 @@ NO_OPTIMUM = "this kind of model has no best one without privacy to compare with
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """Figures of a study, with costs in the target's own units. Costs and metrics are means over replicates, or medians
-    if the noise has no variance."""
+    """Figures of a study. Costs (in the target's own units) and metrics are means over replicates, or medians if the
+    noise has no variance."""
 
     path: Floats | None  # relative fitness after each recorded round [T, replicates]; None where it is not defined
     cost: float
@@ -218,8 +216,6 @@ class Study:
 
 @dataclass
 class _Found:
-    """An optimum, or why there is none, and its tables."""
-
     designs: list[Design]
     theta: Floats | None
     missing: str | None = None

@@ -264,7 +264,7 @@ class JointLeastSquaresClassifier(JointSoftmaxClassifier):
     """A least-squares score for each class; the largest score wins."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return predicted classes [n]; `return_std` adds the winning score's standard deviation (needs a posterior)."""
+        """Return predicted classes [n]; `return_std` adds the winning score's deviation (needs a posterior)."""
         best = self._scores(X).argmax(axis=1)
         predicted = np.asarray(self.classes_[best])
         return (predicted, self._deviations(X)[np.arange(len(best)), best]) if return_std else predicted

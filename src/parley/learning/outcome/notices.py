@@ -1,8 +1,6 @@
 """Name owners whose answers break the terms: a test of every owner over a whole run, with a stated false-alarm rate.
-
-The learner knows only the bound on exact answers and the law of the noise. Lies within the bound (turned signs,
-exchanged labels) look like an honest owner of another law and name nobody; `parley audit --poison` bounds their effect.
-"""
+Lies within the bound (turned signs, exchanged labels) look like an honest owner of another law and name nobody; `parley
+audit --poison` bounds their effect."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -163,8 +161,7 @@ class Watch:
         return disagrees > self._liars
 
     def _difference(self, pair: tuple[str, str], rounds: int, times: int) -> float:
-        """Bound the largest number in `times` sums of two owners' noises over `rounds`, failing with a share of the
-        false alarms."""
+        """Bound the largest number in `times` sums of two owners' `rounds` noises; it fails with a share of the alarms."""
         stages, owners = [self._stages[name] for name in pair], len(self._stages)
         size = stages[0].question.size
         share = FALSE_ALARMS / TEST_COUNT / 2 / (owners * (owners - 1) / 2) / times
@@ -174,7 +171,7 @@ class Watch:
 
 @dataclass(frozen=True, eq=False)
 class _Apart:
-    """Differences of two owners' answers in the rounds that heard both: summed [..., p], and the largest number [...]."""
+    """Differences of two owners' answers in rounds that heard both: summed [..., p], and the largest [...]."""
 
     rounds: int
     sums: Floats

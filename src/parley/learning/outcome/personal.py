@@ -32,10 +32,10 @@ def compared(
 ) -> tuple[PersonalModel, list[PersonalModel]]:
     """Return the owner's model alone, and a personal model from each joint model [k, P].
 
-    One procedure (`correction`) makes all of them from the same training rows and folds. The model alone starts from
-    the public fit, or from zero without a public sample, so joining gets no credit for what own and public rows do by
-    themselves. Trees look at `columns` [n, columns] of the training rows (`plain_columns`; None: no trees). If `grown`
-    is false, only losses are computed.
+    One procedure (`correction`) makes all of them from the same rows and folds, so joining gets no credit for what own
+    and public rows do by themselves. The model alone starts from the public fit, or from zero without a sample. Trees
+    look at `columns` [n, columns] of the training rows (`plain_columns`; None: no trees). If `grown` is false, only
+    losses are computed.
     """
     setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
     ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
@@ -149,7 +149,7 @@ def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) ->
 
 
 def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
-    """Return the columns [n, columns] of (training, held-out) rows with a target, before any rotation, basis or leaves."""
+    """Return the columns [n, columns] of (training, held-out) rows with a target, before rotation, basis or leaves."""
     setup = agreement.setup
     plain = setup.preparation.unturned
     designs = agreement.tables.train, agreement.tables.held_out

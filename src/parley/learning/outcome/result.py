@@ -1,8 +1,5 @@
-"""What came out of a run: the model, its cost, its quality, and the score that owners release.
-
-All of it is post-processing of releases (`losses/score.py`) and costs nothing more. A standard error covers the noise
-alone, not the sampling of the held-out rows.
-"""
+"""What came out of a run: the model, its cost, its quality, and the score that owners release, all by post-processing.
+A standard error covers the noise alone, not the sampling of the held-out rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -44,7 +41,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """The score of one owner (or all, pooled): noisy `shares` [replicates, d], with noise of this `deviation` in each."""
+    """The score of one owner (or all, pooled): noisy `shares` [replicates, d], with noise of this `deviation`."""
 
     name: str
     rows: int  # held out, public; where people are, so many are expected
@@ -75,7 +72,7 @@ class Scores:
 
 
 def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta: Floats) -> Scores | None:
-    """Ask every owner to score the finished model theta [..., P] on its held-out rows; None if no score was agreed on."""
+    """Ask every owner to score the model theta [..., P] on its held-out rows; None if no score was agreed on."""
     terms = setup.terms
     if terms.privacy.score_epsilon is None:
         return None
@@ -176,7 +173,7 @@ class Result:
 
     @property
     def intervals(self) -> tuple[CoefficientInterval, ...] | None:
-        """90 % intervals of the population's coefficients, in the columns' own units; None if the release gives none."""
+        """90 % intervals of the population's coefficients, in the columns' own units; None without a posterior."""
         return self.model.intervals()
 
     @property
@@ -300,8 +297,7 @@ def stable_bounds(terms: Terms) -> dict[str, StableBound]:
 
 
 def _refined(own: Agreement, joint: Floats) -> JointModel | None:
-    """Make the learning owner's personal model, with trees if columns are not rotated; None on failure, to keep the
-    joint one."""
+    """Make the learning owner's personal model; None on failure, so that the joint one is not lost."""
     setup = own.setup
     columns = own.tables.train.in_memory().targeted().X if setup.preparation.unturned is setup.preparation else None
     try:

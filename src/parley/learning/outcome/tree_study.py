@@ -107,7 +107,7 @@ class TreeStudy(WayStudy):
         return self._all(growing, 1)
 
     def from_nothing(self, start: Floats, beside: Sequence[Floats]) -> TriedTrees | None:
-        """Grow trees from any raw predictions [folds, outcomes, n]; None if `behind` all of `beside` in the first fold."""
+        """Grow trees from raw predictions [folds, outcomes, n]; None if `behind` all of `beside` in the first fold."""
         depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
         growing, folds = _Growing.from_starts(self, depth, start[None], nothing), range(len(start))
         sure = min(LEAST_STAGES, len(ITERATIONS))
