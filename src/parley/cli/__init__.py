@@ -1,4 +1,4 @@
-"""The commands that people type."""
+"""The commands."""
 
 from parley.cli.app import main
 

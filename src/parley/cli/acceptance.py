@@ -1,4 +1,4 @@
-"""What `parley owner` and `parley host` share: a folder that was made, terms that a person reads and accepts."""
+"""What `parley owner` and `parley host` share: folder checks, and terms that a person reads and accepts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; the
 
 
 class Acceptable(Protocol):
-    """Terms beside what a party has, as a person reads them before accepting."""
+    """Terms and a party's own facts, as a person reads them before accepting."""
 
     @property
     def summary(self) -> Sequence[str]: ...
@@ -32,13 +32,13 @@ class Acceptable(Protocol):
 
 
 def warn_if_exposed(folder: Path) -> None:
-    """Print a warning on stderr if other accounts may look into the folder."""
+    """Warn if other accounts may look into the folder."""
     if exposed(folder):
         warn(f"{folder}: other accounts may look into this folder; chmod 700 {folder}")
 
 
 def show_certificates_next(folder: Path, name: str) -> None:
-    """Print what to do after the settings were written: where certificates go, how the key is made."""
+    """Print the next steps: where certificates go, and how to make the key."""
     console.print(
         f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs "
         f"request {name} --out {folder}",
@@ -47,7 +47,7 @@ def show_certificates_next(folder: Path, name: str) -> None:
 
 
 def show_summary(offer: Acceptable, as_json: bool) -> None:
-    """Print the acceptance summary, and what looks wrong; beside JSON all of it on stderr."""
+    """Print the acceptance summary and warnings; with JSON on stderr."""
     for sentence in offer.summary:
         (errors_console if as_json else console).print(sentence, markup=False, soft_wrap=True)
     for warning in offer.warnings:
@@ -55,7 +55,7 @@ def show_summary(offer: Acceptable, as_json: bool) -> None:
 
 
 def accept_or_exit(offer: Acceptable, terms_hash: str, agreed: bool, as_json: bool, inside: bool) -> None:
-    """Accept if a person agreed, and say so; else leave with exit code 1."""
+    """Accept if a person agreed; otherwise exit with code 1."""
     if agreed:
         offer.accept()
         (errors_console if as_json else console).print(f"Accepted: terms {terms_hash}", soft_wrap=True)

@@ -1,5 +1,5 @@
-"""`parley`: one command, its parts in files of their own, each loaded when it is typed. A user's mistake is one
-sentence and exit code 2, never a traceback."""
+"""The `parley` command, which loads each part when it is typed. A user's mistake is one sentence and exit code 2, never
+a traceback."""
 
 import difflib
 import sys
@@ -43,7 +43,7 @@ Command = TyperCommand | TyperGroup
 
 @dataclass(frozen=True)
 class Part:
-    """Where a command lives, and the line that `parley --help` shows for it."""
+    """Where a command lives, and its line in `parley --help`."""
 
     module: str
     name: str  # of the function, or of the Typer app of a group
@@ -51,7 +51,7 @@ class Part:
     reads_terms: bool = False
 
     def load(self) -> Command:
-        """The command itself, imported when it is needed."""
+        """Import and return the command."""
         found = getattr(import_module(f"parley.{self.module}"), self.name)
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
@@ -61,8 +61,7 @@ class Part:
 
 
 def _checking(command: Command) -> Command:
-    """The command, which looks at the paths that it is given before it runs; its messages have no word about variables
-    of the environment: no option here is read from one."""
+    """Make the command check its paths before it runs, and hide environment variables in its messages."""
     for option in command.params:
         if isinstance(option, TyperOption):
             option.show_envvar = False
@@ -231,14 +230,14 @@ OLD_NAMES = {"scales": "column-stats", "differences": "heterogeneity"}  # of com
 
 
 class _Later(TyperCommand):
-    """A command that is loaded when somebody types it; until then it is a line in a list."""
+    """A command that is loaded when somebody types it."""
 
     def __init__(self, name: str, part: Part) -> None:
         super().__init__(name, help=part.line)
         self._part = part
 
     def _refuse_bad_terms(self, args: list[str]) -> None:
-        """Say what is wrong with a terms file before the libraries are loaded that the command needs."""
+        """Report a bad terms file before the command's libraries are loaded."""
         files = [word for word in args if word.endswith(".toml")]
         if self._part.reads_terms and len(files) == 1:  # with several, the command itself finds out which is which
             from parley.terms import load_terms
@@ -252,7 +251,7 @@ class _Later(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """All commands, none of them loaded."""
+    """All commands, not yet loaded."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(PARTS)
@@ -299,12 +298,12 @@ def _root(
 
 
 def app_command() -> Command:
-    """`parley` itself, with its own options."""
+    """Return `parley` itself, with its own options."""
     return _checking(cast(Command, typer.main.get_command(app)))
 
 
 def main() -> None:
-    """Entry point of the `parley` command."""
+    """Run the `parley` command."""
     try:
         app()
     except ParleyError as error:
@@ -316,7 +315,7 @@ def main() -> None:
 
 
 def fail(sentence: str) -> None:
-    """One sentence on stderr, exit code 2."""
+    """Print one sentence on stderr and exit with code 2."""
     from parley.report.terminal import errors_console
 
     errors_console.print("[bold red]parley:[/bold red] ", end="")
@@ -329,11 +328,8 @@ def fail(sentence: str) -> None:
 
 
 def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
-    """Files and folders that a command is given: what it reads must be there and what it writes must have a place,
-    before its libraries are loaded and any work is done.
-
-    What is asked of a path before the command runs, by the name of its parameter and what help shows for it.
-    """
+    """Return the check for a path parameter of this name and metavar, or None. Inputs must exist and outputs need a
+    place before libraries are loaded."""
     if name in WRITTEN and shown not in ("DIR", "FOLDER"):
         return require_folder
     if name in READ_FILES or shown in READ:
@@ -342,8 +338,7 @@ def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
 
 
 def require_paths(ctx: Any) -> None:
-    """Look at every path among the parameters of a command that is about to run; where a version of Typer does not say
-    which are paths, the command itself finds what is missing."""
+    """Check every path parameter; if Typer does not mark paths, the command itself finds missing files."""
     for param in ctx.command.params:
         kind = getattr(getattr(param, "type", None), "name", None)
         check = path_check(param.name, param.metavar or "") if kind in ("path", "file", "directory") else None

@@ -1,4 +1,4 @@
-"""Options that several commands have: what is known of owners, whether to release all the same, what to keep."""
+"""Options that several commands share: knowledge about owners, forcing a release, what to keep."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`parley audit`: attack what a terms file promises, or a model with the rows that it was trained on."""
+"""`parley audit`: attack the promise of a terms file, or a model with its training rows."""
 
 from dataclasses import replace
 from pathlib import Path

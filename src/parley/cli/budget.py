@@ -282,8 +282,7 @@ def compare(
 
 
 def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, count: int) -> Callable[[float], Event]:
-    """How a multiplier becomes an event of the mechanism of this name, with the alpha it needs; `norm` is for stable
-    noise."""
+    """Return a function from multiplier to event; `alpha` and `norm` are for stable noise."""
     from parley.privacy.mechanisms.stable_law import check_alpha
 
     kind = KINDS.get(name)
@@ -303,7 +302,7 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
 
 
 def noise_multiplier(epsilon: float, count: int) -> float:
-    """1/epsilon as a float that makes `count` releases cost no less than people wrote."""
+    """Return 1/epsilon as a float by which `count` releases cost at least the epsilon that was written."""
     from parley.validate import exact, positive, upper
 
     multiplier, count = 1 / positive(epsilon, "epsilon"), min(count, 10**18)  # an event has no more
@@ -315,7 +314,7 @@ def noise_multiplier(epsilon: float, count: int) -> float:
 
 
 def parse_release(text: str) -> Event:
-    """MECHANISM:KEY=VALUE,... as an event.
+    """Parse MECHANISM:KEY=VALUE,... as an event.
 
     >>> parse_release("laplace:epsilon=0.1,count=5").multiplier
     10.0

@@ -1,4 +1,4 @@
-"""`parley budget explain --terms`: what terms promise of each owner's people, in chances and in bits."""
+"""`parley budget explain --terms`: the promise to each owner's people, in probabilities and bits."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from parley.validate import printable
 
 
 def explain_terms(file: Path, as_json: bool) -> None:
-    """Print a row for every owner."""
+    """Print one row per owner."""
     from parley.owner.disclosure import promises  # with libraries that the help of commands does not wait for
 
     terms = load_terms(file)
@@ -37,7 +37,7 @@ def explain_terms(file: Path, as_json: bool) -> None:
 
 
 def caption(terms: Terms) -> str:
-    """What the columns of the table mean, and for whom they hold."""
+    """Explain the table's columns, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER
     worst = (
         "For the worst table of an owner and someone who knows all other tables. Bits known: mutual information of it"

@@ -1,5 +1,4 @@
-"""`parley demo`: the main job on embedded data - forty credit unions, one of them large, ask whether to learn
-together."""
+"""`parley demo`: forty credit unions, one of them large, decide whether to learn together."""
 
 from pathlib import Path
 from typing import Annotated

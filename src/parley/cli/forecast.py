@@ -1,4 +1,4 @@
-"""`parley forecast`: what training by a terms file would give, before any data moves."""
+"""`parley forecast`: what training under terms would give, before any data moves."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`parley host`: for a party that adds up owners' shares and draws noise with two others."""
+"""`parley host`: for a party that adds up owners' shares and draws noise with the other hosts."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""`parley init`: from files as they are to planned terms."""
+"""`parley init`: planned terms from files as they are."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,4 @@
-"""`parley reproduce`: the laboratory's command, found by its entry point; where it is not installed, how to install
-it."""
+"""`parley reproduce`: the laboratory's command, or how to install it."""
 
 from importlib.metadata import entry_points
 

@@ -1,4 +1,4 @@
-"""`parley learner`: propose terms to owners that are elsewhere, and train one joint model with them."""
+"""`parley learner`: propose terms to owners elsewhere, and train one joint model with them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
 
 
 def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_json: bool) -> None:
-    """Print what each owner said; exit code 1 if one said nothing."""
+    """Print each owner's reply; exit with code 1 if one is missing."""
     told = [vars(each) for each in said]
     if as_json:
         print_json({"terms_hash": terms.hash, "owners": told}, inside=False)

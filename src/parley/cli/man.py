@@ -1,4 +1,4 @@
-"""`parley man`: the manual pages of all commands, made of what the commands say of themselves."""
+"""`parley man`: manual pages of all commands, from their help."""
 
 import inspect
 import re
@@ -43,7 +43,7 @@ def man_command(
 
 
 def man_pages() -> Mapping[str, str]:
-    """Every page by the name of its file, such as `parley-owner-accept.1`: one of `parley`, one of each command."""
+    """Return every page by its file name, such as `parley-owner-accept.1`."""
     every = {("parley",): app_command(), **dict(_commands())}
     lines = {words: _first_sentence(_paragraphs(command.help or "")[0]) for words, command in every.items()}
     return {
@@ -61,7 +61,7 @@ def _commands() -> Iterator[tuple[tuple[str, ...], Command]]:
 
 
 def man_page(words: Sequence[str], command: Command, parts: Mapping[tuple[str, ...], str]) -> str:
-    """The page of one command as roff, which `man` shows; `parts` are its own commands, with a line each."""
+    """Return the roff page of one command; `parts` are its subcommands, one line each."""
     context = command.make_context(" ".join(words), [], resilient_parsing=True)
     paragraphs = _paragraphs(command.help or "")
     said = [text for text in paragraphs if not text.startswith(EXAMPLE)]
@@ -90,7 +90,7 @@ def man_page(words: Sequence[str], command: Command, parts: Mapping[tuple[str, .
 
 
 def _section(heading: str, lines: Sequence[str]) -> Sequence[str]:
-    """A section, or nothing where it would be empty."""
+    """Return a section, or nothing if it is empty."""
     return (f".SH {heading}", *lines) if lines else ()
 
 
@@ -99,24 +99,23 @@ def _entries(entries: Sequence[tuple[str, str]]) -> Sequence[str]:
 
 
 def _record(option: Any, context: Any) -> tuple[str, str]:
-    """(how it is typed, what it does), as `--help` says it, without the escapes of its colours."""
+    """Return (how it is typed, what it does), as `--help` has it, without colour escapes."""
     typed, does = option.get_help_record(context) or (option.name, "")
     return typed, does.replace("\\[", "[")
 
 
 def _paragraphs(text: str) -> list[str]:
-    """The paragraphs of a help text, each one line, without marks of emphasis."""
+    """Return the paragraphs of a help text, one line each, without emphasis marks."""
     plain = re.sub(r"\[/?bold\]", "", inspect.cleandoc(text))
     return [" ".join(paragraph.split()) for paragraph in plain.split("\n\n") if paragraph.strip()]
 
 
 def _first_sentence(text: str) -> str:
-    """What a list of pages shows."""
     return re.split(r"(?<=[.?!])\s", text)[0].rstrip(".")
 
 
 def _plain(text: str) -> str:
-    r"""Text in which nothing is taken for a request of roff's.
+    r"""Escape text so that roff takes none of it as a request.
 
     >>> _plain(".so --file C:\\x")
     '\\&.so \\-\\-file C:\\ex'

@@ -1,4 +1,4 @@
-"""`parley negotiate`: which budgets rational owners would choose, who stays out, and what a better model would cost."""
+"""`parley negotiate`: the budgets that rational owners would choose, who stays out, and what a better model costs."""
 
 from pathlib import Path
 from typing import Annotated

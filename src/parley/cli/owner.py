@@ -1,5 +1,4 @@
-"""`parley owner`: what one organisation does with its own table - open its books, accept terms, serve, and look at what
-was spent."""
+"""`parley owner`: an organisation creates its ledger, accepts terms, serves, and sees what was spent."""
 
 import re
 import signal
@@ -48,7 +47,7 @@ create its ledger, accept terms, answer learners, and see what was spent.
 
 
 class LifetimeRule(StrEnum):
-    """How agreements are held against the lifetime budget."""
+    """How agreements count against the lifetime budget."""
 
     simple = "simple"
     zcdp = "zcdp"
@@ -246,8 +245,7 @@ def refuse_command(
 def offered_terms(
     named: Path, settings_file: Path, public: Path | None, preparation: Path | None
 ) -> tuple[Terms, Proposal | None]:
-    """(terms, their proposal) by the hash of a proposal in the inbox, or by the name of a file, which
-    nobody proposed."""
+    """Return (terms, their proposal) by a proposal's hash, or (terms, None) by a file name."""
     if named.exists() or not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", str(named)):
         terms = load_terms(named)
         if public is not None or preparation is not None:
@@ -261,8 +259,7 @@ def offered_terms(
 
 @contextmanager
 def unchanged(proposal: Proposal | None, settings_file: Path) -> Iterator[None]:
-    """While terms are accepted nobody changes their proposal; refused if somebody did since it was read. Terms from a
-    file have none."""
+    """Keep the proposal unchanged while its terms are accepted; refuse if it changed since it was read."""
     if proposal is None:
         yield
         return

@@ -1,5 +1,4 @@
-"""`parley owner ledger`, `backup`, `restore` and `close`: an owner's books, looked at, copied, put back, and agreements
-ended."""
+"""`parley owner ledger`, `backup`, `restore` and `close`: an owner's ledger and its agreements."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +20,7 @@ SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="
 
 
 class Lost(StrEnum):
-    """What may have been spent by answers that a backup does not know."""
+    """What answers that a backup lacks may have spent."""
 
     agreements = "agreements"
     all = "all"

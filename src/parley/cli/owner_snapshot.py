@@ -1,4 +1,4 @@
-"""`parley owner snapshot`: from a database to a table that stays as it is."""
+"""`parley owner snapshot`: copy a database query to a table that never changes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ def snapshot_command(
 
 
 def query_text(query: str | None, file: Path | None) -> str | None:
-    """The query, as it was given or as it stands in a file; None where there is neither."""
+    """Return the query as given or from its file; None without either."""
     if file is None:
         return query
     if query is not None:
@@ -80,7 +80,7 @@ def query_text(query: str | None, file: Path | None) -> str | None:
 def take_asked(
     uri: str, query: str, keys: Sequence[str], folder: Path, ask_password: bool
 ) -> "tuple[Manifest, tuple[str, ...]]":
-    """The same as `workflows.snapshot.take`, at this terminal."""
+    """Run `workflows.snapshot.take` at this terminal."""
     with extras():
         from parley.workflows.snapshot import take
 

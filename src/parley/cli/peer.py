@@ -1,4 +1,4 @@
-"""`parley peer`: train without a centre - one owner's own part of it, beside its daemon."""
+"""`parley peer`: one owner's part of training without a centre, beside its daemon."""
 
 import os
 import time
@@ -100,7 +100,7 @@ def run_peer(
     report: Callable[["PeerOutcome"], None],
     log: "Log",
 ) -> None:
-    """Listen for the neighbours, ask and hear, until everybody has the model."""
+    """Exchange messages with neighbours until everybody has the model."""
     from parley.learning.peers import learn_as_peer
     from parley.network.exchange.federation import Federation
     from parley.network.identity.certificates import check_identity
@@ -136,12 +136,12 @@ def run_peer(
 
 
 def warning_of(log: "Log") -> Callable[[str], None]:
-    """A function that writes warnings to this log."""
+    """Return a function that writes warnings to this log."""
     return lambda sentence: log("warning", reason=sentence)
 
 
 def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
-    """A line about the round, seldom."""
+    """Return a function that logs the round from time to time."""
     said = time.monotonic()
 
     def progress(state: "State") -> None:

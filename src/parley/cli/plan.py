@@ -1,4 +1,4 @@
-"""`parley plan`: the terms that spend the same budgets best; `parley pin`: public numbers found once, for everybody."""
+"""`parley plan`: the terms that spend the same budgets best; `parley pin`: preprocessing constants, fixed for all."""
 
 from pathlib import Path
 from typing import Annotated
