@@ -1,8 +1,6 @@
-"""An audit of an agreement: every promise of its terms, and which larger faults the attack would have noticed.
-
-The search is repeated in processes with other instructions of this processor: each BLAS kernel, and NumPy's plain
-loops. Each has its own process, because a kernel that the processor lacks ends it.
-"""
+"""An audit of an agreement: every promise of its terms, and which larger faults the attack would have noticed. The
+search is repeated in processes with other instructions of this processor: each BLAS kernel, and NumPy's plain loops.
+Each has its own process, because a kernel that the processor lacks ends it."""
 
 import json
 import os

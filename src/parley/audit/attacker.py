@@ -1,8 +1,6 @@
 """An attacker who sees every answer of a run and knows both tables, and the bound on epsilon by the size of the noise.
-
 (eps, delta) covers rare events, which a few thousand runs never see, so hits alone prove little if delta is small. But
-noise of a known law has one free number, its size, and common events reveal it.
-"""
+noise of a known law has one free number, its size, and common events reveal it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,11 +118,8 @@ def _total_variation(event: Event, times: float) -> float:
 @dataclass(frozen=True, eq=False)
 class Attacker:
     """The likelihood-ratio test by the claimed law of the noise: the sharpest if that law is drawn, and a valid test
-    for any.
-
-    If an owner draws something else in secret, there is no such formula: answers are projected on `directions`, their
-    mean difference by round, found on other runs.
-    """
+    for any. If an owner draws something else in secret, there is no such formula: answers are projected on
+    `directions`, their mean difference by round, found on other runs."""
 
     setup: Setup
     name: str
@@ -260,11 +255,9 @@ class AuditedOwner(Owner):
 
 @dataclass(frozen=True, eq=False)
 class RunTables:
-    """The audited owner with either table, and everybody else.
-
-    If a row without a target contributes nothing, tables have the agreed size (`canary`). Otherwise they are as small
-    as the terms allow, with the two extreme canaries whose answers lie farthest apart (`exact.pair_search`).
-    """
+    """The audited owner with either table, and everybody else. If a row without a target contributes nothing, tables
+    have the agreed size (`canary`). Otherwise they are as small as the terms allow, with the two extreme canaries whose
+    answers lie farthest apart (`exact.pair_search`)."""
 
     setup: Setup
     own: tuple[Owner, Owner]
@@ -283,7 +276,6 @@ class RunTables:
 
 
 def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
-    """Make tables as small as the terms allow."""
     search = PairSearch(setup, name)
     for records in _sizes(setup, name, search.shape.records + 1):
         sizes = {part.name: {"records": records} for part in setup.terms.owners}

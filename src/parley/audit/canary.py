@@ -203,7 +203,6 @@ class CanarySearch:
 
     @cached_property
     def _prepared(self) -> Design:
-        """The candidates, prepared, a row each."""
         return self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
 
     def _alone(self, place: int) -> Tables:

@@ -1,8 +1,6 @@
-"""Events and guesses an attacker bets on, and the lower confidence bounds on epsilon that their hits prove.
-
-(eps, delta)-DP means P_b(S) <= e^eps P_a(S) + delta for every event S and any two neighbouring tables a and b. So an
-event that is seen much more often under one table than under the other proves that eps is at least so large.
-"""
+"""Events and guesses an attacker bets on, and the lower confidence bounds on epsilon that their hits prove. (eps,
+delta)-DP means P_b(S) <= e^eps P_a(S) + delta for every event S and any two neighbouring tables a and b. So an event
+that is seen much more often under one table than under the other proves that eps is at least so large."""
 
 import math
 from collections.abc import Callable, Iterator

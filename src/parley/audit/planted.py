@@ -206,11 +206,9 @@ class PlantedPairs:
         return pd.DataFrame(found)
 
     def speaks(self, query: Query, value: Floats, replicates: tuple[int, ...] = ()) -> Floats:
-        """Score how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise.
-
-        The likelihood ratio treats every other place as if it held both records by halves, which does not matter where
-        directions do not meet.
-        """
+        """Score how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise. The
+        likelihood ratio treats every other place as if it held both records by halves, which does not matter where
+        directions do not meet."""
         middle, apart = self._expected(query, replicates)
         noise = self.setup.part(self.name).stage(query.round).series.mechanism
         off, half = value.reshape(-1) - middle, apart / 2

@@ -168,7 +168,6 @@ class RunAudit:
 
 
 def _same(one: Floats, other: Floats) -> bool:
-    """Return whether two rounds have the same noise, up to rounding."""
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
 
 

@@ -1,9 +1,6 @@
 """Local updates: an owner takes s gradient steps on its own records and answers with their mean direction (FedAvg
-etc.).
-
-Replacing one person's rows moves it in L2 no further than one mean gradient, however many steps there are. The proof is
-in docs/proofs/answers.md ("Local steps cost no noise"), corrections, pulls and rounding included.
-"""
+etc.). Replacing one person's rows moves it in L2 no further than one mean gradient, however many steps there are. The
+proof is in docs/proofs/answers.md ("Local steps cost no noise"), corrections, pulls and rounding included."""
 
 import math
 from abc import ABC, abstractmethod
@@ -252,12 +249,9 @@ def _own_steps(
 def local_step(
     step: float | str, objective: EmpiricalRisk, preparation: Preparation, terms: Terms, key: str = "learning.step"
 ) -> float:
-    """Return rho, the same for all parties: the terms' step if at most 2/(L + mu); for "auto" 1/(L + mu), to six
-    digits.
-
-    "auto" is rounded down. L bounds the curvature of every table within the bounds. An owner's own curvature would
-    allow longer steps, but it is private, and the neighbouring table's may differ.
-    """
+    """Return rho, the same for all parties: the terms' step if at most 2/(L + mu); for "auto" 1/(L + mu) rounded down
+    to six digits. L bounds the curvature of every table within the bounds. An owner's own curvature would allow longer
+    steps, but it is private, and the neighbouring table's may differ."""
     algorithm, proximal = terms.learning.algorithm, terms.learning.proximal or 0.0
     if not objective.loss.smooth:
         raise TermsError(

@@ -239,9 +239,8 @@ class Logistic(Loss):
 
 @dataclass(frozen=True)
 class Hinge(Loss):
-    """The hinge max(0, 1 - y raw) of classes y = -1 and 1 (W section IV-B).
-
-    `smoothing` m > 0 rounds its corner into a parabola of width m, at most m/2 below it.
+    """The hinge max(0, 1 - y raw) of classes y = -1 and 1 (W section IV-B). `smoothing` m > 0 rounds its corner into a
+    parabola of width m, at most m/2 below it.
 
     >>> Hinge().gradient(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
     array([-1., -0.])
@@ -285,11 +284,9 @@ class Hinge(Loss):
 
 @dataclass(frozen=True)
 class Poisson(Loss):
-    """Half the Poisson deviance y ln(y/rate) - y + rate, with raw prediction ln rate.
-
-    No rate above the `ceiling` is predicted: beyond it the loss rises along its tangent. The derivative min(e^raw,
-    ceiling) - y lies between -y and the ceiling and never falls. So the loss is convex, with curvature at most the
-    ceiling.
+    """Half the Poisson deviance y ln(y/rate) - y + rate, with raw prediction ln rate. No rate above the `ceiling` is
+    predicted: beyond it the loss rises along its tangent. The derivative min(e^raw, ceiling) - y lies between -y and
+    the ceiling and never falls. So the loss is convex, with curvature at most the ceiling.
 
     >>> Poisson().gradient(np.array([0.0]), np.array([3.0]))
     array([-2.])

@@ -105,7 +105,6 @@ def _layout(size: int, norm: Norm) -> tuple[NDArray[np.intp], NDArray[np.intp], 
 
 
 def _norms(z: Floats, norm: Norm) -> Floats:
-    """Return the norm of every row's packed z z'."""
     squares: Floats = np.einsum("ij,ij->i", z, z)
     if norm == "l2":
         return squares

@@ -1,8 +1,6 @@
 """Objectives f(theta) = r/2 |theta - theta0|^2 + mean over records of w loss(theta, record) (W section II, theta0 = 0).
-
-An ability that only some have is a class of its own: local updates (`LocallyUpdated`), split batches (`SplitBatches`),
-second moments (`SufficientMoments`), a random linear term (`Perturbable`).
-"""
+Abilities that only some have are separate classes: local updates (`LocallyUpdated`), split batches (`SplitBatches`),
+second moments (`SufficientMoments`), a random linear term (`Perturbable`)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence

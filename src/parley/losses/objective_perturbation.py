@@ -1,14 +1,11 @@
 """Objective perturbation: the minimum of a cost with a random linear term (Chaudhuri, Monteleoni and Sarwate 2011;
 Kifer, Smith and Thakurta 2012), for replace-one adjacency, several rows a person and several classes.
 
-With rows z = x/X shortened into the unit ball and weights v = w/W at most 1,
-
-    F(phi) = mean of v loss(phi, z) + penalty/2 |phi|^2 + b.phi,    theta = B phi / X.
-
-b = |M| N/rate, with d + 1 standard normal numbers in M and d in N, has density proportional to exp(-rate |b|). Given
-|M|, N |M| is normal; mixing over |M|^2, chi-squared of d + 1 degrees, gives the integral of v^(-1/2) exp(-(s^2/v +
-v)/2), which is sqrt(2 pi) exp(-s). B is 1 for two classes. For K classes its K - 1 columns span the scores that add up
-to zero, since adding one number to all scores changes nothing.
+Rows z = x/X are shortened into the unit ball, and weights v = w/W are at most 1. F(phi) = mean of v loss(phi, z) +
+penalty/2 |phi|^2 + b.phi, and theta = B phi/X. b = |M| N/rate, with d + 1 standard normal numbers in M and d in N, has
+density proportional to exp(-rate |b|): given |M|, N |M| is normal, and mixing over |M|^2, chi-squared of d + 1 degrees,
+gives the integral of v^(-1/2) exp(-(s^2/v + v)/2), which is sqrt(2 pi) exp(-s). B is 1 for two classes. For K classes
+its K - 1 columns span the scores that add up to zero, since adding one number to all scores changes nothing.
 
 Formal guarantee: the exact minimum phi* is epsilon-DP (pure), replace-one, with the rate and the penalty that
 `LinearTermLaw` has for epsilon and as many rows a person as the terms allow. Proof in docs/proofs/noise.md.
@@ -63,11 +60,9 @@ class LinearTermLaw:
         return math.sqrt(2) * (1 + HAIR) if self.several else 1.0
 
     def trace(self, q: float) -> float:
-        """Return a bound on the trace of a row's curvature if its gradient has norm q.
-
-        Two classes: q = s, the probability of the wrong class, and the trace is at most s (1 - s). Several, with a = 1
-        - p_y: q^2 = a^2 + sum of the others' p_j^2 >= a^2 K/(K - 1), and diag(p) - p p' has trace 2 a - q^2.
-        """
+        """Return a bound on the trace of a row's curvature if its gradient has norm q. Two classes: q = s, the
+        probability of the wrong class, and the trace is at most s (1 - s). Several, with a = 1 - p_y: q^2 = a^2 + sum
+        of the others' p_j^2 >= a^2 K/(K - 1), and diag(p) - p p' has trace 2 a - q^2."""
         if not self.several:
             return q * (1 - q)
         return max(0.0, 2 * min(1.0, q * math.sqrt((self.classes - 1) / self.classes)) - q * q)

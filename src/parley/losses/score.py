@@ -1,8 +1,6 @@
-"""Scores of a model on held-out rows: a few means of known sensitivity, which an owner may release once.
-
-m counts all rows, so the error of a number is too small by the share of rows without a target. Where people are held
-out, the number of rows that count is private: sums are divided by the m that the terms expect, and released with it.
-"""
+"""Scores of a model on held-out rows: a few means of known sensitivity, which an owner may release once. m counts all
+held-out rows, so the error of a number is too small by the share of rows without a target. Where people are held out,
+the number of rows that count is private: sums are divided by the m that the terms expect, and released with it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -61,7 +61,6 @@ def adversarial_learner(setup: Setup, name: str, seed: int = 0) -> AdversarialLe
 
 
 def _share_apart(setup: Setup, name: str, theta: Floats, a: Tables, b: Tables) -> float:
-    """Return the distance between answers at this parameter, as a share of the sensitivity."""
     question, query = CanarySearch(setup, name, at=theta).asked
     one, other = (question.bounded(query, tables).value for tables in (a, b))
     order = 1 if question.norm == "l1" else 2

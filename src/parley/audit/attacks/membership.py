@@ -80,7 +80,6 @@ def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
 
 
 def _features(loss: Floats) -> Floats:
-    """Return the attack model's features [n, 2]: the loss, and its logarithm."""
     flat = loss.reshape(-1)
     return np.column_stack([flat, np.log(flat + 1e-9)])
 

@@ -1,8 +1,6 @@
-"""Shadow models: the same training on tables whose members the attacker knows (Shokri et al. 2017).
-
-A table is a row of truth values: which of the population's rows it holds, beside the rows of every table (`always`).
-All tables are equally large with rows in random order, so a row's membership is a replacement of one row by another.
-"""
+"""Shadow models: the same training on tables whose members the attacker knows (Shokri et al. 2017). A table is a row of
+truth values: which of the population's rows it holds, beside the rows of every table (`always`). All tables are equally
+large with rows in random order, so a row's membership is a replacement of one row by another."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -184,10 +182,8 @@ class ShadowOwner(Owner):
 
 @dataclass(frozen=True, eq=False)
 class TrainedByTerms:
-    """Training by the terms, with noise, of one owner as if alone, so that nobody else's rows hide one of its.
-
-    `setup` is for half the population and the rows that are in every table.
-    """
+    """Training by the terms, with noise, of one owner as if alone, so that nobody else's rows hide one of its. `setup`
+    is for half the population and the rows that are in every table."""
 
     setup: Setup
     name: str

@@ -1,8 +1,6 @@
-"""Hill climbing for two neighbouring tables and a question whose answer tells them apart better than is claimed.
-
-It varies cells' values, types and gaps, forms of tables, questions, numbers of rows and batches, and enumerates all
-secret draws. Tables are read and prepared as an owner's are; noise is not drawn, since its law is known.
-"""
+"""Hill climbing for two neighbouring tables and a question whose answer tells them apart better than is claimed. It
+varies cells' values, types and gaps, forms of tables, questions, numbers of rows and batches, and enumerates all secret
+draws. Tables are read and prepared as an owner's are; noise is not drawn, since its law is known."""
 
 import math
 import tempfile

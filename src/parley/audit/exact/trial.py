@@ -274,7 +274,6 @@ class Moves:
         return replace(trial, a=changed) if which == 0 else replace(trial, b=changed)
 
     def _alike(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Give everybody the canary's cells, or make the canary change in one cell only."""
         canary = trial.a if rng.random() < 0.5 else trial.b
         if rng.random() < 0.5:
             return self._cell(rng, replace(trial, b=trial.a), length)

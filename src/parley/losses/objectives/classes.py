@@ -1,8 +1,6 @@
-"""Costs of several classes: the mean over records of w loss(Theta x, y), with Theta [classes, p] kept flat.
-
-A record's gradient is its loss's gradient over the classes times x', so its norm is the product of theirs in L1, L2 and
-Linf. No per-record gradient is ever materialised.
-"""
+"""Costs of several classes: the mean over records of w loss(Theta x, y), with Theta [classes, p] kept flat. A record's
+gradient is its loss's gradient over the classes times x', so its norm is the product of theirs in L1, L2 and Linf. No
+per-record gradient is ever materialised."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -162,7 +160,6 @@ def class_margins(block: Design, flat: Floats) -> Floats:
 
 
 def _named(designs: Sequence[Summable]) -> int:
-    """Return the number of classes in the rows."""
     return 1 + max(int(design.in_memory().y.max()) for design in designs)
 
 
@@ -199,10 +196,8 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
 
     def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
         """Return the gradient of the plain convex cost of rows shortened until sqrt 2 w |x| <= Xi; nothing is clipped.
-
         A softmax gradient scaled down as a whole belongs to no convex cost: steps along it can drive points apart (by 9
-        % in an example), so one record may move a local update further than a gradient.
-        """
+        % in an example), so one record may move a local update further than a gradient."""
 
         def part(block: Design, flat: Floats) -> Floats:
             X = block.X

@@ -1,8 +1,6 @@
-"""Costs of the margin, the mean over records of w loss(theta.x, y), with g1 = r/2 |theta|^2 (W section IV-B).
-
-A record's gradient is the derivative of its loss times x, so its norm is |derivative| times that of x, and clipping it
-means clipping the derivative. A batch of parameters [..., p] costs two matrix products.
-"""
+"""Costs of the margin, the mean over records of w loss(theta.x, y), with g1 = r/2 |theta|^2 (W section IV-B). A
+record's gradient is the derivative of its loss times x, so its norm is |derivative| times that of x, and clipping it
+means clipping the derivative. A batch of parameters [..., p] costs two matrix products."""
 
 import warnings
 from collections.abc import Sequence

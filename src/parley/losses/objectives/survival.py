@@ -1,9 +1,7 @@
-"""Discrete-time survival: a logistic hazard for every period, with its own baseline and shared coefficients.
-
-Theta is the baselines [K], then the coefficients [p]; the log-odds of period k are baseline_k + coefficients.x. A
-subject's gradient is (r_1, ..., r_K, S x), r_k its loss's derivative in period k and S their sum. Periods are never
-clipped or counted on their own.
-"""
+"""Discrete-time survival: a logistic hazard for every period, with its own baseline and shared coefficients. Theta is
+the baselines [K], then the coefficients [p]; the log-odds of period k are baseline_k + coefficients.x. A subject's
+gradient is (r_1, ..., r_K, S x), r_k its loss's derivative in period k and S their sum. Periods are never clipped or
+counted on their own."""
 
 import math
 from collections.abc import Sequence
@@ -173,5 +171,5 @@ def _count(preparation: Preparation) -> int:
 
 
 def _seen(designs: Sequence[Summable]) -> int:
-    """Return how many periods some subject lived to see."""
+    """Return the number of periods that some subject reached."""
     return max(int(design.in_memory().y.max(initial=0.0) + 1) // 2 for design in designs)
