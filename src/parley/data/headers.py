@@ -100,7 +100,7 @@ def ranges(
     kept: Kept = None,
     dates: Mapping[str, str] | None = None,
 ) -> dict[str, Range]:
-    """Return the range of every `agreed` column over the rows that count, in one pass; none for a table without rows."""
+    """Return the range of every `agreed` column over the rows that count, in one pass; none without rows."""
 
     def read(part: Rows, column: str) -> Floats:
         written = (dates or {}).get(column)

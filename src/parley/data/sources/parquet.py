@@ -66,7 +66,7 @@ TABLE_LOG = re.compile(
 
 
 class ParquetFolder(ColumnarTable):
-    """The .parquet files of a folder as one table, never held all at once; refused if they differ from its `manifest`."""
+    """The .parquet files of a folder as one table, never held all at once; it must match its `manifest`, if any."""
 
     kind: ClassVar[bytes] = b"folder"
     form: ClassVar[Format] = Parquet()
