@@ -161,7 +161,7 @@ class Watch:
         return disagrees > self._liars
 
     def _difference(self, pair: tuple[str, str], rounds: int, times: int) -> float:
-        """Bound the largest number in `times` sums of two owners' `rounds` noises; it fails with a share of the alarms."""
+        """Bound the largest number in `times` sums of two owners' `rounds` noises; fails with a share of the alarms."""
         stages, owners = [self._stages[name] for name in pair], len(self._stages)
         size = stages[0].question.size
         share = FALSE_ALARMS / TEST_COUNT / 2 / (owners * (owners - 1) / 2) / times
