@@ -1,5 +1,4 @@
-"""What people say that neither terms nor public rows tell: what is known instead of a sample, how much owners differ,
-how fast they answer."""
+"""People's assumptions: knowledge instead of a public sample, how much owners differ, how fast they answer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from parley.terms import Terms
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is known instead of the terms' own public sample, and how much owners differ; None: nothing was said."""
+    """Knowledge that replaces the terms' own public sample, and how much owners differ; None: not stated."""
 
     pilot: Path | None = None  # a public table
     moments: Path | None = None  # that owners released
@@ -21,7 +20,7 @@ class Assumed:
     differences: str | None = None  # a multiple, or what `parley heterogeneity --save` kept
 
     def read(self) -> tuple[str | Source | None, Heterogeneity | None]:
-        """(What is known, how much owners differ.)"""
+        """Return (the source of knowledge, how much owners differ)."""
         if sum(option is not None for option in (self.pilot, self.moments, self.stated)) > 1:
             raise SettingError("--pilot, --moments, --assume: expected at most one of them")
         differ = read_differences(self.differences)
@@ -33,7 +32,7 @@ class Assumed:
 
 
 def read_speeds(terms: Terms, text: str | None) -> dict[str, float] | None:
-    """Owners' speeds as they are typed, refused here rather than after a forecast.
+    """Parse owners' speeds, and check them before a forecast rather than after it.
 
     >>> terms = Terms.from_dict({"model": {"kind": "linear-regression", "target": "y"}, "privacy": {"clip": 1.0},
     ...     "learning": {"algorithm": "gradient-descent", "decay": 0.0, "staleness": 5},
@@ -55,7 +54,7 @@ def read_speeds(terms: Terms, text: str | None) -> dict[str, float] | None:
 
 
 def read_differences(text: str | None) -> Heterogeneity | None:
-    """How much owners differ, as it is typed; None: not known."""
+    """Parse how much owners differ: a multiple or a file; None: unknown."""
     if text is None:
         return None
     try:

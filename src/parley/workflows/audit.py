@@ -1,4 +1,4 @@
-"""Attack what terms promise, a daemon that keeps it, or a model with the rows that it was trained on."""
+"""Audits that attack terms, a daemon that serves them, or a trained model."""
 
 import shlex
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MODELS = 128
 
 @dataclass(frozen=True)
 class Attack:
-    """What is attacked, and how hard."""
+    """The target of an attack, and its options."""
 
     runs: int | None = None
     seed: int | None = None
@@ -42,14 +42,14 @@ class Attack:
     at: str | None = None
 
     def given(self, *names: str) -> list[str]:
-        """Those of these options that were given, as they are typed."""
+        """Return those of these options that were given, as they are typed."""
         usual = {each.name: each.default for each in fields(self)}
         return [f"--{name}" for name in names if getattr(self, name) != usual[name]]
 
 
 @dataclass(frozen=True)
 class AuditReport(Sheet):
-    """What an attack found; `holds`: whether nothing tells more than is promised."""
+    """The findings of an attack; `holds`: whether nothing reveals more than is promised."""
 
     holds: bool
 
@@ -78,7 +78,7 @@ def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
 
 
 def is_model(file: Path) -> bool:
-    """Whether a file is a model (JSON) and no terms (TOML)."""
+    """Return whether a file is a model (JSON) rather than terms (TOML)."""
     if file.suffix.lower() == ".json":
         return True
     try:
@@ -89,8 +89,8 @@ def is_model(file: Path) -> bool:
 
 
 def agreements_in(terms: Terms) -> list[Terms]:
-    """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
-    first; what is learned after statistics depends on them, and is not known yet."""
+    """List the agreements in these terms: column statistics or heterogeneity first. Learning after statistics is left
+    out, because its terms depend on them."""
     if terms.privacy.scale_epsilon is not None:
         return [column_statistics_agreement(terms)]
     if terms.privacy.difference_epsilon is not None:
@@ -99,7 +99,7 @@ def agreements_in(terms: Terms) -> list[Terms]:
 
 
 def _require_files(attack: Attack) -> None:
-    """Refuse files that could not be written."""
+    """Refuse output files that cannot be written."""
     for file in (attack.plot, attack.report):
         require_folder(file)
     if attack.plot is not None:
@@ -136,7 +136,6 @@ def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
 
 
 def _agreement(found: Audit) -> list[Part]:
-    """What was found about one agreement."""
     shown: list[Part] = [Grid(words.owner_rows(found), found.title or "Owners")]
     for held, rows in (found.exact, words.exact_rows), (found.search, words.search_rows):
         shown += [BLANK, Grid(rows(found))] if held else []
@@ -145,7 +144,7 @@ def _agreement(found: Audit) -> list[Part]:
 
 
 def _poisoning(terms: Terms, attack: Attack, person: Person) -> AuditReport:
-    """What owners that lie can do by these terms."""
+    """Measure what lying owners can do by these terms."""
     from parley.audit.attacks.damage import damage
 
     with person.progress("lying"):
@@ -159,7 +158,7 @@ def _poisoning(terms: Terms, attack: Attack, person: Person) -> AuditReport:
 
 
 def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> AuditReport:
-    """Make the tables, start the daemon or reach the one that runs, and attack it."""
+    """Make the tables, start the daemon or reach the running one, and attack it."""
     name = terms.owners[0].name if attack.owner is None else terms.owner(attack.owner).name
     with extras():
         from parley.audit.served import attack as served
@@ -191,7 +190,7 @@ def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> Audit
 
 
 def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
-    """Who can be told to have been in the table of a model: an owner's own rows are read, for its own eyes."""
+    """Attack membership in a model's table, from an owner's own rows, for its own eyes."""
     from parley.audit.attacks.trained_model import MAX_SHADOW_ROWS, audit_model, own_rows
     from parley.data import read_table
     from parley.learning.outcome import load_model
@@ -235,7 +234,7 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
 
 
 def _whose(terms: Terms, owner: str | None) -> str:
-    """Whose rows are looked at: the owner named, or the only one."""
+    """Return the owner named, or the only one."""
     if owner is not None:
         return terms.owner(owner).name
     if len(terms.owners) > 1:

@@ -1,4 +1,4 @@
-"""The demo's story, told while it happens: forty credit unions, one bank, their commands typed for them."""
+"""The demo's story of forty credit unions and a bank, told while its commands run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ FUTURE = 10_000  # loans of each owner that are still to come: what only a demo 
 
 @dataclass(frozen=True)
 class Demo:
-    """Where the story's files go, and how many unions there are beside the bank."""
+    """The story's folder and seed, and the number of unions beside the bank."""
 
     folder: Path
     seed: int
@@ -50,7 +50,7 @@ class Demo:
     person: Person
 
     def told(self) -> Iterator[Part]:
-        """The story, each part as soon as it is known; at the end its picture and its report are written."""
+        """Yield the story, each part as soon as it is known, then write its picture and report."""
         count = UNIONS if self.unions is None else self.unions
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.person.progress("writing tables"):
@@ -95,7 +95,7 @@ class Demo:
             return foresee(self.folder / terms, progress)
 
     def _bargained(self, expected: Forecast, bargain: list[str]) -> Iterator[Part]:
-        """What the large one would join for, without payments and with them; kept for the report."""
+        """Yield the bank's terms for joining, without payments and with them; `bargain` keeps them for the report."""
         target = float(number(expected.relative_fitness.mean, 1))
         yield from _heading(
             "2. What would bring the bank in?",
@@ -118,7 +118,7 @@ def _heading(title: str, *commands: str) -> Iterator[Part]:
 
 
 def _question(members: list[Union], count: int) -> Iterator[Part]:
-    """Who asks what, and what their terms say."""
+    """Yield who asks what, and the terms."""
     *small, large = sorted(union.records for union in members)
     ask = "should we learn together what rate a loan should have?"
     yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
@@ -136,7 +136,6 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
 
 
 def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
-    """Who is expected to gain."""
     prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     yield Grid(joined.forecast_rows(expected, prices))
     yield Line(f"\n{joined.forecast_sentence(expected, prices)}", "bold")
@@ -144,7 +143,7 @@ def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
 
 
 def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
-    """Who gained, beside what was foreseen."""
+    """Yield who gained, beside the forecast."""
     yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error alone")
     yield Line(f"\n{joined.verdict(one, 'one shared noise')}", "bold")
     yield Line(joined.verdict(own, "each owner's own noise"))
@@ -158,7 +157,7 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
 
 
 def foresee(file: Path, progress: Progress = lambda done, total: None) -> Forecast:
-    """What `parley forecast` says of these terms, from the public sample and the numbers of rows."""
+    """Return the forecast of these terms, from the public sample and the numbers of rows."""
     return forecast(load_terms(file), progress=progress)
 
 
@@ -169,8 +168,7 @@ def learn(
     future: int = FUTURE,
     progress: Progress = lambda done, total: None,
 ) -> list[Chapter]:
-    """Train by the terms of every forecast, refine each model for every owner, and judge what came out beside what was
-    foreseen."""
+    """Train by the terms of every forecast, personalise each model for every owner, and compare with the forecasts."""
     owners = open_owners(expected[0].terms)
     models = [train(each.terms, owners, seed=seed, measure=False).model for each in expected]
     joined: list[list[Joined]] = [[] for _ in expected]
@@ -201,19 +199,18 @@ def learn(
 
 
 def _public_fit(setup: Setup) -> Floats:
-    """The best model of the public sample [P], for which nobody has to be asked."""
     return starting_point(setup.under(setup.terms.changed(learning={"start": "public"})))
 
 
 def _held_out(agreement: Agreement, models: Sequence[PersonalModel], columns: Floats) -> Floats:
-    """Losses of these models on held-out rows [models, rows], in the target's own units."""
+    """Return losses of these models on held-out rows [models, rows], in the target's own units."""
     setup, rows = agreement.setup, agreement.tables.held_out.in_memory()
     made = [rows_with_trees(setup.risk, rows, each.theta, each.trees, columns) for each in models]
     return np.array([setup.risk.record_losses(*each) for each in made]) * setup.preparation.target_scale**2
 
 
 def _to_come(agreement: Agreement, models: Sequence[PersonalModel], loans: pd.DataFrame) -> Floats:
-    """Mean squared errors of these models on these loans [models]."""
+    """Return mean squared errors of these models on these loans [models]."""
     setup, rates = agreement.setup, loans["int_rate"].to_numpy()
     ready = (make_model(setup.preparation, e.theta, setup.hash, released=False, trees=e.trees) for e in models)
     return np.array([np.mean((each.predict(loans) - rates) ** 2) for each in ready])

@@ -1,5 +1,4 @@
-"""From files as they are to planned terms: wishes are checked and asked for; a draft is made, planned, forecast and
-written."""
+"""From files to planned terms: check and ask for wishes, draft, plan, forecast, write."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +46,7 @@ from parley.workflows.plan import pins_beside, plan_parts
 
 @dataclass(frozen=True, eq=False)
 class DraftReport(Finished):
-    """Terms that were drafted, planned and written, and what they are worth."""
+    """The terms that were drafted, planned and written, and their worth."""
 
     made: Draft
     plan: Mapping[str, Any] | None  # None: they wait for statistics
@@ -58,7 +57,7 @@ class DraftReport(Finished):
     inside = False
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that `parley init --json` prints."""
+        """Return the object that `parley init --json` prints."""
         places = {"written": str(self.written), "pinned": None if self.pinned is None else str(self.pinned)}
         tried = [each.to_json() for each in self.made.tried]
         told = {"terms_hash": self.made.terms.hash, "said": list(self.made.said), "columns": tried, "plan": self.plan}
@@ -92,10 +91,8 @@ def draft_terms(
     seed: int = 0,
     taken: Sequence[Path] = (),
 ) -> DraftReport:
-    """Draft terms for the owners of these files and write them.
-
-    `typed` are the options of `parley init` as they were typed, by name; where one is None and `asks` is true, the
-    person is asked. Folders that were `taken` from a database for this are gone if no terms come of them.
+    """Draft terms for the owners of these files and write them. `typed` holds the options of `parley init` by name; if
+    one is None and `asks` is true, the person is asked. Folders `taken` from a database are removed if drafting fails.
     """
     with _gone_unless_drafted(taken):
         if write.exists() and any(write.samefile(file) for file in (*files, typed["public"]) if file and file.exists()):
@@ -126,7 +123,7 @@ def draft_terms(
 
 @contextmanager
 def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
-    """Folders that were taken from a database are gone if no terms come of them, so that it may be repeated."""
+    """Remove folders that were taken from a database if drafting fails, so that it can be repeated."""
     try:
         yield
     except ParleyError:
@@ -136,8 +133,7 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 
 
 def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, asks: bool, anyway: bool) -> Draft:
-    """A draft that `parley column-stats` will not refuse where it needs scales; whoever answers may say more
-    until it is."""
+    """Draft terms that `parley column-stats` will not refuse; if it would, ask for more about columns."""
     while True:
         try:
             drafted = draft(files, wishes)
@@ -166,7 +162,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
 
 
 def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
-    """Why `parley column-stats` would refuse these terms; None where it would not, or nothing has to be asked."""
+    """Return why `parley column-stats` would refuse these terms; None if it would not, or is not needed."""
     if terms.privacy.scale_epsilon is None:
         return None
     try:
@@ -177,7 +173,7 @@ def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
 
 
 def pinned_beside(made: Draft, write: Path) -> tuple[Draft, Path | None]:
-    """The draft with public numbers pinned beside the terms, where machines might find different ones."""
+    """Pin public numbers beside the terms, if machines may compute different ones."""
     if made.terms.privacy.scale_epsilon is not None or not hangs_on_machine(made.terms.model):
         return made, None
     path = pins_beside(write)

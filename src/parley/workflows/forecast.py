@@ -1,4 +1,4 @@
-"""What training by terms would give, before any data moves; and, for an owner's own eyes, what its own rows say."""
+"""Forecasts of training by terms, before any data moves, and an owner's inside view of its own rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from parley.workflows.plan import plan_parts
 
 @dataclass(frozen=True, eq=False)
 class ForecastReport:
-    """What a forecast comes to, with the plan where one was asked for."""
+    """A forecast, with a plan if one was requested."""
 
     result: Forecast
     verdict: Sequence[str]  # what comes first, and what would change it
@@ -43,7 +43,7 @@ class ForecastReport:
     inside = False
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that `parley forecast --json` prints."""
+        """Return the object that `parley forecast --json` prints."""
         return self.content
 
     def parts(self) -> Iterator[Part]:
@@ -103,8 +103,7 @@ def forecast_terms(
     track: Path | None = None,
     details: bool = False,
 ) -> Report:
-    """Forecast the joint model of a terms file from public knowledge, and write what was asked for; a wing may do it in
-    its own way."""
+    """Forecast a terms file from public knowledge and write the requested files; wings may have their own way."""
     terms = load_terms(terms_file)
     paces = read_speeds(terms, speeds)
     require_store(track)
@@ -164,7 +163,7 @@ def _untold(*_: object) -> None:
 def foresee(
     terms: Terms, seed: int = 0, progress: Callable[..., None] = _untold, doing: Callable[[str], None] = _untold
 ) -> Forecast:
-    """The forecast of terms as they stand, by their own public sample; refused where a wing has one of its own."""
+    """Forecast terms from their own public sample; raise an error if their wing has its own forecast."""
     if task_of(terms).command("forecast") is not None:
         raise SettingError(f"terms for {terms.task} have their own forecast: parley forecast")
     return forecast(terms, seed=seed, progress=progress, doing=doing)
@@ -180,7 +179,7 @@ class InsideReport(Finished):
     inside = True
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that `parley forecast --inside --json` prints."""
+        """Return the object that `parley forecast --inside --json` prints."""
         return self.view.to_json() | {"terms_hash": self.terms_hash}
 
     def parts(self) -> Iterator[Part]:
@@ -200,8 +199,8 @@ def look_inside(
     seed: int = 0,
     worth: float | None = None,
 ) -> InsideReport:
-    """What joining would add for one owner by its own rows; `worth`: the share of what own rows cost alone that it must
-    save, beside what its privacy costs by the terms."""
+    """Return what joining would add for one owner by its own rows. `worth`: the least saving, as a share of the cost
+    alone, beyond its privacy cost."""
     terms = load_terms(terms_file)
     if task_of(terms).command("forecast") is not None:
         raise SettingError(f"--inside: not allowed for {terms.task}, whose figures --json has")

@@ -1,9 +1,8 @@
-"""What people want of first terms: as they typed it, and what they are asked where neither that nor a public sample
-says it.
+"""People's wishes for first terms: as they typed them, and by questions if neither they nor a public sample says more.
 
 Formal guarantee: of private files only the names of columns are read here and, for the guess of a kind, whether the
-target holds numbers or names, which the person and the terms' comments are told; what is written are the person's
-answers.
+target holds numbers or names, which the person and the terms' comments are told. It is the person's answers that are
+written.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +31,7 @@ ASKED = ("epsilon", "delta", "person", "hosts", "missing")  # of everybody who h
 
 
 def typed_wishes(typed: Mapping[str, Any]) -> Wishes:
-    """The options of `parley init` as wishes: ranges, names and owners are words there. None: not said."""
+    """Parse the options of `parley init` as wishes; None: not stated."""
     missing = typed["missing"]
     if missing not in (None, "fill", "refuse"):
         raise SettingError(f"--missing: expected fill or refuse; got {missing!r}")
@@ -54,13 +53,13 @@ def typed_wishes(typed: Mapping[str, Any]) -> Wishes:
 
 
 def with_usual(files: Sequence[Path], wishes: Wishes, unsaid: Collection[str]) -> Wishes:
-    """The wishes with a delta that suits the largest table, where nobody has said one."""
+    """Add a delta that suits the largest table, unless one was stated."""
     rows = [read_header(file).rows for file in files] + [records for records, _ in wishes.owners.values()]
     return replace(wishes, delta=usual_delta(max(rows))) if "delta" in unsaid else wishes
 
 
 def asked_wishes(files: Sequence[Path], wishes: Wishes, unsaid: Collection[str], person: Person) -> Wishes:
-    """The wishes with what a person answers, question by question; what it leaves open stays open."""
+    """Add a person's answers, question by question; unanswered questions stay open."""
     wishes = asked_kind(files, wishes, person)
     answers: dict[str, Any] = {}
     for key, question, usual in (("epsilon", said.EPSILON, 1.0), ("delta", said.DELTA, wishes.delta or 0.0)):
@@ -79,7 +78,7 @@ def asked_wishes(files: Sequence[Path], wishes: Wishes, unsaid: Collection[str],
 
 
 def asked_kind(files: Sequence[Path], wishes: Wishes, person: Person) -> Wishes:
-    """The wishes with the kind of model, asked for unless what is known of the target says it, and what it needs."""
+    """Add the kind of model and what it needs, asked for unless the target is known."""
     target = wishes.target
     known = bool(wishes.positive) or target in wishes.bounds or target in wishes.categories
     if wishes.public is None and not (wishes.kind or known):
@@ -99,7 +98,7 @@ def asked_kind(files: Sequence[Path], wishes: Wishes, person: Person) -> Wishes:
 
 
 def two_names(target: str, text: str) -> tuple[str, ...]:
-    """The names of two classes as they are typed, the one that counts as 1 last."""
+    """Parse the names of two classes, the one that counts as 1 last."""
     names = said.listed(text, target)
     if (len(names), len({*names})) != (2, 2):
         raise SettingError(f"{target}: {said.NOT_TWO}")
@@ -107,7 +106,7 @@ def two_names(target: str, text: str) -> tuple[str, ...]:
 
 
 def _kind(files: Sequence[Path], target: str, person: Person) -> str:
-    """The kind of model that a person chooses, with a guess by whether the target holds numbers or names."""
+    """Ask for the kind of model, with a guess by whether the target holds numbers or names."""
     held = {column_kinds(file, [target], str(file))[target] for file in files}
     if "dates" in held:
         raise dates_as_target(target)
@@ -120,7 +119,7 @@ def _kind(files: Sequence[Path], target: str, person: Person) -> str:
 
 
 def columns_to_ask(files: Sequence[Path], wishes: Wishes) -> list[str]:
-    """The columns that would be learned from and of which nobody has said how they are spread."""
+    """List the columns to learn from whose spread nobody has stated."""
     if wishes.public is not None:
         return []
     headers = [read_header(file).columns for file in files]
@@ -131,14 +130,14 @@ def columns_to_ask(files: Sequence[Path], wishes: Wishes) -> list[str]:
 
 
 def unsaid_columns(terms: Terms) -> list[str]:
-    """The columns of drafted terms that owners would be asked about since nobody has said what they hold."""
+    """List the columns of drafted terms that owners would be asked about, since nobody stated what they hold."""
     model = terms.model
     asked = (*(model.features or ()), *((model.target,) if model.predicts in ("number", "classes") else ()))
     return [column for column in asked if column not in {*model.bounds, *model.categories}]
 
 
 def asked_columns(columns: Sequence[str], wishes: Wishes, person: Person) -> Wishes:
-    """The wishes with ranges and names that a person says of these columns; what it leaves open stays open."""
+    """Add ranges and names that a person states for these columns; unanswered ones stay open."""
     bounds, categories, dates = dict(wishes.bounds), dict(wishes.categories), dict(wishes.dates)
     for column in columns:
         answer = said.listed(person.ask(f"{column}: {said.SPREAD}", ""))
@@ -152,7 +151,7 @@ def asked_columns(columns: Sequence[str], wishes: Wishes, person: Person) -> Wis
 
 
 def asked_merges(wishes: Wishes, person: Person) -> Wishes:
-    """The wishes with columns whose names are one if they differ only by capitals or spaces."""
+    """Add columns whose names count as one if they differ only by capitals or spaces."""
     if wishes.public is None:
         return wishes
     public = read_table(wishes.public)
@@ -170,7 +169,7 @@ def asked_merges(wishes: Wishes, person: Person) -> Wishes:
 
 
 def asked_dates(unclear: AmbiguousDatesError, wishes: Wishes, person: Person) -> Wishes:
-    """The wishes with the format of a column whose dates can be read in several ways."""
+    """Ask for the format of a column whose dates can be read in several ways."""
     question = said.DATES.format(column=unclear.column, ways=" or ".join(unclear.formats))
     while (answer := person.require(question).strip()) not in unclear.formats:
         person.say(f"{answer}: expected one of these.")
@@ -178,7 +177,6 @@ def asked_dates(unclear: AmbiguousDatesError, wishes: Wishes, person: Person) ->
 
 
 def _moments(text: str | None) -> tuple[float, ...]:
-    """Numbers between commas."""
     try:
         return tuple(float(word) for word in said.listed(text))
     except ValueError:
@@ -191,7 +189,7 @@ def _names(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _range(text: str) -> tuple[str, tuple[tuple[float, float], bool]]:
-    """A column, its range, and whether that was said as dates."""
+    """Parse a column, its range, and whether that was given as dates."""
     column, _, ends = text.partition("=")
     found = range_ends([end.strip() for end in ends.split(",")])
     if found is None:
@@ -205,7 +203,7 @@ def _format(text: str) -> tuple[str, str]:
 
 
 def _owner(text: str) -> tuple[str, tuple[int, float | None]]:
-    """An owner's name, how many records it has, and its own epsilon, if it has one."""
+    """Parse an owner's name, its records, and its own epsilon, if any."""
     name, _, rest = text.partition("=")
     try:
         records, _, epsilon = rest.partition(",")

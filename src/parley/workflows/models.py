@@ -1,4 +1,4 @@
-"""What an owner does with a trained model, on its own rows and for its own eyes: score, refine, predict."""
+"""An owner's use of a trained model, on its own rows and for its own eyes: score, refine, predict."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def score_model(
 def refine_model(
     model_file: Path, terms_file: Path, owner: str, save: Path, person: Person, data: Path | None = None
 ) -> Report:
-    """Make an owner's personal model of the joint one, and keep it."""
+    """Personalise the joint model for an owner, and save it."""
     terms = load_terms(terms_file)
     if (own := task_of(terms).command("refine")) is not None:
         wings: Report = own(terms, model_file, owner, data, save)
@@ -79,7 +79,7 @@ def refine_model(
 
 
 def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: Path | None = None) -> Report:
-    """Write the rows of a table with what the model says of each."""
+    """Write the rows of a table with the model's predictions."""
     require_table_name(out, rows, model_file)
     model = load_model(model_file)
     if plot is not None:

@@ -1,4 +1,4 @@
-"""Which budgets rational owners would choose by terms, or from which value on joining pays who has stated none yet."""
+"""The budgets that rational owners would choose by terms, or break-even values for owners that stated none."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from parley.workflows.person import Nobody, Person
 
 @dataclass(frozen=True, eq=False)
 class NegotiationReport:
-    """What came of a negotiation; where an owner has not stated what it goes by, from which value on joining pays."""
+    """The result of a negotiation; break-even values if an owner has not stated its value and privacy cost."""
 
     terms: Terms
     found: Negotiation | BreakEvens
@@ -31,19 +31,19 @@ class NegotiationReport:
     inside = False
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that `parley negotiate --json` prints."""
+        """Return the object that `parley negotiate --json` prints."""
         self._require_stated()
         return self.found.to_json()
 
     @property
     def headline(self) -> str:
-        """How good the agreed model would be; before there is one, whether joining is worth it."""
+        """The agreed model's quality; without one, whether joining is worth it."""
         found = self.found
         return said.headline(found) if isinstance(found, Negotiation) else verdict_sentence(found.outlook)
 
     @property
     def table(self) -> Grid:
-        """Who joins with which budget, or what each would choose, or what joining saves it."""
+        """Each owner's budget, or what it would choose, or what joining saves it."""
         found = self.found
         if isinstance(found, BreakEvens):
             return Grid(said.break_even_rows(found.owners), said.BREAK_EVEN)
@@ -53,7 +53,7 @@ class NegotiationReport:
 
     @property
     def sentences(self) -> list[str]:
-        """What it costs; without a deal, what would move owners."""
+        """The costs; without a deal, what would move owners."""
         found = self.found
         if isinstance(found, BreakEvens):
             return [said.UNSTATED, said.break_even_line(found.owners)]
@@ -61,7 +61,7 @@ class NegotiationReport:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know beside the figures."""
+        """Warnings and the caveat for the reader."""
         if isinstance(self.found, BreakEvens):
             return []
         return [*(f"Note: {each}." for each in self.found.warnings), said.CAVEAT]
@@ -86,7 +86,7 @@ class NegotiationReport:
             stated_values(self.terms)
 
     def require_done(self) -> None:
-        """Refuse where what was asked for takes a deal, and there is none."""
+        """Raise an error if the request needs a deal and there is none."""
         self._require_stated()
         if self.needs_deal and isinstance(self.found, Negotiation):
             self.found.agreed_terms()
@@ -101,7 +101,7 @@ def bargain(
     keep_own: bool = True,
     differences: Heterogeneity | None = None,
 ) -> NegotiationReport:
-    """The budgets that these owners would choose; what joining saves them, where one has not stated what it goes by."""
+    """Return the owners' chosen budgets; or what joining saves them, if one has not stated its value and cost."""
     with (person or Nobody()).progress("running the pilot") as progress:
         if any(part.value is None or part.privacy_cost is None for part in terms.owners):
             progress.says("what joining saves")
@@ -128,8 +128,8 @@ def negotiate_terms(
     plot_owners: Path | None = None,
     report: Path | None = None,
 ) -> NegotiationReport:
-    """Negotiate by a terms file, and write what was asked for; `value` and `privacy_cost` stand in for owners whose
-    terms state none."""
+    """Negotiate a terms file and write the requested files; `value` and `privacy_cost` fill in for owners that state
+    none."""
     terms = load_terms(terms_file)
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
@@ -162,7 +162,7 @@ def negotiate_terms(
 
 
 def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
-    """The terms, with what is said here for owners that state nothing themselves."""
+    """Fill in the value and cost of owners that state none."""
     told: dict[str, dict[str, object]] = {}
     for part in terms.owners:
         own: dict[str, object] = {} if value is None or part.value is not None else {"value": value}

@@ -1,7 +1,5 @@
-"""How a workflow reaches the person whose work it does: remarks, questions and progress, wherever that person sits.
-
-`report.terminal.Terminal` is a person at a terminal; `Nobody` takes usual answers, for notebooks, jobs and tests.
-"""
+"""A workflow's contact to its user: remarks, questions and progress. `report.terminal.Terminal` is a person at a
+terminal; `Nobody` takes usual answers, for notebooks, jobs and tests."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,11 +11,11 @@ Answer = TypeVar("Answer", str, int, float)
 
 
 class Declined(Exception):  # noqa: N818 - an answer, not an error
-    """The person said no. Its sentence says that nothing was done; a command ends with exit code 1."""
+    """The person declined. The message says that nothing was done; a command ends with exit code 1."""
 
 
 class Progress(Protocol):
-    """How far the work is, and what it is."""
+    """The progress of the work, and its name."""
 
     def __call__(self, done: int, total: int) -> None: ...
     def says(self, label: str) -> None: ...
@@ -28,29 +26,29 @@ class Person(Protocol):
 
     @property
     def present(self) -> bool:
-        """Whether somebody sits there who can read a question and answer it."""
+        """Whether somebody is there to read a question and answer it."""
         ...
 
     def say(self, sentence: str) -> None:
-        """Tell a remark about the work, beside its result."""
+        """Show a remark about the work, beside its result."""
 
     def warn(self, sentence: str) -> None:
-        """Tell a sentence that somebody should look at."""
+        """Show a warning."""
 
     def ask(self, question: str, usual: Answer) -> Answer:
-        """The answer to a question, of the type of its usual answer."""
+        """Return the answer to a question, of the type of its usual answer."""
         ...
 
     def require(self, question: str) -> str:
-        """The answer to a question that has no usual one."""
+        """Return the answer to a question that has no usual one."""
         ...
 
     def confirm(self, question: str, usual: bool = False) -> bool:
-        """Whether the answer is yes."""
+        """Return whether the answer is yes."""
         ...
 
     def progress(self, label: str) -> AbstractContextManager[Progress]:
-        """Show how far a piece of work is while it goes on."""
+        """Show the progress of a piece of work."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The terms that spend the same budgets best, and the public numbers that terms pin."""
+"""Terms that spend the same budgets best, and the public numbers that terms pin."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from parley.workflows.person import Person
 
 
 def pins_beside(terms_file: Path) -> Path:
-    """Where the numbers lie that terms written to this file pin."""
+    """Return the file for the numbers that terms in this file pin."""
     return terms_file.with_suffix(".preparation.json")
 
 
 @dataclass(frozen=True, eq=False)
 class PlanReport:
-    """What the planner chose, what that is worth, and where it was written."""
+    """The planner's choice, its worth, and the file it was written to."""
 
     proposal: Proposal
     content: Mapping[str, Any]
@@ -39,7 +39,7 @@ class PlanReport:
     inside = False
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that `parley plan --json` prints."""
+        """Return the object that `parley plan --json` prints."""
         return {**self.content, "written": None if self.written is None else str(self.written)}
 
     def parts(self) -> Iterator[Part]:
@@ -59,7 +59,7 @@ class PlanReport:
 
 
 def plan_parts(proposal: Proposal, written: bool = False) -> list[Part]:
-    """What the planner tried, and the lines to put into the terms, unless they were `written` there."""
+    """Show the planner's candidates, and the lines to put into the terms unless they were `written`."""
     bold = None if proposal.best is None else proposal.choices.index(proposal.best)
     return [
         *(BLANK, Grid(said.plan_rows(proposal), said.PLAN, bold), BLANK),
@@ -78,7 +78,7 @@ def plan_terms(
     write: Path | None = None,
     seed: int = 0,
 ) -> PlanReport:
-    """Choose how the budgets of a terms file are spent best, and write terms that spend them so."""
+    """Plan how to spend the budgets of a terms file best, and write terms that do so."""
     terms = load_terms(terms_file)
     source, differ = known.read()
     with person.progress("planning") as progress:
@@ -111,7 +111,7 @@ class PinReport(Finished):
     inside = False
 
     def to_json(self) -> Mapping[str, Any]:
-        """The object that `parley pin --json` prints."""
+        """Return the object that `parley pin --json` prints."""
         return {"written": str(self.written), "pinned": str(self.pinned), "terms_hash": self.terms_hash}
 
     def parts(self) -> Iterator[Part]:
@@ -120,7 +120,7 @@ class PinReport(Finished):
 
 
 def pin_terms(terms_file: Path, write: Path) -> PinReport:
-    """Find the public numbers that a terms file leads to, once for everybody, and write terms that pin them."""
+    """Compute the public numbers of a terms file once for everybody, and write terms that pin them."""
     terms = load_terms(terms_file)
     if terms.model.public is None and terms.model.basis is None:
         raise SettingError(

@@ -1,7 +1,5 @@
-"""What stands before a release: room in ledgers, whether anybody is expected to gain, what owners' own rows say of it.
-
-Every door asks here, in this order, and nothing is spent before all of it.
-"""
+"""The checks before a release, in one order for every door: room in ledgers, expected gains, owners' own rows. Nothing
+is spent before all of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +38,7 @@ BEGUN = "This release began earlier and continues from there; stored answers are
 
 @dataclass(frozen=True)
 class Books:
-    """The ledgers of this machine that a release debits, and what those are made with that are missing."""
+    """The ledgers of this machine that a release debits, and lifetimes for those that it must create."""
 
     folder: Path
     lifetime: float | None = None
@@ -50,7 +48,7 @@ class Books:
 def require_worth_spending(
     terms: Terms, differences: str | None, person: Person, speeds: Mapping[str, float] | None = None
 ) -> Worth | None:
-    """Refuse what is forecast to be worth no budget; what cannot be forecast passes, with a line that says so."""
+    """Refuse terms that are forecast to be worth no budget; terms that cannot be forecast pass with a warning."""
     differ = read_differences(differences)
     try:
         found = worth_spending(terms, speeds=speeds, differences=differ)
@@ -64,12 +62,12 @@ def require_worth_spending(
 
 
 def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) -> None:
-    """Before a release on this machine: ask the person who is there where owners' own rows contradict the public
-    sample, on which the forecast rests; declined, with nothing spent, unless the answer is yes.
+    """Ask the person who is there whether to release, if owners' own rows contradict the public sample behind the
+    forecast; nothing is spent unless the answer is yes.
 
     Formal guarantee: none. The question depends on private rows without noise. It is shown to the person at this
-    terminal alone, who holds the tables of all these owners; it is never stored, logged or sent, and no program decides
-    by it: where no person sits at a terminal the rows are not looked at.
+    terminal alone, who holds the tables of all these owners. It is never stored, logged or sent, and no program decides
+    by it: if no person sits at a terminal, the rows are not looked at.
     """
     if terms.model.public is None or not person.present:
         return
@@ -91,13 +89,13 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
 
 
 def asks_statistics(terms: Terms) -> bool:
-    """Whether terms set a part of every epsilon aside for statistics of columns, which are released first."""
+    """Return whether terms reserve a part of every epsilon for column statistics, which are released first."""
     return terms.privacy.scale_epsilon is not None
 
 
 def require_allowed(terms: Terms, books: Books | None) -> None:
-    """Refuse what ledgers of this machine have no room for, before any table is read; owners elsewhere (no books) have
-    accepted the terms by themselves, or refuse."""
+    """Refuse what this machine's ledgers have no room for, before any table is read; owners elsewhere (`books` None)
+    accept or refuse by themselves."""
     if books is None:
         terms.require_shared_sample()
     if not asks_statistics(terms):
@@ -110,7 +108,7 @@ def require_allowed(terms: Terms, books: Books | None) -> None:
 
 
 def other_books(terms: Terms, books: Books) -> list[str]:
-    """Which other ledgers this account has for the tables, or for some of their people, in sentences."""
+    """List, in sentences, other ledgers of this account for the tables or for some of their people."""
     agreed = column_statistics_agreement(terms) if asks_statistics(terms) else terms
     return [each.sentence for each in other_books_here(agreed, books.folder)]
 
@@ -128,8 +126,8 @@ class ReleaseReview:
 
 
 def review_release(terms: Terms, books: Books | None, shown: str = "", refused: str | None = None) -> ReleaseReview:
-    """What a person reads who is asked to agree to a release; `shown`: the ledgers' folder as it is named there;
-    `refused`: why what was asked is none."""
+    """Return what a person reads before agreeing to a release. `shown` names the ledgers' folder; `refused` is a reason
+    to refuse."""
     statistics = asks_statistics(terms)
     try:
         if refused is None:
@@ -150,7 +148,7 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
 
 
 def _example(terms: Terms) -> pd.DataFrame | None:
-    """A table's columns, where the terms list no features."""
+    """Return a table's columns if the terms list no features."""
     return None if terms.model.features is not None else open_owners(terms)[0].example
 
 
@@ -169,14 +167,14 @@ def _spending_rows(terms: Terms, statistics: bool) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class ReleaseForecast:
-    """Whether anybody is expected to gain by a release: what is said of it, or why nobody is."""
+    """Whether anybody is expected to gain by a release, or why nobody is."""
 
     said: str
     refused: str | None
 
 
 def foresee_release(terms: Terms, books: Books | None) -> ReleaseForecast:
-    """What the check before a release will say."""
+    """Return the result of the forecast check before a release."""
     if books is not None and spent_so_far(terms, books.folder):
         return ReleaseForecast(BEGUN, None)
     try:

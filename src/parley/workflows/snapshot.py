@@ -1,4 +1,4 @@
-"""Take a table out of a database, as of one moment."""
+"""Snapshots of database tables as of one moment."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +15,8 @@ from parley.workflows.person import Person
 def take(
     uri: str, query: str, keys: Sequence[str], folder: Path, password: Callable[[], str] | None, person: Person
 ) -> tuple[Manifest, tuple[str, ...]]:
-    """Return (the manifest of the snapshot that was taken; what in the query brings people's rows together).
-
-    `password` asks for the database's password; without it, none is used.
-    """
+    """Return (the manifest of the snapshot, the query's parts that may give a person several rows). `password` asks for
+    the database's password; None: none is used."""
     require_no_password(uri)
     secret = None if password is None else password()
     request = Request(query, tuple(keys))
@@ -46,7 +44,7 @@ def take(
 
 @contextmanager
 def stopped_tidily() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP end this block as Ctrl-C does, so that nothing of it is left."""
+    """Make SIGTERM and SIGHUP end this block like Ctrl-C, so that it leaves nothing behind."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

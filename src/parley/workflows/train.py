@@ -30,7 +30,7 @@ from parley.workflows.train_report import TrainReport
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What somebody asks of a training; with `ledgers` in `run` it is a release."""
+    """The options of a training; with `ledgers` in `run` it is a release."""
 
     run: RunOptions = field(default_factory=RunOptions)
     differences: str | None = None  # how much owners differ, as it is typed
@@ -44,16 +44,13 @@ class TrainOptions:
 
 
 def require_ready(terms_file: Path) -> None:
-    """Refuse terms by which nothing can be trained yet, before a job starts."""
+    """Refuse terms that cannot be trained yet, before a job starts."""
     require_complete(load_terms(terms_file))
 
 
 def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Report:
-    """Train by the terms of a file and write what was asked for; a wing may do it in its own way.
-
-    What is refused is refused before any table is read, and a release that nobody is expected to gain by before
-    anything is spent.
-    """
+    """Train by a terms file and write the requested files; wings may have their own way. Options are refused before any
+    table is read, and a release that nobody is expected to gain by before anything is spent."""
     terms, run = load_terms(terms_file), options.run
     require_expected(terms, options.expect)
     speeds = read_speeds(terms, options.speeds)
@@ -107,7 +104,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
 
 
 def _require_options(terms: Terms, options: TrainOptions) -> None:
-    """Refuse options that do nothing, and figures that could not be written."""
+    """Refuse options without effect, and figures that cannot be written."""
     if options.differences is not None and options.run.ledgers is None:
         raise SettingError("--heterogeneity: needs --ledgers: it improves the forecast before a release")
     if options.plot is not None or options.shapes is not None:
@@ -123,7 +120,7 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
 
 
 def _require_plain(terms: Terms, options: TrainOptions) -> None:
-    """Refuse what a wing that trains its own way does not do."""
+    """Refuse options that a wing with its own training does not support."""
     if options.plot is not None or options.report is not None:
         raise SettingError(f"--plot, --report: not allowed for {terms.task}, whose figures --json has")
     if options.track is not None:
@@ -133,7 +130,7 @@ def _require_plain(terms: Terms, options: TrainOptions) -> None:
 
 
 def _worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:
-    """What the model is worth by the public sample, with a line where that is not a budget."""
+    """Value the model by the public sample, and warn if it is not worth a budget."""
     try:
         found = worth(terms, speeds=speeds)
     except SettingError as error:
@@ -146,8 +143,7 @@ def _worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> 
 
 
 def _missed(result: Result, expected: Worth | None, speeds: Mapping[str, float] | None, person: Person) -> list[str]:
-    """That a simulation came out far above its forecast; nothing where it did not, and of a release, which has no
-    figures."""
+    """Return a warning if a simulation is far above its forecast; releases have no figures to compare."""
     fitness = result.relative_fitness
     if fitness is None or expected is None:
         return []
@@ -168,7 +164,7 @@ def _say_of_tables(terms: Terms, owners: Sequence[Owner], person: Person) -> Non
 def _write(
     result: Result, expected: Worth | None, owners: Sequence[Owner], options: TrainOptions, notes: Sequence[str]
 ) -> bool:
-    """Write the model, figures, the page and the run that is kept; whether there was nothing to draw."""
+    """Write the requested files; return whether a figure had nothing to draw."""
     terms, undrawn = result.terms, False
     if options.run.save is not None:
         result.model.save(options.run.save)

@@ -1,4 +1,4 @@
-"""Train one joint model with owners that are elsewhere, each behind its own daemon."""
+"""Train one joint model with remote owners, each behind its own daemon."""
 
 from pathlib import Path
 
@@ -24,10 +24,8 @@ def train_elsewhere(
     track: Path | None = None,
     expect: str | None = None,
 ) -> Report:
-    """Run the rounds with the owners at `options.addresses`; a wing may do it in its own way.
-
-    Whether anybody is expected to gain is asked before a run begins, and not of one that goes on.
-    """
+    """Run the rounds with the owners at `options.addresses`; wings may have their own way. The forecast check applies
+    when a run begins, not when it resumes."""
     terms = load_terms(terms_file)
     require_expected(terms, expect)
     terms.require_shared_sample()

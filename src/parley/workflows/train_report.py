@@ -1,4 +1,4 @@
-"""What came of a training on this machine, or with owners elsewhere: tables and sentences, or one JSON object."""
+"""Reports of a training here or with remote owners: tables and sentences, or one JSON object."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TrainReport:
-    """The result of a run, beside what was foreseen of it."""
+    """The result of a run, beside its forecast."""
 
     result: Result
     expected: Worth | None  # by the public sample
@@ -38,7 +38,7 @@ class TrainReport:
         return not self.result.released
 
     def to_json(self) -> dict[str, Any]:
-        """What was released, and for each owner what the release check had said of it."""
+        """Return the result and, for each owner, the forecast of the release check."""
         coding = coding_cost(self.result.terms)
         told = self.result.to_json() | {
             "coding": None if coding is None else vars(coding),
@@ -88,7 +88,7 @@ class TrainReport:
             yield BLANK
 
     def require_done(self) -> None:
-        """Refuse, once the rest was done, a figure of what is not defined here."""
+        """Raise an error, at the end, if a requested figure is not defined."""
         if self.undrawn:
             why = self.result.relative_fitness_undefined
             raise SettingError(f"--plot: nothing was drawn, relative fitness is not defined here: {why}")
@@ -96,7 +96,7 @@ class TrainReport:
 
 @dataclass(frozen=True, eq=False)
 class DeployedReport(Finished):
-    """The result of a run with owners elsewhere."""
+    """The result of a run with remote owners."""
 
     result: Result
     latency: Mapping[str, float | None]
@@ -105,7 +105,7 @@ class DeployedReport(Finished):
     inside = False
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley learner run --json` prints."""
+        """Return the object that `parley learner run --json` prints."""
         return self.result.to_json() | {"latency": dict(self.latency), "unheard": list(self.unheard)}
 
     def parts(self) -> Iterator[Part]:
@@ -126,14 +126,14 @@ class DeployedReport(Finished):
 
 @dataclass(frozen=True, eq=False)
 class PeerReport(Finished):
-    """What came out at one owner where there is no centre."""
+    """The result at one owner of a run without a centre."""
 
     outcome: "PeerOutcome"
 
     inside = False
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley peer run --json` prints."""
+        """Return the object that `parley peer run --json` prints."""
         outcome = self.outcome
         return outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()}
 
@@ -149,7 +149,7 @@ class PeerReport(Finished):
 
 
 def intervals(result: Result) -> list[Part]:
-    """How sure the coefficients are, where the release says so."""
+    """Show the coefficients' intervals, if they were released."""
     if result.intervals is None:
         return []
     rows = Grid(words.interval_rows(result), "Coefficients, in the columns' own units")
@@ -157,17 +157,17 @@ def intervals(result: Result) -> list[Part]:
 
 
 def scores(result: Result) -> list[Part]:
-    """What the owners released about the model's quality, if anything."""
+    """Show the released scores of the model's quality, if any."""
     return [] if result.scores is None else [Grid(words.score_rows(result.scores), words.score_title(result)), BLANK]
 
 
 def target(result: Result) -> list[Line]:
-    """Which targets count as 1, where there are two classes."""
+    """Show which targets count as 1, if there are two classes."""
     return lines([result.model.preparation_.target_words], "dim", folded=True)
 
 
 def notices(result: Result) -> list[Line]:
-    """What went wrong in rounds, whose answers nothing explains, and how far owners' own points are apart."""
+    """Show failed rounds, unexplained answers, and the distance between owners' own points."""
     said = lines([words.aborted_line(result)], "yellow", folded=True)
     said += lines(words.notice_lines(result), "yellow")
     return said + lines([words.consensus_line(result)], folded=True)
