@@ -57,7 +57,7 @@ SEARCH_PROGRAM = "from parley.audit.agreement import main; main()"
 def search_with_others(
     terms: Terms, name: str, tries: int, seed: int = 0, progress: Progress = lambda done, total: None
 ) -> list[Searched]:
-    """Search so many trials of an owner's answers with each of the other instruction sets."""
+    """Search `tries` trials of an owner's answers with each of the other instruction sets."""
     ways = environments()
 
     def search(place: int) -> list[Searched]:

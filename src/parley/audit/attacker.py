@@ -106,7 +106,7 @@ def _less_noise(event: Event, apart: float) -> float:
 
 
 def _total_variation(event: Event, times: float) -> float:
-    """Return the largest total variation of all releases with so many times less noise."""
+    """Return the largest total variation of all releases with `times` times less noise."""
     if isinstance(event, GaussianEvent):
         loud = replace(event, multiplier=event.multiplier / times)
         return float(delta_at(composed([loud], pld_interval([loud])), 0.0, event.count))

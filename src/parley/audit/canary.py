@@ -102,7 +102,7 @@ class PresentRows(Summable):
 
 
 def present_rows(rows: Design, places: NDArray[np.int64], records: int, mean_over: int | None = None) -> PresentRows:
-    """Return a table of so many records in which only these rows, at these places, have a target."""
+    """Return a table of `records` records in which only these rows, at these places, have a target."""
     return PresentRows(replace(rows, study=False), places, records, mean_over)
 
 

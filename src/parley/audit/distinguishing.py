@@ -35,7 +35,7 @@ class Event:
         return int(np.count_nonzero((statistic >= self.threshold) == self.above))
 
     def bound(self, hits_a: int, hits_b: int, draws: int, delta: float, confidence: float) -> float:
-        """Return the epsilon that so many hits in as many draws of each table prove.
+        """Return the epsilon that these hits in `draws` draws of each table prove.
 
         Formal guarantee: if event and number of draws were chosen without looking at these draws, which are
         independent, the true eps at delta is below the result with probability at most 1 - confidence, half of it for
@@ -59,7 +59,7 @@ def proved(signs: ArrayLike, alarms: ArrayLike, draws: int, delta: float, confid
 
 
 def rates(hits: ArrayLike, draws: int, miss: float) -> tuple[Floats, Floats]:
-    """Return (low, high), one-sided ends for the rate behind so many hits, each wrong with probability at most `miss`.
+    """Return (low, high), one-sided ends for the rate behind these hits, each wrong with probability at most `miss`.
 
     >>> low, high = rates(0, 100, 0.005)
     >>> float(low), round(float(high), 4)
@@ -123,7 +123,7 @@ class Guess:
 
 
 def proved_by_guesses(right: Any, guesses: Any, runs: int, delta: float, confidence: float) -> Floats:
-    """Return the epsilon that so many right guesses prove, at least 0.
+    """Return the epsilon that this number of right guesses proves, at least 0.
 
     Formal guarantee: let an independent fair coin for each of `runs` independent runs choose table a or b, and let each
     guess be a function, fixed beforehand, of what that run released. If the release is (eps, delta)-DP, the result
@@ -202,7 +202,7 @@ def lower_bound(
     Parameters
     ----------
     release
-        The mechanism: given a value, a number of draws and a generator, it returns so many noisy values.
+        The mechanism: given a value, a number of draws and a generator, it returns that many noisy values.
     a, b
         The exact values of two neighbours, which it must hide.
     draws

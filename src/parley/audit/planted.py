@@ -40,7 +40,7 @@ GUESSED_SHARE = 0.5  # share of the places whose coins are guessed: those of whi
 
 
 def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, confidence: float = 0.99) -> float:
-    """Return the largest epsilon that so many correct guesses prove, at `delta`; 0 if nothing is proved.
+    """Return the largest epsilon that this number of correct guesses proves, at `delta`; 0 if nothing is proved.
 
     Formal guarantee: let S be m = `places` independent fair coins, where coin i chooses which of two given records
     stands at place i. Let T in {-1, 0, 1}^m be any function of an (eps, delta)-DP (replace-one) release about that

@@ -94,7 +94,7 @@ class RunAudit:
         return cls(setup, make_algorithm(setup), attacker, (sides[0], sides[1]), stage)
 
     def statistics(self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]) -> Floats:
-        """Return how much all answers speak for table b, in so many runs on one of the tables [runs]. It is rounded:
+        """Return how much all answers speak for table b, in `runs` runs on one of the tables [runs]. It is rounded:
         studies draw fast noise, whose last digits reveal what it was added to (`mechanisms.noise`). Owners never
         release it."""
         return np.concatenate(

@@ -49,7 +49,7 @@ class RecordBound:
     clips: bool
 
     def within(self, norm: Norm, coordinates: int) -> float:
-        """Return the largest norm of a record's gradient with so many coordinates in another norm, rounded up.
+        """Return the largest norm of a record's gradient of d = `coordinates` numbers in another norm, rounded up.
 
         Formal guarantee: for d coordinates, |v|_2 <= |v|_1 <= sqrt d |v|_2, |v|_1 <= d |v|_inf and |v|_2 <= sqrt d
         |v|_inf.

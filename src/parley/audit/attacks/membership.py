@@ -223,7 +223,7 @@ def infer_members(
     seed: int | None = None,
     confidence: float = 0.99,
 ) -> Membership:
-    """Attack the models that `train` makes of random halves of so many rows, by each method (`judged`)."""
+    """Attack the models that `train` makes of random halves of `rows` rows, by each method (`judged`)."""
     began = time.perf_counter()
     found = judged(Game.play(train, rows, shadows, targets, seed), claimed_epsilon, delta, confidence)
     return replace(found, seconds=time.perf_counter() - began)

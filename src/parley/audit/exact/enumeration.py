@@ -106,7 +106,7 @@ def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> Answer
 
 
 def subsets(rows: int) -> Iterator[NDArray[np.bool_]]:
-    """Yield every draw of so many rows, as a mask."""
+    """Yield every draw of `rows` rows, as a mask."""
     for bits in range(2**rows):
         yield (bits >> np.arange(rows) & 1).astype(bool)
 
@@ -200,7 +200,7 @@ def density_share(question: Question, seen: Floats, a: Tables, b: Tables, epsilo
 
 
 def every_draw(rows: int) -> Draws:
-    """Return all draws of so many rows, and each two that differ in one row.
+    """Return all draws of `rows` rows, and each two that differ in one row.
 
     >>> every_draw(2)[1]
     [(0, 1), (0, 2), (1, 3), (2, 3)]

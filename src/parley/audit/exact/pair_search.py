@@ -209,7 +209,7 @@ class PairSearch:
         return self._usual.question.asks.kind
 
     def climb(self, tries: int, seed: int, step: Callable[[], None] = lambda: None) -> Searched:
-        """Search so many trials; stop at once when a claim is broken."""
+        """Search about `tries` trials; stop at once when a claim is broken."""
         moves = self.moves
         # tables of a few rows: threads would take longer than the rows
         with tempfile.TemporaryDirectory() as folder, joblib.parallel_config(backend="sequential"):
@@ -375,7 +375,7 @@ def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
 def search_owner(
     setup: Setup, name: str, tries: int, seed: int = 0, progress: Progress = lambda done, total: None
 ) -> list[Searched]:
-    """Search each kind of question to this owner by so many trials, fewer for wide tables. Questions that cannot be
+    """Search each kind of question to this owner by `tries` trials, fewer for wide tables. Questions that cannot be
     asked about small tables are left out."""
     plans = list(setup.plans(name))
     found, done = list[Searched](), 0

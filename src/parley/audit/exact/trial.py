@@ -39,7 +39,7 @@ class StageQuestions:
     _queries: dict[int, Query] = field(default_factory=dict)
 
     def of_size(self, records: int, batches: int | None) -> Asked:
-        """Return the agreement for tables of so many records; `TermsError` if there is none."""
+        """Return the agreement for tables of this many records; `TermsError` if there is none."""
         size = records, None if batches is None else min(batches, records)
         if size not in self._sizes:
             self._sizes[size] = self._resolved(*size)

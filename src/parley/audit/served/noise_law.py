@@ -85,7 +85,7 @@ def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
 
 
 def claimed_scale(mechanism: Mechanism, size: int) -> float:
-    """Return the scale that noise on so many coordinates is drawn with; refused if its law is not known here."""
+    """Return the scale that noise on `size` coordinates is drawn with; refused if its law is not known here."""
     if isinstance(mechanism, GridGeometric):
         unit, steps = mechanism.grid(size)
         return unit * steps
@@ -176,7 +176,7 @@ def _came_before(rows: Floats, tolerance: float) -> int:
 
 
 def _chance(count: int, mean: float) -> float:
-    """Bound the probability of so many repeats or more: mean^count/count!, at most 1.
+    """Bound the probability of `count` repeats or more: mean^count/count!, at most 1.
 
     >>> _chance(0, 0.0), _chance(2, 0.1) <= 0.00501, _chance(3, 5.0)
     (1.0, True, 1.0)
