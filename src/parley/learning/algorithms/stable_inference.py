@@ -43,7 +43,7 @@ class StableAnswers:
 
 @dataclass(frozen=True, eq=False)
 class StableModel:
-    """A model theta [q, p], in the units of prepared columns. Its errors are stable numbers of scale `scales` [q, p]
+    """A model theta [q, p], in units of prepared columns, with errors that are stable numbers of scale `scales` [q, p]
     plus normal ones of deviation `deviations` [q, p]."""
 
     theta: Floats

@@ -116,8 +116,7 @@ class SufficientStatistics(Algorithm):
         return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """Return the first replicate's moments for a forecast; None if answers were scaled down, or noise has no
-        variance."""
+        """Return the first replicate's moments for a forecast; None if answers were scaled down, or without a variance."""
         if self.scaled or self.alpha < 2:
             return None
         deviation, records = self.certainty(state)

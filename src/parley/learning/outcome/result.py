@@ -1,5 +1,6 @@
-"""What came out of a run: the model, its cost, its quality, and the score that owners release, all by post-processing.
-A standard error covers the noise alone, not the sampling of the held-out rows."""
+"""What came out of a run: the model, its cost and quality, and the score that owners release. The score's figures are
+post-processing of releases (`losses/score.py`) and cost nothing more; their standard errors cover the noise alone, not
+the sampling of the held-out rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
