@@ -1,2 +1,1 @@
-"""The studio: a page on this machine on which one plays with a collaboration. Its words and figures come from the
-storeys below; nothing below imports it."""
+"""The studio: a page on this machine for trying out a collaboration. Nothing below imports it."""

@@ -1,8 +1,8 @@
-"""Names of files that jobs will write, each claimed by a lock beside it, so that no two studios give one name twice.
+"""Locks on names of files that jobs will write, so that no two studios give one name twice.
 
-The lock is an empty file that is created with O_EXCL and locked until the last process of the job ends. One that a
-killed job left behind is locked by nobody, and taken over. Its content is never read or written, and links are not
-followed, so whoever plants a file under its name can only make the studio refuse.
+The lock is an empty file beside the name, created with O_EXCL and locked until the last process of the job ends. A
+killed job's lock is free and is taken over. Its content is never read or written, and links are not followed, so a
+planted file can only make the studio refuse.
 """
 
 import fcntl
@@ -21,19 +21,19 @@ _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def outputs(command: Sequence[str]) -> list[Path]:
-    """What a command writes, by its options."""
+    """Return the files that a command writes, by its options."""
     return [Path(value) for key, value in pairwise(command) if key in WRITTEN]
 
 
 def lock_of(file: Path) -> Path:
-    """The lock of a file's name."""
+    """Return the lock file for a file's name."""
     return file.with_name(f".{file.name}.parley-lock")
 
 
 @contextmanager
 def claimed(files: Sequence[Path]) -> Iterator[list[int]]:
-    """Hold the names of files that do not exist, for processes that inherit these descriptors; refuse names that
-    somebody else holds. If starting fails, the names are free again."""
+    """Lock the names of files that do not exist, for processes that inherit these descriptors; refuse names that are
+    taken. The names are free again if starting fails."""
     held: list[int] = []
     try:
         for file in files:
@@ -57,7 +57,7 @@ def unclaim(files: Sequence[Path]) -> None:
 
 
 def is_claimed(file: Path) -> bool:
-    """Whether a job holds this name."""
+    """Return whether a job holds this name."""
     try:
         descriptor = os.open(lock_of(file), _LOOK)
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def _claim(file: Path) -> int:
 
 
 def _opened(file: Path, path: Path) -> int:
-    """The lock, made where there is none; what is no lock is refused and left as it is."""
+    """Open the lock, or create it; refuse any other file, and leave it as it is."""
     with suppress(FileExistsError), explained(path):
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_MODE)
     try:

@@ -1,4 +1,4 @@
-"""`parley studio`: a page on this machine on which one plays with a collaboration."""
+"""`parley studio`: a page on this machine for trying out a collaboration."""
 
 import html
 import secrets
@@ -93,8 +93,7 @@ def studio_command(
 
 
 def _end_by_signals() -> None:
-    """Let SIGTERM, and SIGHUP unless somebody set it to be passed over, end the program as its last line would: by
-    default they end it before the token's file is removed."""
+    """Let SIGTERM, and SIGHUP unless it is ignored, exit normally, so that the token's file is removed."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
@@ -102,9 +101,8 @@ def _end_by_signals() -> None:
 
 @contextmanager
 def _opened(address: str, folder: Path) -> Iterator[None]:
-    """The page opened in a browser, by a new file that leads there: all accounts of a machine can read what a program
-    was started with, and the token must not be in it. It lies in the studio's folder, because confined browsers (snap)
-    may not read the state folder."""
+    """Open the page in a browser by a new file that leads there: other accounts can read command lines, so the token
+    must not be in one. The file lies in the studio's folder, since confined browsers may not read the state folder."""
     leads = folder / f".parley-studio-{secrets.token_hex(8)}.html"
     try:
         create(leads, LEADS.format(html.escape(address)).encode(), lasting=False)
@@ -115,7 +113,7 @@ def _opened(address: str, folder: Path) -> Iterator[None]:
 
 
 def names(host: str) -> tuple[str, ...]:
-    """By which names requests may call a studio that listens there: an attacker's own name is none of them."""
+    """Return the names by which requests may call a studio on this host; an attacker's own name is none of them."""
     here = ("127.0.0.1", "localhost", "[::1]")
     if host in LOOPBACK:
         return here
@@ -124,7 +122,7 @@ def names(host: str) -> tuple[str, ...]:
 
 
 def _first_forecast(play: "Playground") -> None:
-    """Load what a forecast needs, and make the first one, while the page opens."""
+    """Load libraries and make the first forecast while the page opens."""
     from parley.studio.server import load_libraries
 
     load_libraries()
@@ -134,7 +132,7 @@ def _first_forecast(play: "Playground") -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at one address: a name may have several, and another program may have the rest."""
+    """Listen at one address; a name may have several, and another program may have the rest."""
     listener = None
     try:
         family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

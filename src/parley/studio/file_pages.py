@@ -1,5 +1,4 @@
-"""The From files tab: tables that somebody brings become planned terms, as `parley init` makes them. Of cells nothing
-is shown."""
+"""The From files tab: uploaded tables become planned terms, as by `parley init`. No cell is shown."""
 
 import os
 import secrets
@@ -22,12 +21,12 @@ UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a page
 
 
 def show(request: Request) -> Response:
-    """Which tables, what to predict, which promise."""
+    """Show the choice of tables, target and promise."""
     return _shown(request, [])
 
 
 def again(request: Request) -> Response:
-    """The same with what somebody said before a job that did not do what they wanted."""
+    """Show the form again with the answers from an earlier job."""
     return _shown(request, studio_of(request).jobs.find(request.path_params["name"]).form)
 
 
@@ -40,13 +39,13 @@ def _shown(request: Request, given: Given) -> Response:
 
 
 async def columns(request: Request) -> Response:
-    """What is asked about the tables that were chosen: names and declared types of columns are read, and no cell."""
+    """Show the questions about the chosen tables: names and declared types of columns are read, and no cell."""
     given = await all_fields(request)
     return page(request, "interview.html", **await run_in_threadpool(asked, studio_of(request), given))
 
 
 async def make(request: Request) -> Response:
-    """Start `parley init` with what the form says."""
+    """Start `parley init` with the form's answers."""
     given = await all_fields(request)
     studio = studio_of(request)
     command = await run_in_threadpool(init_command, studio, given)
@@ -55,7 +54,7 @@ async def make(request: Request) -> Response:
 
 
 def init_command(studio: Studio, given: Given) -> list[str]:
-    """What somebody would type behind `parley`."""
+    """Return the `parley init` command for the form."""
     form, tables = dict(given), tables_of(given)
     if len(tables) < 2:
         raise SettingError("tables: expected at least two, one for each owner")
@@ -79,7 +78,7 @@ async def demo(request: Request) -> Response:
 
 
 async def bring(request: Request) -> Response:
-    """Write a table to a new file of the folder: whole, readable by its owner alone, or not at all."""
+    """Write an uploaded table to a new file of the folder, readable by its owner alone; whole or not at all."""
     studio = studio_of(request)
     name = request.query_params.get("name", "")
     if not studio.brings:
@@ -114,7 +113,7 @@ async def _written(request: Request, path: Path) -> None:
 
 
 def _require_room(said: str, folder: Path) -> None:
-    """Refuse what is said to be larger than may be brought, or than the disk has room for, before a byte is read."""
+    """Refuse a declared size above the limit or the free disk space, before a byte is read."""
     size = int(said) if said.isdecimal() else 0
     if size > LARGEST:
         raise SettingError("table: too large to upload; copy the file into the folder")
@@ -123,7 +122,7 @@ def _require_room(said: str, folder: Path) -> None:
 
 
 def _words(path: Path, name: str) -> str:
-    """How many rows and columns it has, as terms would say in public; refused where it is no table."""
+    """Say how many rows and columns the table has; raise an error if it is none."""
     from parley.data.headers import read_header  # with libraries that take their time
 
     try:
@@ -135,7 +134,7 @@ def _words(path: Path, name: str) -> str:
 
 
 def show_tables(request: Request) -> Response:
-    """The folder's tables to choose from, those just brought chosen."""
+    """List the folder's tables, with new ones selected."""
     studio = studio_of(request)
     return page(request, "tables.html", all_tables=studio.files(*TABLES), tables=request.query_params.getlist("table"))
 

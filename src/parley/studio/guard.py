@@ -1,8 +1,8 @@
-"""Who may talk to the studio: the browser that was given its token, from its own pages, by its own name.
+"""The studio's guard: only the browser with its token may talk to it, from its own pages, by its own name.
 
-Loopback is no protection by itself: any page in the same browser can send requests there, and a name that its owner
-points at 127.0.0.1 makes them look like its own. So every request must name this server as its host, come from its own
-origin, and carry the cookie that the token was exchanged for; what changes anything also carries a token of the page.
+Loopback alone is no protection: any page in the same browser can send requests there, under a name that points to
+127.0.0.1. So every request must name this server as its host and come from its own origin. Except for static files and
+the pages that exchange the token, it must carry the cookie; a change must also carry a token of the page.
 """
 
 import hmac
@@ -46,8 +46,8 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Secrets:
-    """What one run of the studio has that nobody can guess: the token of its address, the cookie that is given for it,
-    and what its pages prove themselves by."""
+    """The secrets of one run of the studio: the token of its address, the cookie it is exchanged for, and its pages'
+    CSRF token."""
 
     token: str = field(default_factory=_secret, repr=False)
     session: str = field(default_factory=_secret, repr=False)
@@ -56,29 +56,29 @@ class Secrets:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the studio listens, and by which names it may be called."""
+    """The studio's port, and the names by which it may be called."""
 
     port: int
     names: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
 
     @property
     def hosts(self) -> frozenset[str]:
-        """What a request may say in its Host header, from which browsers leave out the port of the web."""
+        """The allowed Host headers; browsers leave out port 80."""
         return frozenset(name if self.port == WEB else f"{name}:{self.port}" for name in self.names)
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: cookies do not tell ports apart, so studios side by side need names of their own."""
+        """The cookie's name, by port, since cookies do not distinguish ports."""
         return f"parley_studio_{self.port}"
 
 
 def same(given: str | None, expected: str) -> bool:
-    """Whether a secret is the expected one, in a time that does not say how much of it was right."""
+    """Compare a secret in constant time."""
     return given is not None and hmac.compare_digest(given.encode(), expected.encode())
 
 
 def where(error: Exception) -> str:
-    """The lines of code that an error came through, without its words: they may hold what a table holds."""
+    """Return the lines of code that an error came through, without its message, which may hold a table's values."""
     return "".join(traceback.format_tb(error.__traceback__))
 
 
@@ -118,7 +118,7 @@ class Guard:
                 await PlainTextResponse(FAULT, status_code=500)(scope, receive, send_guarded)
 
     def _refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
-        """The status and the sentence with which a request is refused; None: it may pass."""
+        """Return the status and sentence with which a request is refused; None if it may pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if headers.getlist("host") != [host] or host not in self.place.hosts:
             return 421, "Refused: this is not the studio's host name."
@@ -140,5 +140,5 @@ class Guard:
         return None
 
     def _cookie(self, headers: Headers) -> str | None:
-        """The studio's cookie; what other servers of this machine left beside it, however odd, is passed over."""
+        """Return the studio's cookie; odd cookies of other servers are ignored."""
         return cookie_parser(headers.get("cookie", "")).get(self.place.cookie)

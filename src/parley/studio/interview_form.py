@@ -1,4 +1,4 @@
-"""What `parley init` asks, as a form about chosen tables: the columns that they share, and the answers as options.
+"""The questions of `parley init` as a form about chosen tables: their shared columns, and the answers as options.
 
 Formal guarantee: of private tables the names and declared types of columns are read, and no cell; kinds are read from
 rows of the public sample alone.
@@ -24,7 +24,7 @@ KINDS = {"number": "numbers", "names": "names", "dates": "dates"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody says of one column, as it was typed."""
+    """The answer about one column, as it was typed."""
 
     feature: bool
     low: str = ""
@@ -34,14 +34,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Shared:
-    """The columns that all chosen tables have, with their declared kinds, and what is wrong with tables."""
+    """The columns that all chosen tables share, with declared kinds, and faults of tables."""
 
     kinds: Mapping[str, str] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
 
 
 def require_names(columns: Iterable[object]) -> None:
-    """Refuse a table whose line of names holds a number: it is a record."""
+    """Refuse a table whose line of names holds a number, because it is a record."""
     for name in columns:
         try:
             float(str(name))
@@ -51,25 +51,25 @@ def require_names(columns: Iterable[object]) -> None:
 
 
 def tables_of(given: Given) -> list[str]:
-    """The owners' tables that a form names."""
+    """Return the owners' tables in a form."""
     return [value for key, value in given if key == "table"]
 
 
 def public_of(studio: Studio, given: Given) -> str:
-    """The public sample that a form names; none of the owners' tables, whatever it is called."""
+    """Return the public sample in a form, unless it is one of the owners' tables."""
     public = dict(given).get("public", "")
     return "" if public and is_owners(studio, given, public) else public
 
 
 def is_owners(studio: Studio, given: Given, public: str) -> bool:
-    """Whether what is called a public sample is the table of an owner."""
+    """Return whether a public sample is in fact an owner's table."""
     sample = studio.within(public, "public sample")
     tables = [studio.within(name, "tables") for name in tables_of(given)]
     return any(table == sample or (table.exists() and sample.exists() and table.samefile(sample)) for table in tables)
 
 
 def answers_of(given: Given) -> dict[str, Answer]:
-    """What a form says of each column that it shows."""
+    """Return a form's answer about each column that it shows."""
     form, found = dict(given), {}
     for key, column in given:
         kind, _, place = key.partition(".")
@@ -80,7 +80,7 @@ def answers_of(given: Given) -> dict[str, Answer]:
 
 
 def shared_columns(studio: Studio, given: Given) -> Shared:
-    """The columns of all chosen tables, and of the public sample if there is one."""
+    """Return the columns of all chosen tables, and of the public sample if there is one."""
     from parley.data.headers import column_kinds  # with libraries that take their time
     from parley.data.sources import find_source
     from parley.data.table import is_text
@@ -114,12 +114,12 @@ def shared_columns(studio: Studio, given: Given) -> Shared:
 
 
 def _without_place(error: DataError, path: Path, name: str) -> str:
-    """What is wrong with a table, by the name that pages have for it."""
+    """Describe a table's fault by the name that pages use."""
     return f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}"
 
 
 def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]:
-    """The columns that `parley init` would learn from if nobody says which."""
+    """Return the columns that `parley init` learns from by default."""
     from parley.decisions.from_files.odd_columns import says_who
 
     taken = {form.get(key, "") for key in ("target", "person", "exposure", "event")}
@@ -127,7 +127,7 @@ def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]
 
 
 def asked(studio: Studio, given: Given) -> dict[str, Any]:
-    """What the form asks about the tables chosen so far, with what was answered already."""
+    """Return the form's questions about the tables chosen so far, with earlier answers."""
     form, tables, public = dict(given), tables_of(given), public_of(studio, given)
     shared = shared_columns(studio, given) if tables else Shared()
     columns, said = list(shared.kinds), answers_of(given)
@@ -157,7 +157,7 @@ def asked(studio: Studio, given: Given) -> dict[str, Any]:
 
 
 def init_options(studio: Studio, given: Given) -> list[str]:
-    """The answers as options of `parley init`."""
+    """Return the answers as options of `parley init`."""
     form, public = dict(given), public_of(studio, given)
     kind, person = form.get("kind", ""), form.get("person", "")
     if kind and kind not in words.kinds_in_words():
@@ -178,7 +178,7 @@ def init_options(studio: Studio, given: Given) -> list[str]:
 
 
 def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
-    """What was said of columns: which are learned from, ranges and names."""
+    """Return the options about columns: features, ranges and names."""
     from parley.workflows.interview import two_names  # with libraries that take their time
 
     form, said = dict(given), answers_of(given)
@@ -205,7 +205,7 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
 
 
 def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
-    """A column's range, or its names, as an option; none where neither was said."""
+    """Return a column's range or names as an option; empty if neither was given."""
     ranged, named = bool(answer.low or answer.high), bool(answer.names)
     ranged, named = ranged and predicts in RANGED, named and predicts in NAMED
     if (ranged or named) and "=" in column:

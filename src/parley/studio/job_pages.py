@@ -1,5 +1,4 @@
-"""The Jobs tab: what runs and what ran, followed while it goes on, stopped, opened; and audits and plans that are
-started as jobs."""
+"""The Jobs tab: running and finished jobs, to follow, stop and open; also starts audits and plans."""
 
 import asyncio
 import json
@@ -29,7 +28,7 @@ def show(request: Request) -> Response:
 
 
 def job(request: Request) -> Response:
-    """One job: its command, how it stands, and what it said. An owner's own look is shown once, and gone."""
+    """Show one job: its command, state and output. An inside view is shown once and removed."""
     found = studio_of(request).jobs.find(request.path_params["name"])
     state, written = found.state, found.written
     seen: dict[str, Any] = {
@@ -54,7 +53,7 @@ def _first(name: str, file: Path) -> dict[str, str] | None:
 
 
 def _scores(found: Job) -> dict[str, Any] | None:
-    """The scores of all owners as a headline, a table and a chart; None: the job printed none as JSON."""
+    """Return all owners' scores as a headline, a table and a chart; None without JSON scores."""
     from parley.report.words.verdict import owners_scores
 
     owners = found.result.get("owners", [])
@@ -77,12 +76,12 @@ def _scores(found: Job) -> dict[str, Any] | None:
 
 
 def typed(found: Job) -> str:
-    """The command as somebody would type it."""
+    """Return the command as a user would type it."""
     return shlex.join(("parley", *found.command))
 
 
 def report(request: Request) -> Response:
-    """The page that a command wrote, as it wrote it: it has styles and figures of its own, and can do nothing."""
+    """Serve the page that a command wrote, sandboxed, with its own styles and figures."""
     found = studio_of(request).jobs.find(request.path_params["name"]).report
     if found is None:
         raise SettingError("report: this job wrote no report")
@@ -90,7 +89,7 @@ def report(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """How far a job is, told as it goes on, until it ends."""
+    """Stream a job's progress until it ends."""
     found = studio_of(request).jobs.find(request.path_params["name"])
     return StreamingResponse(_progress(found, request), media_type="text/event-stream")
 
@@ -119,13 +118,13 @@ async def stop(request: Request) -> Response:
 
 
 def show_audit(request: Request) -> Response:
-    """Which terms to attack; what came of earlier attacks."""
+    """Show the choice of terms to attack, and earlier audits."""
     studio = studio_of(request)
     return page(request, "audit.html", files=studio.files(TERMS), jobs=studio.jobs.listed("audit"))
 
 
 async def start_audit(request: Request) -> Response:
-    """Start `parley audit`: tables are made up, nobody's data are read."""
+    """Start `parley audit` on made-up tables; nobody's data are read."""
     form, studio = await fields(request), studio_of(request)
     file = studio.inside(field(form, "file"), "terms")
     runs = whole(form.get("runs") or "100000", "runs")
@@ -135,7 +134,7 @@ async def start_audit(request: Request) -> Response:
 
 
 async def start_plan(request: Request) -> Response:
-    """Start `parley plan`, which compares what it finds with the file and writes the best to a new one."""
+    """Start `parley plan`, which writes its best terms to a new file."""
     form, studio = await fields(request), studio_of(request)
     file, name = studio.inside(field(form, "file"), "terms"), field(form, "write")
     write = studio.new(name if name.endswith(TERMS) else name + TERMS, "terms")

@@ -1,12 +1,12 @@
-"""Commands that run in processes of their own, each with a folder that says all about it.
+"""Commands that run in processes of their own, each with a folder that describes it.
 
-Job folders lie in the account's state folder, never in the folder that the studio is about: whoever can write there
-could plant them. What is not this account's own, or is a link, is not read.
+Job folders lie in the account's state folder, never in the studio's folder, where others could plant them. Links, and
+what is not this account's own, are not read.
 
-A job's folder holds `command.json` (what was typed, and when), `log` (what it says of itself), `progress.json`,
-`result.json` (what the command prints) and `exit.json` (how it ended; blank until then); `stopped` where somebody ended
-it. The process inherits a lock on `running` and holds it for as long as it lives: so who looks at the folder at once,
-later, or after the studio was started again, knows whether it still runs. It begins when all of that is on the disk.
+A job's folder holds `command.json` (command and start time), `log`, `progress.json`, `result.json` (the command's
+output), `exit.json` (how it ended; blank until then), and `stopped` if somebody ended it. The process inherits a lock
+on `running` and holds it while it lives, so anybody who looks at the folder, even after a restart of the studio, knows
+whether it runs. It begins when all of that is on the disk.
 """
 
 import fcntl
@@ -48,12 +48,12 @@ UNSEEN = 600  # seconds for which an owner's own look waits to be opened
 
 
 def studio_state(place: Path) -> Path:
-    """The folder, in this account's state folder, of what studios about this place keep."""
+    """Return the folder, in this account's state folder, for studios of this place."""
     return state_folder("studio", hashlib.sha256(os.fsencode(place.resolve())).hexdigest()[:32])
 
 
 def _own(path: Path, kind: int, closed: int = 0) -> bool:
-    """Whether a path is this account's own and of this kind, so no link, and these permissions are not given."""
+    """Return whether a path is this account's own, of this kind (no link), without these permissions."""
     try:
         about = path.lstat()
     except OSError:
@@ -63,7 +63,7 @@ def _own(path: Path, kind: int, closed: int = 0) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """What is worked at, and which share of it is done."""
+    """The current step, and the share that is done."""
 
     words: str
     share: float
@@ -81,27 +81,27 @@ class Job:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What was typed behind `parley`."""
+        """The command line behind `parley`."""
         return tuple(self._read(COMMAND).get("command", ()))
 
     @property
     def title(self) -> str:
-        """What it is for, in a few words."""
+        """Its purpose, in a few words."""
         return str(self._read(COMMAND).get("title", ""))
 
     @property
     def started(self) -> str:
-        """When it was started, by the clock of this machine."""
+        """Its start, by this machine's clock."""
         return str(self._read(COMMAND).get("started", ""))
 
     @property
     def form(self) -> list[tuple[str, str]]:
-        """The fields of the form that it was started by; none: no form is kept."""
+        """The fields of the form that started it; empty if none is kept."""
         return [(str(key), str(value)) for key, value in self._read(COMMAND).get("form", ())]
 
     @property
     def state(self) -> State:
-        """How it stands; lost: its process ended without saying how, killed or with the machine."""
+        """Its state; lost: the process ended without saying how, killed or with the machine."""
         ended = self._read(EXIT)
         if ended.get("code") == 0:
             return "done"
@@ -113,12 +113,12 @@ class Job:
 
     @property
     def words(self) -> str:
-        """How it stands, in words."""
+        """Its state, in words."""
         return WORDS[self.state]
 
     @property
     def running(self) -> bool:
-        """Whether a process holds the lock, or one that it started."""
+        """Whether its process, or one that it started, holds the lock."""
         if not _own(self.folder / RUNNING, stat.S_IFREG):
             return False
         try:
@@ -132,29 +132,29 @@ class Job:
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """Its progress."""
         found = self._read("progress.json")
         return Progress(str(found.get("words", "starting")), float(found.get("share", 0.0)))
 
     @property
     def log(self) -> str:
-        """The end of what it said of itself, also where a full disk kept it out of the log."""
+        """The end of its log, including what a full disk kept out of it."""
         return ((self._text("log") or "") + str(self._read(EXIT).get("unlogged", "")))[-LOG:]
 
     @property
     def result(self) -> dict[str, Any]:
-        """The object that the command printed; empty where it printed none."""
+        """The JSON object that the command printed; empty if none."""
         return self._read("result.json")
 
     @property
     def printed(self) -> str:
-        """The tables and sentences that the command printed; empty where it printed an object."""
+        """The text that the command printed; empty if it printed an object."""
         said = self._text("result.json") or ""
         return "" if said.startswith("{") else said[-LOG:].strip("\n")
 
     @property
     def written(self) -> Path | None:
-        """The terms that the command wrote; None: none yet, or it writes none."""
+        """The terms that the command wrote; None if none yet."""
         given = dict(zip(self.command, self.command[1:], strict=False))
         written = [given[key] for key in ("--write",) if key in given]
         written += [f"{given[key]}/terms.toml" for key in ("--out",) if key in given]
@@ -162,20 +162,20 @@ class Job:
 
     @property
     def report(self) -> str | None:
-        """The page that the command wrote; None: it wrote none."""
+        """The page that the command wrote; None if none."""
         return self._text(REPORT)
 
     @property
     def own_eyes(self) -> bool:
-        """Whether what it found is an owner's own look at its rows, shown once and not kept."""
+        """Whether its result is an owner's inside view, shown once and not kept."""
         return "--inside" in self.command
 
     def forget(self) -> None:
-        """Remove its folder with all that it says."""
+        """Remove its folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop(self, at_once: bool = False) -> None:
-        """End the process with all that it started, whatever it is at if `at_once`; nothing where it ended already."""
+        """End its process group, by force if `at_once`; do nothing if it has ended."""
         said = (self._text(RUNNING) or "") if self.running else ""
         if said.isdecimal() and int(said) > 1:
             with suppress(OSError):
@@ -184,7 +184,7 @@ class Job:
                 os.killpg(int(said), signal.SIGKILL if at_once else signal.SIGTERM)
 
     def _text(self, name: str) -> str | None:
-        """What a file of the job says; None: there is none, or it is not this account's own."""
+        """Return a file's text; None if it is missing or not this account's own."""
         path = self.folder / name
         try:
             return path.read_text(encoding="utf-8", errors="replace") if _own(path, stat.S_IFREG) else None
@@ -216,10 +216,8 @@ class JobFolder:
     def start(
         self, command: Sequence[str], title: str, report: bool = False, form: Sequence[tuple[str, str]] = ()
     ) -> Job:
-        """Run a command of `parley` in a process of its own, which outlives the studio; with a `report` in its
-        folder, of commands that write one. The `form` that it was started by is kept, to be changed.
-
-        Either the job is written down and can be stopped, or this raises and nothing was run."""
+        """Run a `parley` command in a process that outlives the studio, with a `report` if it can write one; its `form`
+        is kept. Either the job is written down and can be stopped, or this raises an error and nothing was run."""
         folder = self.folder / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3))
         try:
             with claimed(outputs(command)) as names:
@@ -243,7 +241,7 @@ class JobFolder:
     def _write_down(
         self, folder: Path, command: Sequence[str], title: str, report: bool, form: Sequence[tuple[str, str]]
     ) -> None:
-        """Bring onto the disk what is to be run, and room to say how it ended."""
+        """Write the command to disk, and reserve room for how it ends."""
         typed = [*command, *(["--report", str(folder.resolve() / REPORT)] if report else [])]
         said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S"), "form": list(form)}
         create(folder / COMMAND, json.dumps(said).encode())
@@ -256,7 +254,7 @@ class JobFolder:
             raise SettingError(f"{folder}: other accounts can read it; set PARLEY_STATE to a folder on another disk")
 
     def _begun(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
-        """The job's process, which waits until its number is on the disk, and ends where that cannot be."""
+        """Start the job's process, which waits until its number is on the disk; end it if that fails."""
         with (
             (folder / RUNNING).open("r+b", buffering=0) as lock,
             (folder / "log").open("ab") as log,
@@ -286,15 +284,14 @@ class JobFolder:
         return process
 
     def find(self, name: str) -> Job:
-        """The job of this name."""
+        """Return the job of this name."""
         job = Job(self.folder / name)
         if "/" in name or name.startswith(".") or not self._is_job(job.folder):
             raise SettingError("job: no job has this name")
         return job
 
     def listed(self, kind: str | None = None) -> list[Job]:
-        """The latest jobs, the last first; of one kind of command, if one is named. An owner's own look that ended a
-        while ago and that nobody opened is removed."""
+        """List the latest jobs, newest first, of one kind if given; remove inside views that nobody opened in time."""
         folders = sorted(self.folder.iterdir(), reverse=True) if self.folder.is_dir() else []
         for job in (Job(folder) for folder in folders if self._is_job(folder)):
             with suppress(OSError):  # it was removed meanwhile
@@ -305,6 +302,6 @@ class JobFolder:
         return [job for job in found if kind is None or job.command[:1] == (kind,)]
 
     def _is_job(self, folder: Path) -> bool:
-        """Whether nobody but this account can have written what the folder says."""
+        """Return whether only this account can have written the folder."""
         folders = _own(self.folder, stat.S_IFDIR, 0o022) and _own(folder, stat.S_IFDIR, 0o077)
         return folders and _own(folder / COMMAND, stat.S_IFREG)

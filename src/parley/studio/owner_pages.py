@@ -1,6 +1,5 @@
-"""The Owner tab: the ledgers of the folder, an owner's books and certificates, as its own commands say them; and the
-Inbox tab: terms proposed to an owner, what accepting them would mean, and a person's decision.
-"""
+"""The Owner tab, an owner's ledgers and certificates; and the Inbox tab, proposed terms and a person's decision on
+them."""
 
 import hashlib
 import json
@@ -39,7 +38,7 @@ MOST_LEDGERS = 40  # whose chains are recomputed for one page
 
 @dataclass(frozen=True)
 class Books:
-    """One owner's ledger: of its settings, or, where the folder has none, by the name of its file."""
+    """One owner's ledger, by its settings or, if the folder has none, by its file's name."""
 
     file: str
     name: str
@@ -48,7 +47,7 @@ class Books:
     settings: OwnerSettings | None = None
 
     def read(self) -> tuple[dict[str, Any], list[str]]:
-        """(what they say, with the chain recomputed from its first row; the digests of their tables)."""
+        """Return (the ledger's statement, its chain recomputed from the first row; the digests of its tables)."""
         from parley.network.serving.opening import ledger_statement, table_digests  # slow to load
 
         content = ledger_statement(self.name, self.ledger, self.accepted, verify=True)
@@ -56,8 +55,7 @@ class Books:
 
 
 def show(request: Request) -> Response:
-    """Every ledger of the folder: spent, left, by whom, the chain recomputed, the table's digest; of the chosen one
-    each agreement, too, and the certificates' days."""
+    """Show every ledger of the folder, verified; for the chosen one its agreements and certificates, too."""
     studio = studio_of(request)
     files, found = _files(studio), []
     faults: list[str] = []
@@ -80,7 +78,7 @@ def show(request: Request) -> Response:
 
 
 async def look_inside(request: Request) -> Response:
-    """Start `parley forecast --inside`: what joining would add for this owner, from its own rows, for its own eyes."""
+    """Start `parley forecast --inside`: what joining would add for this owner, by its own rows, for its own eyes."""
     form, studio = await fields(request), studio_of(request)
     file = studio.inside(field(form, "file"), "terms")
     if "table" in form:
@@ -94,14 +92,14 @@ async def look_inside(request: Request) -> Response:
 
 
 def _files(studio: Studio) -> list[str]:
-    """The owners' settings, and the ledgers that belong to none of them."""
+    """List the owners' settings, and the ledgers without settings."""
     settings = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
     known = {books.ledger.resolve() for books in _every(studio, settings, [])}
     return settings + [each for each in studio.files(LEDGER) if (studio.folder / each).resolve() not in known]
 
 
 def _every(studio: Studio, files: list[str], faults: list[str]) -> Iterator[Books]:
-    """The books that these files are of; why some are of none is added to `faults`."""
+    """Yield these files' books; faults are added to `faults`."""
     for each in files:
         try:
             yield _opened(studio, each)
@@ -131,7 +129,7 @@ def _content(books: Books) -> dict[str, Any]:
 
 
 def _certificates(settings: OwnerSettings) -> list[list[str]]:
-    """Whose certificates these are, and how many days they have left."""
+    """List the owner's certificates, and how many days they are valid."""
     if settings.identity is None:
         return []
     rows = [["certificate", "for", "good until", "days left"]]
@@ -148,7 +146,7 @@ def _certificates(settings: OwnerSettings) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Decision:
-    """One proposal at one owner, whose settings have this name in the studio's folder."""
+    """One proposal at one owner, with its settings file in the studio's folder."""
 
     studio: Studio
     file: str
@@ -162,8 +160,8 @@ class Decision:
         return f"/inbox/{self.proposal.terms_hash}?{urlencode({'file': self.file})}"
 
     def meaning(self, form: Mapping[str, str], accept: bool = False) -> tuple[dict[str, Any], str]:
-        """(what accepting means at this moment, a digest of it); with `accept` it is accepted, if it is what the form's
-        page showed. Nothing that was written down earlier is shown to whoever decides."""
+        """Return (what accepting means now, its digest); with `accept`, accept if it equals what the page showed.
+        Nothing written earlier is shown to the person who decides."""
         from parley.network.serving.offer import consider_proposal  # with libraries that take their time
 
         own = {key: self.studio.inside(field(form, key), key) for key in self.proposal.needs}
@@ -183,7 +181,7 @@ class Decision:
 
 
 def show_inbox(request: Request) -> Response:
-    """What was proposed to an owner of the folder."""
+    """Show the proposals to an owner of the folder."""
     studio = studio_of(request)
     files = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
     chosen = request.query_params.get("file") or (files[0] if files else None)
@@ -201,7 +199,7 @@ def show_inbox(request: Request) -> Response:
 
 
 def one(request: Request) -> Response:
-    """One proposal: who sent it, and how to decide."""
+    """Show one proposal: who sent it, and how to decide."""
     found = _decision(studio_of(request), request.query_params.get("file", ""), request.path_params["terms"])
     facts = found.inbox.facts(found.proposal)
     files = {"public": found.studio.files(*TABLES), "preparation": found.studio.files(".json")}
@@ -217,7 +215,7 @@ def one(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """What accepting means at this moment, and the form to accept it; the table is read, nothing is accepted."""
+    """Show what accepting means now, and the form to accept; the table is read, nothing is accepted."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     meaning, digest = await run_in_threadpool(found.meaning, form)
@@ -227,7 +225,7 @@ async def look(request: Request) -> Response:
 
 
 async def accept(request: Request) -> Response:
-    """Accept, for somebody who read what it means at this moment, and typed how the hash begins."""
+    """Accept for a person who read what it means now and typed the beginning of the hash."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     if not form.get("meant"):
@@ -240,7 +238,7 @@ async def accept(request: Request) -> Response:
 
 
 async def refuse(request: Request) -> Response:
-    """Refuse a proposal, with the reason that its learner reads."""
+    """Refuse a proposal, with a reason for its learner."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     found.inbox.refuse(found.proposal, field(form, "reason"))

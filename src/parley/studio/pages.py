@@ -1,5 +1,4 @@
-"""How the studio's pages are put together, and how their forms are read: templates of the package, filled and sent,
-nothing comes from elsewhere; what a form says, strictly."""
+"""The studio's pages, filled from the package's own templates, and strict parsing of their forms."""
 
 import math
 import re
@@ -60,7 +59,7 @@ PLACES = {  # of pages, by the commands that sentences name
 
 
 def in_fields(sentence: str) -> str:
-    """A sentence with the fields of pages in the places of a command's options.
+    """Replace a command's options in a sentence by the pages' fields.
 
     >>> in_fields("--lifetime 4, or more, makes it")
     '“Lifetime ε of new ledgers” = 4, or more, makes it'
@@ -83,7 +82,7 @@ _templates.filters |= {"number": number, "in_fields": in_fields}
 
 @dataclass(frozen=True)
 class Studio:
-    """What the pages are about: a folder with tables and terms, what is being played with, and jobs."""
+    """The studio's folder with tables and terms, its playground, and its jobs."""
 
     folder: Path
     play: Playground
@@ -91,7 +90,7 @@ class Studio:
     brings: bool = True  # whether browsers may bring tables: what they send is not encrypted
 
     def files(self, *kinds: str) -> list[str]:
-        """The names of the folder's files of these kinds, those of its own folders too."""
+        """List the folder's files of these kinds, one level of subfolders included."""
         here = self.folder.resolve()
         found = (path for depth in ("*", "*/*") for path in sorted(self.folder.glob(depth)) if path.suffix in kinds)
         names = (
@@ -102,30 +101,30 @@ class Studio:
         return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)][:MOST_FILES]
 
     def name_of(self, path: Path) -> str | None:
-        """A file of the folder by the name that pages have for it; None: it lies elsewhere."""
+        """Return a file's name on pages; None if it lies outside the folder."""
         here, there = self.folder.resolve(), path.resolve()
         return str(there.relative_to(here)) if there.is_relative_to(here) else None
 
     def named(self, sentences: Iterable[str]) -> list[str]:
-        """What a command said, with files of the folder by the names that pages have for them."""
+        """Replace the folder's files in a command's sentences by their names on pages."""
         return [each.replace(f"{self.folder.resolve()}/", "") for each in sentences]
 
     def inside(self, name: str, what: str = "file") -> Path:
-        """The path of a file that the folder has; refused where it leads out of it."""
+        """Return the path of a file in the folder; raise an error if it leads out of it."""
         path = self.within(name, what)
         if not path.is_file():
             raise SettingError(f"{what}: {path.name} no longer exists; load the page again")
         return path
 
     def within(self, name: str, what: str) -> Path:
-        """A path in the folder, of something that need not be there yet; refused where it leads out of it."""
+        """Return a path in the folder, which need not exist; raise an error if it leads out of it."""
         path = (self.folder / name).resolve() if name and "\0" not in name else None
         if path is None or not path.is_relative_to(self.folder.resolve()):
             raise SettingError(f"{what}: expected a file in the studio's folder")
         return path
 
     def new(self, name: str, what: str) -> Path:
-        """The path of a file that does not exist yet."""
+        """Return the path of a file that does not exist yet."""
         path = self.within(name, what)
         if path.exists():
             raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
@@ -137,20 +136,20 @@ class Studio:
 
 
 def first_scales(file: str | None, terms: Terms) -> dict[str, str] | None:
-    """What a page says of terms by which nothing can be learned before scales are asked for; None: others."""
+    """Return what a page shows for terms that need scales first; None for others."""
     if terms.privacy.scale_epsilon is None:
         return None
     return {"file": file or "The file", "epsilon": number(float(terms.scale_epsilon), side="above")}
 
 
 def studio_of(request: Request) -> Studio:
-    """The studio that a request is for."""
+    """Return the studio that a request is for."""
     studio: Studio = request.app.state.studio
     return studio
 
 
 def page(request: Request, template: str, **content: Any) -> Response:
-    """A page or a part of one."""
+    """Return a page or a part of one."""
     shared = {
         "tabs": TABS,
         "here": "/" + request.url.path.split("/")[1],
@@ -162,7 +161,7 @@ def page(request: Request, template: str, **content: Any) -> Response:
 
 
 def error_page(request: Request, sentence: str, heading: str = "That failed", status: int = 200) -> Response:
-    """A sentence in the place of what was asked for: a part where a part was asked for, else a page."""
+    """Return an error sentence, as a part if a part was requested, else as a page."""
     part = "hx-request" in request.headers
     template = "error_part.html" if part else "error.html"
     shown = page(request, template, sentence=in_fields(sentence), heading=heading)
@@ -171,12 +170,12 @@ def error_page(request: Request, sentence: str, heading: str = "That failed", st
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """The form's fields; of several by one name the last."""
+    """Return the form's fields; the last one of equal names."""
     return dict(await all_fields(request))
 
 
 async def all_fields(request: Request) -> list[tuple[str, str]]:
-    """The form's fields in their order."""
+    """Return the form's fields in order."""
     body = await content(request, LARGEST_FORM)
     if body is None:
         raise SettingError("the form is too large")
@@ -187,7 +186,7 @@ async def all_fields(request: Request) -> list[tuple[str, str]]:
 
 
 async def content(request: Request, most: int) -> bytes | None:
-    """What a request brings; None, and no more is read: it is more than that many bytes."""
+    """Return a request's body; None, without reading on, if it is larger than `most` bytes."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -197,7 +196,7 @@ async def content(request: Request, most: int) -> bytes | None:
 
 
 def field(form: Mapping[str, str], name: str) -> str:
-    """A field that must be filled in."""
+    """Return a required field."""
     found = form.get(name, "").strip()
     if not found:
         raise SettingError(f"{name.replace('_', ' ')}: missing")
@@ -205,7 +204,7 @@ def field(form: Mapping[str, str], name: str) -> str:
 
 
 def decimal(text: str, what: str) -> float:
-    """A number."""
+    """Parse a finite number."""
     try:
         found = float(text if text.isascii() and "_" not in text else "")  # not what only Python reads as a number
     except ValueError:
@@ -216,7 +215,7 @@ def decimal(text: str, what: str) -> float:
 
 
 def whole(text: str, what: str) -> int:
-    """A whole number."""
+    """Parse a whole number."""
     found = decimal(text, what)
     if found != int(found):
         raise SettingError(f"{what}: expected a whole number")

@@ -1,4 +1,4 @@
-"""The Play tab: owners with sliders, and at once what their numbers would mean."""
+"""The Play tab: sliders for owners' numbers, and their consequences at once."""
 
 import json
 import secrets
@@ -25,7 +25,7 @@ DRAWN = 60  # owners in the chart of gains
 
 
 def show(request: Request) -> Response:
-    """The whole tab; the first forecast comes after it."""
+    """Show the tab; the first forecast follows."""
     studio = studio_of(request)
     played = studio.play.played
     if played is None:
@@ -47,7 +47,7 @@ def show(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class View:
-    """Which owners a page shows: those whose names hold a word, some of them at a time."""
+    """The owners that a page shows: those whose names contain a word, page by page."""
 
     name: str
     at: int
@@ -72,12 +72,12 @@ def _row(played: Played, place: int) -> dict[str, Any]:
 
 
 def _typed(number: float | None) -> str:
-    """A number as somebody would type it; nothing where none was stated."""
+    """Format a number as a user would type it; empty if none was stated."""
     return "" if number is None else repr(number).removesuffix(".0")
 
 
 async def load(request: Request) -> Response:
-    """Play with another file."""
+    """Load another file."""
     form = await fields(request)
     studio = studio_of(request)
     studio.play.load(studio.inside(field(form, "file"), "file"))
@@ -85,7 +85,7 @@ async def load(request: Request) -> Response:
 
 
 async def change(request: Request) -> Response:
-    """What the sliders say, and what that means at once."""
+    """Apply the sliders, and show their consequences at once."""
     return await run_in_threadpool(_changed, request, await fields(request))
 
 
@@ -112,7 +112,7 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
 
 
 def _said(kind: str, value: str, part: OwnerTerms) -> dict[str, Any]:
-    """What a field says of an owner; a value or a privacy cost that is left empty is not stated."""
+    """Return a field's change of an owner; an empty value or privacy cost is not stated."""
     if kind == "records":
         return {kind: whole(value, kind)}
     if kind == "epsilon":
@@ -125,7 +125,6 @@ def _said(kind: str, value: str, part: OwnerTerms) -> dict[str, Any]:
 
 
 def _tab(form: Mapping[str, str]) -> Tab | None:
-    """The page that a form is of."""
     return Tab(form["tab"], whole(form.get("loaded") or "0", "loaded")) if "tab" in form else None
 
 
@@ -137,7 +136,7 @@ def _owner(played: Played, place: str) -> OwnerTerms:
 
 
 async def everyone(request: Request) -> Response:
-    """One budget, value or privacy cost for all owners, or all records times a number."""
+    """Set one budget, value or privacy cost for all owners, or multiply all records."""
     form, play = await fields(request), studio_of(request).play
     given = {key: form.get(f"all_{key}", "").strip() for key in ("epsilon", "records", "value", "cost")}
     share, played = decimal(given.pop("records") or "1", "records times"), play.require()
@@ -151,13 +150,13 @@ async def everyone(request: Request) -> Response:
 
 
 def now(request: Request) -> Response:
-    """What the sliders mean, at once."""
+    """Show the sliders' consequences at once."""
     play = studio_of(request).play
     return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=None)
 
 
 def first(request: Request) -> Response:
-    """The headline of the first forecast as soon as it is known; gains follow."""
+    """Show the first forecast's headline as soon as it is known; gains follow."""
     from parley.report.words import forecast as forecast_words
     from parley.report.words import outlook as words
 
@@ -172,7 +171,7 @@ def first(request: Request) -> Response:
 
 
 def whole_forecast(request: Request) -> Response:
-    """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
+    """Show the whole forecast for the sliders; nothing if they moved on."""
     asked = dict(request.query_params)
     return _with_whole(request, whole(asked.get("turn", "0"), "turn"), asked)
 
@@ -204,7 +203,7 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
 
 
 def deal(request: Request) -> Response:
-    """The budgets that rational owners would choose, and payments."""
+    """Show the budgets that rational owners would choose, and payments."""
     from parley.report.words.negotiation import STATED
 
     turn = whole(request.query_params.get("turn", "0"), "turn")
@@ -216,7 +215,7 @@ def deal(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """Write the terms as they stand to a new file of the folder."""
+    """Write the terms to a new file of the folder."""
     studio = studio_of(request)
     form = await fields(request)
     name = field(form, "save_as")
@@ -226,7 +225,7 @@ async def save(request: Request) -> Response:
 
 
 def _saved(name: str, terms: Terms) -> list[str]:
-    """That terms were written, what comes next, and what others read in them."""
+    """Say that terms were saved, what comes next, and what others read in them."""
     from parley.report.words.negotiation import SHARED
     from parley.report.words.noise import invented_line
 
@@ -238,7 +237,7 @@ def _saved(name: str, terms: Terms) -> list[str]:
 
 
 def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
-    """What the page shows at once, with the cells of the owners that it shows."""
+    """Return what the page shows at once, with cells for the owners in view."""
     from parley.report.words import outlook as words
 
     found, played = play.at_once(), play.require()
@@ -275,7 +274,7 @@ def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
 
 
 def _chart(found: "WhatIf") -> dict[str, Any]:
-    """Every owner's gain with its interval, the largest first; where they are many, those at both ends."""
+    """Return the chart of owners' gains with intervals, largest first; of many owners, both ends."""
     ordered = sorted(found.outlook.owners, key=lambda owner: -owner.gain.mean)
     shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]
     return {

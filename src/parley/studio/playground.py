@@ -1,4 +1,4 @@
-"""What is being played with: terms, the last whole forecast of them, and what the sliders say since."""
+"""The playground: terms, the last whole forecast of them, and the sliders' changes since."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ PAGE = 20  # owners on a page
 
 @dataclass(frozen=True)
 class Played:
-    """Terms as they stand on the page, and how they are looked at."""
+    """The terms on the page, and options of their view."""
 
     file: Path
     terms: Terms
@@ -32,7 +32,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Tab:
-    """Which page asks for a change, and at which turn it was loaded."""
+    """The page that asks for a change, and the turn at which it was loaded."""
 
     name: str
     loaded: int
@@ -43,7 +43,7 @@ class _MovedOnError(Exception):
 
 
 class Playground:
-    """The terms that a page plays with. One change at a time; a whole forecast is made beside them."""
+    """The terms that a page plays with. Changes come one at a time; a whole forecast runs beside them."""
 
     def __init__(self) -> None:
         self._changing, self._forecasting = threading.Lock(), threading.Lock()
@@ -55,11 +55,11 @@ class Playground:
 
     @property
     def played(self) -> Played | None:
-        """What is being played with; None: nothing yet."""
+        """The terms in play; None if none are loaded."""
         return self._played
 
     def load(self, file: Path) -> None:
-        """Play with the terms of a file."""
+        """Load the terms of a file."""
         terms = load_terms(file)
         with self._changing:
             turn = self._turn + 1
@@ -75,8 +75,8 @@ class Playground:
         sent: float = 0.0,
         tab: Tab | None = None,
     ) -> Played:
-        """The terms with these numbers of owners; who is not named keeps its own. What was `sent` before something
-        that came earlier changes nothing; a `tab` that shows what another one changed since is refused."""
+        """Set these owners' numbers; other owners keep theirs. A change `sent` before one that came earlier is ignored;
+        a `tab` that shows outdated terms is refused."""
         with self._changing:
             played = self.require()
             self._require_current(tab)
@@ -92,15 +92,14 @@ class Playground:
             return self._played
 
     def at_once(self) -> "WhatIf":
-        """The last whole forecast, carried over to what the sliders say; the first time, a whole one."""
+        """Carry the last whole forecast over to the sliders; make a whole one the first time."""
         from parley.decisions.outlook.forecast import what_if
 
         played = self.require()
         return what_if(self._base or self._whole(played), played.terms, played.personal)
 
     def first(self) -> "Forecast | None":
-        """The first whole forecast as soon as there is one, while the gains that follow from it are worked out beside;
-        None: they are known, or there is none."""
+        """Return the first whole forecast while its gains are still computed; None if they are known, or it failed."""
         beside = threading.Thread(target=self._at_once_or_nothing, daemon=True)
         beside.start()
         while beside.is_alive() and self._base is None and self._early is None:
@@ -112,16 +111,16 @@ class Playground:
             self.at_once()
 
     def coverage(self) -> str:
-        """What intervals cover, in a few words."""
+        """Return what intervals cover, in a few words."""
         return "" if self._base is None else self._base.coverage
 
     @property
     def judged(self) -> bool:
-        """Whether the last whole forecast is of what the sliders say."""
+        """Whether the last whole forecast matches the sliders."""
         return self._base is not None and _alike(self._base.terms, self.require().terms)
 
     def whole(self, turn: int) -> "Forecast | None":
-        """A whole forecast of what the sliders say; None: they moved on since this turn."""
+        """Return a whole forecast for the sliders; None if they moved on since this turn."""
         played = self.require()
         try:
             return self._whole(played) if played.turn == turn else None
@@ -129,7 +128,7 @@ class Playground:
             return None
 
     def negotiation(self, turn: int) -> "NegotiationReport | str | None":
-        """What `parley negotiate` says of these terms, or why it says nothing; None: the sliders moved on."""
+        """Return the negotiation of these terms, or why there is none; None if the sliders moved on."""
         from parley.workflows.negotiate import bargain
 
         played = self.require()
@@ -142,8 +141,7 @@ class Playground:
                 return str(error)
 
     def save(self, path: Path, tab: Tab | None = None, hosts: Sequence[str] = ()) -> Terms:
-        """Write the terms as they stand to a new file: whole, or not at all; with these hosts, where they draw one
-        noise for all."""
+        """Write the terms to a new file, whole or not at all; with these hosts if noise is drawn once for all."""
         fresh = path.with_name(f".{path.name}.new")
         with self._changing:
             self._require_current(tab)
@@ -159,7 +157,7 @@ class Playground:
             return terms
 
     def _require_current(self, tab: Tab | None) -> None:
-        """Refuse a page that does not show the terms as they are."""
+        """Refuse a page that shows outdated terms."""
         if tab is not None and tab.name != self._tab and tab.loaded != self._turn:
             raise SettingError("another page changed these terms since this one was loaded; load it again")
 
@@ -176,13 +174,13 @@ class Playground:
             return found
 
     def _keep(self, played: Played, early: "Forecast | None" = None, base: "Forecast | None" = None) -> None:
-        """Keep a forecast of a file that is still the one that is played with."""
+        """Keep a forecast if its file is still in play."""
         with self._changing:
             if self._played is not None and self._played.load == played.load:
                 self._early, self._base = early or self._early, base or self._base
 
     def _still(self, played: Played) -> Callable[..., None]:
-        """Stops a whole forecast that nobody waits for any more: the processor belongs to the slider that moves."""
+        """Return a check that stops a whole forecast once the sliders moved on."""
 
         def check(*_: object) -> None:
             if self._base is not None and self._turn != played.turn:
@@ -195,21 +193,21 @@ class Playground:
         return 0 if self._played is None else self._played.turn
 
     def require(self) -> Played:
-        """What is being played with; refused where that is nothing."""
+        """Return the terms in play; raise an error if none are loaded."""
         if self._played is None:
             raise SettingError("no terms are loaded yet; choose a file of the folder")
         return self._played
 
 
 def _alike(one: Terms, other: Terms) -> bool:
-    """Whether a forecast of one is the other's, both of one file: owners' values and privacy costs change nothing."""
+    """Return whether two terms of one file have the same forecast; values and privacy costs do not count."""
     numbers = [[(part.records, part.epsilon) for part in terms.owners] for terms in (one, other)]
     rest = [(terms.privacy, terms.learning, terms.hosts) for terms in (one, other)]
     return numbers[0] == numbers[1] and rest[0] == rest[1]
 
 
 def _of_kind(terms: Terms, noise: str | None) -> Terms:
-    """The same agreement with each owner's own noise, or with one for all."""
+    """Return the same agreement with this kind of noise."""
     from parley.decisions.planning.noise_terms import each_owner_terms, kind_of, shared_terms
 
     if noise is None or noise == kind_of(terms):

@@ -1,9 +1,5 @@
-"""The studio's pages put together behind its guard, and what is slow to load: by one thread, once, before
-anything that needs it is answered.
-
-Two threads that import a package from both ends each get half of it, and one of them fails. So whatever a page imports
-when it is asked is loaded here first; pages that need none of it do not wait.
-"""
+"""The studio's pages behind its guard, and slow libraries, which one thread loads before any page that needs them is
+answered: two threads that import a package from both ends would each get half of it."""
 
 import asyncio
 import threading
@@ -40,7 +36,7 @@ _loading = threading.Lock()
 
 
 def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
-    """The studio as an application; every request passes the guard first."""
+    """Make the studio's application; every request passes the guard first."""
     routes = [
         Route(WELCOME, _welcome),
         Route(ENTER, _enter, methods=["POST"]),
@@ -64,13 +60,11 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
 
 
 class Connection(H11Protocol):
-    """Connections to the studio, bounded in number and in time, so that nobody keeps its user out by being silent.
+    """A connection to the studio, bounded in number and time, so that silent clients do not keep its user out.
 
-    Whoever has not shown the cookie has `REQUEST_TIMEOUT_S` seconds from connecting, or from the last answer,
-    until the next answer has been read. At most `MAX_CONNECTIONS` are open: of those that are not being
-    answered with the cookie, the oldest makes room for the next.
-
-    One connection.
+    A client without the cookie has `REQUEST_TIMEOUT_S` seconds from connecting, or from the last answer, until the next
+    answer has been read. At most `MAX_CONNECTIONS` are open: the oldest that is not being answered with the cookie
+    makes room for the next.
     """
 
     began = 0.0
@@ -93,7 +87,7 @@ class Connection(H11Protocol):
 
     @property
     def serves(self) -> bool:
-        """Whether somebody with the cookie is being answered."""
+        """Whether a request with the cookie is being answered."""
         return self.cycle is not None and not self.cycle.response_complete and KNOWN in self.scope
 
     def _begin(self) -> None:
@@ -112,12 +106,12 @@ class Connection(H11Protocol):
 
 
 async def _welcome(request: Request) -> Response:
-    """The page that takes the token out of its own address; it knows nothing else."""
+    """Serve the page that takes the token out of its own address; it knows nothing else."""
     return page(request, "welcome.html")
 
 
 async def _enter(request: Request) -> Response:
-    """The cookie, for whoever knows the token."""
+    """Exchange the token for the cookie."""
     place, known = request.app.state.place, request.app.state.secrets
     given = await content(request, TOKEN)
     if given is None or not same(given.decode("ascii", "replace"), known.token):
@@ -132,30 +126,28 @@ async def _home(request: Request) -> Response:
 
 
 async def _colours(request: Request) -> Response:
-    """The colours of figures, for pages."""
+    """Serve the figures' colours as CSS."""
     names = {"together": TOGETHER, "alone": ALONE, "limit": LIMIT}
     lines = "".join(f"--{name}: {colour};" for name, colour in names.items())
     return PlainTextResponse(f":root {{ {lines} }}", media_type="text/css")
 
 
 async def _explained(request: Request, error: Exception) -> Response:
-    """A user's mistake, in one sentence."""
+    """Show a user's mistake in one sentence."""
     return error_page(request, str(error))
 
 
 async def _missing(request: Request, error: Exception) -> Response:
-    """An address that the studio does not have."""
     return error_page(request, "The studio has no page at this address.", "Page not found", 404)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
-    """A file that cannot be read or written."""
     name = Path(error.filename).name if isinstance(error, OSError) and error.filename else "a file"
     return error_page(request, f"{name}: {getattr(error, 'strerror', None) or 'cannot be read'}")
 
 
 def load_libraries() -> None:
-    """Load them, or wait until another thread has."""
+    """Load slow libraries, or wait until another thread has."""
     with _loading:
         for name in NEEDED:
             import_module(f"parley.{name}")
@@ -163,7 +155,7 @@ def load_libraries() -> None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The studio, whose answers wait for what they need."""
+    """The studio, whose answers wait for the libraries they need."""
 
     app: ASGIApp
 

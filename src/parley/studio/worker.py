@@ -1,5 +1,5 @@
-"""The process of one job: `python -m parley.studio.worker FOLDER` runs the command that the folder holds, once its
-studio has written down everything that is needed to stop it."""
+"""The process of one job: `python -m parley.studio.worker FOLDER` runs the folder's command, once its studio has
+written down how to stop it."""
 
 import io
 import json
@@ -22,7 +22,7 @@ NOT_KEPT = "The command ended, but what it printed could not be kept: the disk i
 
 
 class Notes:
-    """Progress, noted in the job's folder now and then."""
+    """Progress, noted in the job's folder at intervals."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._last = folder / "progress.json", ("", 0.0)
@@ -61,7 +61,7 @@ class Patient(io.RawIOBase):
 
 
 def main(folder: Path) -> int:
-    """Run the job of this folder; its exit code."""
+    """Run this folder's job; return its exit code."""
     printed, log = Patient(1), Patient(2)
     sys.stdout = io.TextIOWrapper(printed, "utf-8", "backslashreplace")
     sys.stderr = io.TextIOWrapper(log, "utf-8", "backslashreplace", write_through=True)
@@ -81,7 +81,7 @@ def main(folder: Path) -> int:
 
 
 def _write_end(folder: Path, code: int, unlogged: str) -> None:
-    """Say how the job ended, in the room that was made for it."""
+    """Write how the job ended into the reserved room."""
     said = json.dumps({"code": code, "unlogged": unlogged}).encode()
     with os.fdopen(os.open(folder / EXIT, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
         file.write(said.ljust(ROOM))
