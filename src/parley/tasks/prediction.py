@@ -75,11 +75,9 @@ class Prediction(BoundedRecords):
 
 
 def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design: Design) -> Floats:
-    """Return the curvature of the cost by each public row at the rows' best fit [n]. It reads no private record.
-
-    The fit has a ridge of parameters/rows times the mean initial curvature, that of moments of so few rows
-    (`data.whitening`), so it exists for separable classes.
-    """
+    """Return the curvature of the cost by each public row at the rows' best fit [n]. No private record is read. The fit
+    has a ridge of parameters/rows times the mean initial curvature, as in `data.whitening`, so it exists for separable
+    classes."""
     start = objective.start(preparation)
     hessian, found = objective.hessian(design, start), None
     if hessian is not None:
@@ -140,14 +138,12 @@ def _cells(agreement: Agreement) -> list[str]:
 
 
 def _tree_origin(model: Model) -> str:
-    """Say who grew the trees."""
     if model.preparation is None:
         return "grown on the public sample"
     return "from the pinned file that came with the terms; below it says whether this machine grows the same"
 
 
 def _classes(agreement: Agreement) -> str:
-    """Name the classes of a model that has several."""
     if agreement.setup.terms.model.predicts != "classes":
         return ""
     names = [printable(name, 40) for name in agreement.setup.preparation.classes]

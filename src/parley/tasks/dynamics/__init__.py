@@ -1,7 +1,4 @@
-"""Identification of plants with delayed inputs, and feedback that accounts for the delay.
-
-Names are imported on first use, so terms and tables load no signal library.
-"""
+"""Identification of plants with delayed inputs, and feedback for them; names are imported on first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -131,7 +131,6 @@ def _plant_parts(
     most: float,
     names: list[str],
 ) -> list[Part]:
-    """Return the matrices of a plant, then its delays."""
     from parley.tasks.dynamics.report import delay_sentence, matrix_rows
 
     said: list[Part] = [Grid(matrix_rows("A", side, side, A)), BLANK, Grid(matrix_rows("B", driven, side, B)), BLANK]
@@ -144,7 +143,6 @@ def _plant_parts(
 
 
 def _together(terms: Terms, options: RunOptions) -> Sheet:
-    """Identify one plant with several owners."""
     from parley.learning.deployed import prepare_run
     from parley.learning.outcome.guarantee import INSIDE
     from parley.tasks.dynamics.report import owner_rows, plant_json

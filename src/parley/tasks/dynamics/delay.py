@@ -22,8 +22,7 @@ RICH = 1e-13
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a row of moments: u[k] ... u[k-lags-1], x[k-1], x[k], x[k+1]. The instruments come first, so a
-    triangular factor of such rows holds their projections (`Regression.of`)."""
+    """The columns of a row of moments: instruments u[k] ... u[k-lags-1] and x[k-1] first, then x[k] and x[k+1]."""
 
     states: int
     inputs: int
@@ -125,15 +124,12 @@ class Regression:
         instruments: bool = True,
         noise: Callable[[Floats, Floats], Floats] | None = None,
     ) -> "Regression":
-        """Fit by two-stage least squares with the previous state as instrument, or by plain least squares, from a
-        factor of the moments of `rows` rows.
+        """Fit by two-stage least squares, or by plain least squares, from a factor of the moments of `rows` rows.
 
         Noise in measured x[k] biases plain least squares: it pulls A_d towards zero. The noise of x[k-1] is independent
         of that of x[k] and x[k+1], so the instruments x[k-1] and inputs give a consistent estimate for noise in
-        measurements or plant. Without noise both are exact.
-
-        `noise` returns the covariance that noise in the moments adds, given the coefficients and the matrix [n + held,
-        instruments] that maps a change of the instruments' moments with the residuals to the coefficients.
+        measurements or plant. `noise` returns the covariance that noise in the moments adds, given the coefficients and
+        the matrix [n + held, instruments] that maps changed moments of instruments with residuals to coefficients.
         """
         require_enough(layout, rows)
         # the first rows of the factor: what the instruments explain
@@ -174,7 +170,6 @@ def _inverse_root(covariance: Floats) -> Floats:
 
 
 def _residuals(layout: Layout, factor: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
-    """Return residuals of x[k+1] and of x[k], in the coordinates of the factor's rows."""
     now = factor[:, -layout.states :] - factor[:, layout.regressors] @ coefficients.T
     before = factor[:, -2 * layout.states : -layout.states] - factor[:, layout.regressors_before] @ coefficients.T
     return now, before
@@ -225,11 +220,8 @@ EDGE = 1e-9
 
 
 def continuous(A_d: Floats, period: float) -> Floats:
-    """Return A with e^(A period) = A_d and imaginary parts of its eigenvalues within +- pi / period.
-
-    It is real and unique if no eigenvalue of A_d is zero or negative (Culver 1966). Samples cannot show oscillations
-    faster than half the sampling rate.
-    """
+    """Return A with e^(A period) = A_d and imaginary parts of its eigenvalues within +- pi / period. It is real and
+    unique if no eigenvalue of A_d is zero or negative (Culver 1966); faster oscillations do not show in samples."""
     eigenvalues = np.linalg.eigvals(A_d)
     if (np.abs(eigenvalues) < 1e-12).any():
         raise DataError(
@@ -268,11 +260,9 @@ class Identified:
 
 
 def identify(regression: Regression, period: float, common: bool = True) -> Identified:
-    """Return the plant whose sampled form is nearest to the regression, in the regression's own norm.
-
-    For each input (or all, if the delay is `common`) every period is searched for the best delay. Then A, B and the
-    delays are refined together, in that period and, near its edge, in the neighbouring one.
-    """
+    """Return the plant whose sampled form is nearest to the regression, in the regression's own norm. Every period is
+    searched for the best delay of each input (or of all, if `common`). Then A, B and delays are refined together, near
+    an edge in both periods."""
     layout = regression.layout
     A = continuous(regression.A_d, period)
     columns = regression.blocks.reshape(layout.states, layout.lags + 1, layout.inputs).transpose(1, 0, 2)

@@ -1,5 +1,4 @@
-"""Dynamic mode decomposition, with control (Z eq. 9.4-9.11) and with delayed inputs (DMDidc, Z chapter 9), as
-estimators."""
+"""Dynamic mode decomposition, with control (Z eq. 9.4-9.11) and with delayed inputs (DMDidc, Z chapter 9)."""
 
 from collections.abc import Sequence
 from typing import Self

@@ -14,8 +14,7 @@ SHOWN = 60  # samples: more are a smear
 
 
 def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequence[str]) -> Picture:
-    """Draw measured states and the plant run from the first of them (left, the states that move most), and the effect
-    of each earlier input (right)."""
+    """Draw measured states beside the identified plant (left), and each earlier input's effect (right)."""
     figure = Picture(9.4, 4.4, _words(found, names))
     left, right = (decorate(axes) for axes in figure.subplots(1, 2, width_ratios=[2, 1]))
     lags, period = found.max_delay, found.period_
@@ -48,7 +47,6 @@ def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequenc
 
 
 def _words(found: DelayedDMD, names: Sequence[str]) -> str:
-    """Describe the figure in words."""
     delays = ", ".join(number(float(delay)) for delay in np.atleast_1d(found.delay_))
     return (
         f"What is measured, and what the plant does. {len(names):,} states over time ({first_names(names, 6)}), beside "

@@ -17,8 +17,7 @@ Numbers = NDArray[Any]  # floats, or complex numbers where a derivative is taken
 
 
 def transition(A: Numbers, B: Numbers, time: Numbers | float) -> tuple[Numbers, Numbers]:
-    """Return (e^(A t), integral of e^(A s) B ds over 0..t), the effect of state and constant input after time t (Z eq.
-    9.5, 9.6), from one exponential of [[A, B], [0, 0]] t."""
+    """Return (e^(A t), integral of e^(A s) B ds over 0..t), from one matrix exponential (Z eq. 9.5, 9.6)."""
     n, m = B.shape
     joined = np.zeros((n + m, n + m), dtype=np.result_type(A, B, float))
     joined[:n, :n], joined[:n, n:] = A, B
@@ -28,11 +27,8 @@ def transition(A: Numbers, B: Numbers, time: Numbers | float) -> tuple[Numbers, 
 
 def input_blocks(A: Numbers, B: Numbers, delays: Numbers, period: float, lags: int) -> tuple[Numbers, Numbers]:
     """Return A_d [n, n] and the blocks B^(0) ... B^(lags) side by side [n, (lags + 1) m] of the plant sampled every
-    `period`.
-
-    x[k+1] = A_d x[k] + sum over j of B^(j) u[k-j] (Z eq. 9.62-9.65). An input whose delay has w whole periods has
-    nonzero columns in B^(w) and B^(w+1) alone.
-    """
+    `period`: x[k+1] = A_d x[k] + sum over j of B^(j) u[k-j] (Z eq. 9.62-9.65). A delay of w whole periods and a
+    fraction gives nonzero columns in B^(w) and B^(w+1) alone."""
     n, m = B.shape
     A_d, all_of_it = transition(A, B, period)
     blocks = np.zeros((n, lags + 1, m), dtype=all_of_it.dtype)
@@ -98,8 +94,7 @@ class Plant:
         return Plant.of(self.A, self.B, delay, self.period)
 
     def within(self, substeps: int) -> tuple[Floats, Floats]:
-        """Return the exact maps to `substeps` moments of a period: A [substeps, n, n], blocks [substeps, n, (lags + 1)
-        m]."""
+        """Return exact maps to `substeps` moments of a period: A [substeps, n, n], blocks [substeps, n, (lags+1) m]."""
         moments = self.period * np.arange(1, substeps + 1) / substeps
         m, lags = self.B.shape[1], self.lags
         powers = np.empty((substeps, *self.A.shape))
@@ -116,8 +111,7 @@ class Plant:
         return powers, blocks.reshape(substeps, self.A.shape[0], -1)
 
     def simulate(self, start: ArrayLike, inputs: ArrayLike, substeps: int = 1) -> Floats:
-        """Return the states [samples * substeps + 1, n] under `inputs` [samples, m] from `start`, exact between
-        samples; earlier inputs are zero."""
+        """Return the exact states [samples * substeps + 1, n] under `inputs` [samples, m]; earlier inputs are zero."""
         u = np.asarray(inputs, dtype=float)
         if u.ndim != 2 or u.shape[1] != self.B.shape[1]:
             raise SettingError(f"inputs are {u.shape}: expected [samples, {self.B.shape[1]}]")

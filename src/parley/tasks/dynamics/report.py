@@ -25,8 +25,7 @@ WELL_BELOW = 0.8  # of what the terms allow: from there on a clip is worth propo
 
 @dataclass(frozen=True, eq=False)
 class PlantForecast:
-    """Standard errors of the delay in units of time: together, together without noise, and of each owner alone without
-    noise. None means that the delay cannot be estimated."""
+    """Standard errors of the delay: together, together without noise, each owner alone. None: no estimate."""
 
     terms: Terms
     pilot: Identified

@@ -77,7 +77,7 @@ class PlantRelease:
         return bool(np.linalg.eigvalsh(self.moments[:z, :z])[0] < self._clear)
 
     def _noise(self, coefficients: Floats, carried: Floats) -> Floats:
-        """Return the covariance of the coefficients, row by row, due to noise in the moments; exact to first order. F'
+        """Return the covariance of the coefficients, row by row, due to noise in the moments, to first order: F'
         changes by `carried` times (change of the instruments' moments with x[k+1], less that with the regressors times
         F')."""
         layout = layout_of(self.model)
@@ -224,10 +224,8 @@ def identify_together(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> PlantResult:
-    """Identify one plant from the trajectories of owners on this machine.
-
-    Owners with durable ledgers release; owners without take part in a study of `replicates` parallel runs.
-    """
+    """Identify one plant from the trajectories of owners on this machine. Owners with durable ledgers release; owners
+    without take part in a study of `replicates` parallel runs."""
     return plant_result(
         ask_here(terms, owners, lambda setup: (_algorithm(setup), np.zeros(1)), replicates, seed, progress)
     )

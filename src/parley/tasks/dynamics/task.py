@@ -20,11 +20,8 @@ from parley.terms import Model, Terms
 @dataclass(frozen=True)
 class DelayedDynamics(Objective):
     """One-step prediction of a plant with delayed inputs: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, theta = F
-    row by row.
-
-    A record is a trajectory's mean of z z' as an upper triangle (`question`). Its moments are released once and the
-    plant is identified from them (`plant`), without gradients.
-    """
+    row by row. A record is a trajectory's mean of z z' (`question`); the plant is identified from its released mean
+    (`plant`), without gradients."""
 
     def parameters(self, preparation: Preparation) -> int:
         layout = layout_of(preparation.model)

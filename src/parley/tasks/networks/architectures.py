@@ -179,8 +179,7 @@ def _zawacki_cnn_9(network: Architecture) -> list[Module]:
 
 
 def _vgg_11(network: Architecture) -> list[Module]:
-    """Z section 4.5: VGG-11 without batch normalisation, for 28 by 28 images padded to 32 by 32. It has one last layer
-    instead of three, which are made for images of 224 by 224."""
+    """Z section 4.5: VGG-11 without batch normalisation, padded to 32 by 32, with one last layer instead of three."""
     from torch import nn
 
     from parley.tasks.networks.elementwise import Pooled

@@ -209,7 +209,6 @@ class RecordGradients:
             begin += len(slots)
 
     def _room(self, size: int, width: int) -> Tensor:
-        """Return memory for the rows of a shape [size, width]."""
         if size not in self._memory:
             self._memory[size] = torch.zeros(size, width)
         return self._memory[size]

@@ -32,8 +32,7 @@ MOST_REMEMBERED = 1 << 25  # parameters that all replicates of a study were aske
 
 @dataclass(frozen=True, eq=False)
 class MixedGradientQuery(Query):
-    """The mixed gradients of this round at theta [width, P], the parameters of the last rounds, this one's last;
-    entries for rounds before the first are ignored."""
+    """This round's mixed gradients at theta [width, P], the last rounds' parameters, this one's last."""
 
     kind: ClassVar[str] = "mixed-network-gradient"
     matrices: ClassVar[frozenset[str]] = frozenset({"theta"})
@@ -169,8 +168,7 @@ class MixedGradientQuestion(Question):
 
 @dataclass(frozen=True)
 class CorrelatedSGD(NetworkSGD):
-    """`NetworkSGD` on the gradients solved from mixed answers; its state holds those and where they were asked, all
-    made of answers."""
+    """`NetworkSGD` on gradients solved from mixed answers; its state is made of answers alone."""
 
     band: Band = field(default=Band((1.0,)), kw_only=True)
 

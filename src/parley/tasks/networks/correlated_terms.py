@@ -1,5 +1,4 @@
-"""Checks of terms whose network noise is correlated across rounds; `terms.privacy_checks.check_mixed_batches` checks
-what the proof needs."""
+"""Terms of noise correlated across rounds; `terms.privacy_checks.check_mixed_batches` checks the proof's needs."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -51,8 +51,7 @@ class NetworkPreparation(TargetPreparation):
 
 
 def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None]:
-    """Return the preparation that terms and a public sample fix. Columns that neither scales are mapped from their
-    bounds to [-1, 1], pixels to [0, 1]."""
+    """Return the terms' preparation; columns without scales map from bounds to [-1, 1], pixels to [0, 1]."""
     plain, public = fit_preparation(terms)
     made = NetworkPreparation(**{each.name: getattr(plain, each.name) for each in fields(Preparation)})
     model = NetworkModel.expect(terms.model)
@@ -118,8 +117,7 @@ class NetworkGradientQuestion(Question):
 
     @classmethod
     def of(cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None) -> Self:
-        """Return the question about a table of `rows` rows. Where people are held out, `table` is the number of all
-        rows: all are drawn alike, and about `rows` of them count."""
+        """Return the question about `rows` rows, of `table` rows in all where people are held out."""
         table = rows if table is None else table
         clip, rounding, most = gradients.clip, gradients.rounding(table), table / rows
         largest = clip * batches * (1 + rounding) * most

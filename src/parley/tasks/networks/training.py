@@ -1,8 +1,5 @@
-"""Private training of a PyTorch network on one owner's rows: DP-SGD with secret draws and a ledger.
-
-In each step the owner draws records in secret, clips their gradients, debits its ledger, adds exact noise and stores
-the answer. The update that follows is post-processing.
-"""
+"""DP-SGD on one owner's rows: in each step the owner draws records in secret, clips their gradients, debits its ledger,
+adds exact noise and stores the answer. The update that follows is post-processing."""
 
 import copy
 import hashlib
@@ -322,7 +319,6 @@ def _answering(
 def _question(
     made: RecordGradients, plan: NetworkPlan | StablePlan, rows: int
 ) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSteps]:
-    """Return (the question of every step, the noise of all answers)."""
     band = _band(plan)
     if band is None or isinstance(plan, StablePlan):
         question = NetworkGradientQuestion.of(made, rows, plan.batches)
@@ -375,7 +371,6 @@ def _accuracy(module: Any, theta: Floats, public: NetworkRows, binary: bool) -> 
 
 
 def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
-    """Check that there are rows of numbers with a target each."""
     try:
         rows, targets = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):  # whose words quote a cell
@@ -386,7 +381,6 @@ def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
 
 
 def _require_classes(module: Any, rows: NetworkRows, binary: bool) -> None:
-    """Refuse targets that are not classes of the module."""
     classes = 2 if binary else module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
     y = rows.y[rows.present]
     if not np.array_equal(y, np.clip(np.rint(y), 0, classes - 1)):
@@ -394,7 +388,6 @@ def _require_classes(module: Any, rows: NetworkRows, binary: bool) -> None:
 
 
 def _digest(rows: NetworkRows) -> bytes:
-    """SHA-256 of the rows, by which a ledger recognises them."""
     digest = hashlib.sha256(f"{rows.X.shape}\n".encode())
     for array in (rows.X, rows.y):
         digest.update(np.ascontiguousarray(array).data)

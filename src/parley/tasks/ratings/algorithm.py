@@ -1,9 +1,6 @@
 """Items' factors learned from released updates alone: in every round each owner answers with the noisy mean of its
-users' clipped terms.
-
-The learner uses the answers, their numbers of users and their noise. Owners with much noise count for little, by public
-weights. One noise for all gives one answer with one weight.
-"""
+users' clipped terms. Owners with much noise count for little, by public weights; one noise for all gives one answer
+with one weight."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

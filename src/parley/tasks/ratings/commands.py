@@ -111,7 +111,6 @@ def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
 
 
 def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> Sheet:
-    """Save the result and return what to show."""
     from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
 
     if options.save is not None:

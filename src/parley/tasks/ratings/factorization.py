@@ -1,8 +1,6 @@
 """Matrix factorisation by stochastic gradient descent (P section 2.1): r ~ p_u.q_i, every factor within [-box, box].
-
 The loop is compiled by numba (extra `ratings`). P prints the error as p.q - r, with which its equation 3 climbs; here
-it is r - p.q.
-"""
+it is r - p.q."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,12 +138,9 @@ def factorize(
     order: Order = "in-turn",
     shared: int | None = None,
 ) -> Joint:
-    """Factorise the ratings of all owners together, or of one, in `rule.passes` passes.
-
-    In turn, each owner starts from what the one before it returned. In parallel, all start from the same Q, and the
-    next is the mean of their results, weighted by ratings. With `shared`, owners go on alone after this number of joint
-    passes.
-    """
+    """Factorise the ratings of all owners together, or of one, in `rule.passes` passes. In turn, each owner starts from
+    the result before it; in parallel, all start from the same Q, the mean of the last results weighted by ratings.
+    After `shared` joint passes owners go on alone."""
     if not parts or len({part.item_names for part in parts}) != 1:
         raise SettingError("parts: expected the ratings of one owner or more, of the same items")
     if order not in ("in-turn", "parallel"):

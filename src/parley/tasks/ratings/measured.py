@@ -39,12 +39,9 @@ def alone(terms: Terms, owner: Owner) -> Items:
 
 
 def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommender, float]:
-    """Return (joint items moved towards the owner's own ratings, the deviation used); deviation 0 leaves the joint
-    items as they are.
-
-    The prior is centred at the joint items; a fold of the owner's training ratings chooses its deviation. Held-out
-    ratings are not touched, so `parley score` can judge the outcome.
-    """
+    """Return (joint items moved towards the owner's own ratings, the prior's deviation); 0 leaves the joint items. A
+    fold of the owner's training ratings chooses the deviation. Held-out ratings are not touched, so `parley score` can
+    judge the outcome."""
     agreement = owner.prepare(_own_terms(terms, owner.name))
     train = ratings_of(agreement.tables.train)
     back = held_out(RatingsModel.expect(terms.model).seed + 1, tuple(map(str, range(len(train)))), train, FOLD)
@@ -147,14 +144,13 @@ ENOUGH = 0.5
 
 @dataclass(frozen=True)
 class ItemsWorth:
-    """How much a release says about items; `heard` is the number of users whose ratings without noise say as much about
-    factors as all do with it.
+    """How much a release says about items: `heard` users' ratings without noise say as much about factors as all with
+    it.
 
     With noise of deviation s in a sum, owner l keeps a share w = 1/(1 + s^2/(rounds c m v)) of its information on a
-    factor, its weight in `ItemFactors`. Nobody knows beforehand c, how often an item is rated. But a user with terms
-    beyond the clip is scaled down, so w is at most its value with as many ratings as fill the clip, for errors and
-    factors of the usual size (`ERROR`, `USERS_SPREAD`). An owner with far more users than `heard` is expected to do
-    better alone.
+    factor, its weight in `ItemFactors`. Nobody knows beforehand c, how often an item is rated. But terms beyond the
+    clip are scaled down, so w is at most its value with as many ratings as fill the clip, for errors and factors of the
+    usual size (`ERROR`, `USERS_SPREAD`). An owner with far more users than `heard` is expected to do better alone.
     """
 
     heard: float

@@ -1,8 +1,6 @@
-"""Simulations of items learned from ratings that owners hide or change first (P section 3).
-
-Every owner changes its ratings once, and learning from them costs nothing more, so the items' factors pass from owner
-to owner. Nothing is released: ledgers and daemons know released updates alone (`setup.resolve`).
-"""
+"""Simulations of items learned from ratings that owners hide or change first (P section 3). Every owner changes its
+ratings once, so learning from them costs nothing more. Nothing is released: ledgers and daemons know released updates
+alone (`setup.resolve`)."""
 
 import time
 from collections.abc import Sequence
@@ -160,7 +158,6 @@ def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator)
 def _published(
     party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator
 ) -> Ratings:
-    """Return centred ratings with the published noise."""
     raw = _raw(party.train)
     centred = raw.with_values(centre(raw, SCALE.low, SCALE.high).residuals)
     users, scale = None, published_scale(party.epsilon, rule, SCALE)
@@ -230,7 +227,6 @@ ADJACENCY: dict[str, Adjacency | None] = {  # of an epsilon that terms name so
 
 
 def _unit(terms: Terms) -> str:
-    """Return the unit of privacy in words."""
     what = {"hide": "nothing that is kept", "bounded-ratings": "the value of a rating", "unbounded-ratings": "a rating"}
     if terms.privacy.person is None or terms.privacy.mechanism == "hide":
         return what[terms.privacy.mechanism]

@@ -1,8 +1,8 @@
-"""The question of joint factorisation: the gradient of users' ratings in the item factors.
+"""The question of joint factorisation: the gradient of users' ratings in the items' V = [b, Q], public in every round.
 
-A rating is about middle + b_i + a_u + p_u.q_i, with the items' V = [b, Q] public in every round. An owner solves each
-user's (a_u, p_u) from that user's ratings and V alone. Each rated item then gets e (1, p_u), e the error, and a
-counting constant. One rating moves all of its user's terms, so these are always clipped together.
+A rating is about middle + b_i + a_u + p_u.q_i. An owner solves each user's (a_u, p_u) from that user's ratings and V
+alone. Each rated item then gets e (1, p_u), e the error, and a counting constant. One rating moves all of its user's
+terms, so these are always clipped together.
 """
 
 from dataclasses import dataclass

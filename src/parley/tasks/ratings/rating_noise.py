@@ -1,9 +1,6 @@
-"""Private ratings (P section 3): hide some, add noise to each, or to every cell. Training on the result costs nothing
-more.
-
-The sound mechanisms add noise to raw ratings, as large as the range demands. The published ones add less, to centred
-ratings, of which one rating moves many; `Claim.real` is what they really give.
-"""
+"""Private ratings (P section 3): hide some, or add noise to each or to every cell; training on the result is free.
+Sound mechanisms add noise to raw ratings, as large as the range demands. Published ones add less, to centred ratings,
+of which one rating moves many; `Claim.real` is what they give."""
 
 import math
 from dataclasses import dataclass

@@ -176,7 +176,6 @@ def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:
 
 
 def _pooled(rankings: Sequence[Ranking]) -> Ranking:
-    """Return the ranking over all users of several owners."""
     users = sum(each.users for each in rankings)
     if not users:
         return Ranking(None, None, 0)
@@ -197,11 +196,9 @@ def learn_items(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> ItemsResult:
-    """Learn items from the ratings of owners on this machine; `measured` judges them.
-
-    Owners with durable ledgers release: each must have accepted the terms, and only noisy answers are used. Owners
-    without take part in a study of `replicates` parallel runs.
-    """
+    """Learn items from the ratings of owners on this machine; `measured` judges them. Owners with durable ledgers
+    release: each must have accepted the terms, and only noisy answers are used. Owners without take part in a study of
+    `replicates` parallel runs."""
     return items_result(ask_items(terms, owners, replicates, seed, progress))
 
 

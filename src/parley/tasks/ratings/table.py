@@ -186,7 +186,6 @@ def _places(
 
 
 def _compact(ratings: Ratings) -> Ratings:
-    """Drop names without a rating."""
     users, new_users = np.unique(ratings.users, return_inverse=True)
     items, new_items = np.unique(ratings.items, return_inverse=True)
     return Ratings(

@@ -27,11 +27,8 @@ START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell 
 @dataclass(frozen=True)
 class ItemObjective(Objective):
     """Items' V = [b, Q], theta row by row: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u) never leave
-    their owner.
-
-    Owners answer with what each user says once its own factors are solved (`question`), not with the gradient of a loss
-    at common parameters.
-    """
+    their owner. Owners answer with what each user says once its factors are solved (`question`), not with a gradient at
+    common parameters."""
 
     def parameters(self, preparation: Preparation) -> int:
         model = RatingsModel.expect(preparation.model)

@@ -36,8 +36,7 @@ LEAF = 0.01  # of an owner's records: what the curvature of a leaf that matters 
 
 @dataclass(frozen=True)
 class Expected:
-    """Prior expectations in units of the error limit: the size of leaf values, and the variance of a record's error per
-    curvature."""
+    """Prior expectations in error limits: the size of leaf values, and the error variance per curvature."""
 
     size: float
     chance: float
@@ -48,8 +47,7 @@ CLASSES, NUMBERS = Expected(1.0, 1.0), Expected(0.6, 0.25)
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees(Algorithm):
-    """The learner; its state holds, by leaf, the `Information`, the mean curvature and how often each tree was asked
-    for."""
+    """The learner; its state holds each leaf's `Information` and mean curvature, and each tree's visits."""
 
     structure: Structure
     share: RecordShare
@@ -188,7 +186,6 @@ def _lies_in_order(leaves: Leaves) -> bool:
 
 
 def _shape(leaves: Leaves, length: float) -> Floats:
-    """The correlation of leaf values: the product over columns."""
     shape: Floats = np.ones((1, 1))
     for axis in leaves.axes:
         shape = np.asarray(np.kron(shape, _correlation(axis.ordered, axis.groups, length)), dtype=np.float64)

@@ -268,8 +268,7 @@ def leaf_means(
     share: RecordShare,
     records: int | None = None,
 ) -> Floats:
-    """Return the sums of records' shares by leaf [2, leaves], gradients then curvatures, over the number of records or
-    another public one."""
+    """Return the sums of records' shares by leaf [2, leaves] over `records`, default the number of rows."""
     total = np.zeros((2, leaves.size))
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)

@@ -33,8 +33,7 @@ from parley.validate import Floats
 
 
 class EchoStateRegressor(JointRegressor):
-    """A read-out of the terms' reservoir. A table has a column of recordings and samples in time order; an array is one
-    recording."""
+    """A read-out of the terms' reservoir. Tables have a column of recordings; an array is one recording."""
 
     preparation_: ReservoirPreparation
 
@@ -89,8 +88,7 @@ def squared_error(moments: Floats, theta: Floats) -> float:
 
 
 def recording_metrics(moments: Floats, theta: Floats) -> Metrics:
-    """Return `nrmse`, the root mean squared error over the targets' deviation, and `r2`; None where targets are
-    constant or missing."""
+    """Return `nrmse` (the error over the targets' deviation) and `r2`; None for constant or missing targets."""
     samples = float(moments[-2, -2])  # of the constant: how full the recordings are
     if not samples > 0:
         return dict.fromkeys(NAMES)
@@ -128,8 +126,7 @@ def clipped_share(agreement: Agreement) -> float:
 
 
 def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -> tuple[int, dict[str, Metrics]]:
-    """Return (recordings, metrics of the joint read-out and of the owner's own without noise), on held-out recordings
-    or on new ones."""
+    """Return (held-out or new recordings, metrics of the joint read-out and of the owner's own without noise)."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     tables = owner.prepare(terms).tables
@@ -163,8 +160,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
-    """Compare the joint read-out with the one that an owner, or every owner, solves alone without noise, on held-out
-    recordings or those of --data."""
+    """Compare the joint read-out with an owner's own, or every owner's, on held-out recordings or --data."""
     from parley.learning.outcome import load_model
     from parley.learning.owners import open_owners, table_of
 

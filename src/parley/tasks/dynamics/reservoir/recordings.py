@@ -131,7 +131,6 @@ class Features:
 
 
 def _padded(recordings: Sequence[Floats]) -> Floats:
-    """Return recordings' inputs padded with zeros [recordings, samples of the longest, inputs]."""
     padded = np.zeros((len(recordings), max(map(len, recordings)), recordings[0].shape[1]))
     for place, inputs in enumerate(recordings):
         padded[place, : len(inputs)] = inputs

@@ -106,7 +106,6 @@ def column_statistics_command(
 
 
 def _say_sight(asked: Terms, terms: Terms) -> None:
-    """Say what the noise lets be seen, before anybody is asked."""
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
     from parley.tasks.statistics.column_statistics.run import sight

@@ -1,7 +1,5 @@
-"""Reading released column statistics and making terms from them: post-processing, at no further cost.
-
-A figure is read only where counts exceed the noise; a column without such counts is reported as unclear.
-"""
+"""Reading released column statistics and making terms from them, at no further cost. A figure is read only where counts
+exceed the noise; a column without such counts is unclear."""
 
 import math
 from collections.abc import Container, Sequence
@@ -131,8 +129,7 @@ class StatisticsReader:
         return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
 
     def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ReleasedColumn, ...]:
-        """Return every column as read from the combined answers [C x WIDTH] of both rounds and each owner's own answer
-        in the second [N, C x WIDTH]."""
+        """Read every column from both combined answers [C x WIDTH] and owners' own second answers [N, C x WIDTH]."""
         grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
         answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
         singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
@@ -174,12 +171,9 @@ class StatisticsReader:
         return edges[::merged], shares
 
     def _ends(self, bins: Floats, edges: Floats, rows: float) -> tuple[float, float]:
-        """Return outward-rounded bounds beyond which a hundredth of these rows lies, or as many as the noise hides,
-        plus one bin.
-
-        If noise could hide more than a tenth of the rows, fewer bins are cut off. If they may lie beyond all bins, the
-        bound is the next power of two, or 0.
-        """
+        """Return bounds beyond which a hundredth of these rows lies, or as many as noise hides, plus a bin, rounded
+        outwards. If noise could hide more than a tenth of the rows, fewer bins are cut off. If they may lie beyond all
+        bins, the bound is the next power of two, or 0."""
         low, high = self._cut(bins, edges, BINS)
         within = (edges[:-1] >= low) & (edges[1:] <= high)
         if rows - bins[1:-1][within].sum() + 3 * self.deviation * math.sqrt(within.sum() + 2) > HIDDEN:
@@ -250,8 +244,7 @@ NARROW = 64  # no scale is below this part of the bounds: noise may make a colum
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Terms with what was released, and a note on each unread column. Unread features are left out; columns that cannot
-    be are in `waits`."""
+    """The terms after a release, with a note on each unread column; columns that need a person are in `waits`."""
 
     terms: Terms
     notes: tuple[str, ...]
@@ -291,7 +284,6 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
 
 
 def _without(model: Model, out: Container[str]) -> dict[str, Any]:
-    """Return the keys about single features, without these columns."""
     kept = {
         key: {column: each for column, each in getattr(model, key).items() if column not in out}
         for key in ("transforms", "dates")
@@ -341,7 +333,6 @@ def _defined(transform: Transform, low: float, high: float) -> float:
 
 
 def _asks(found: ReleasedColumn, named: bool) -> str:
-    """Ask for what only a person knows about a column."""
     if found.kind == "names":
         why = (
             "of which too few are held by enough rows to be released"

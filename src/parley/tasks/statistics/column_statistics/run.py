@@ -87,11 +87,9 @@ CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both
 
 
 def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway: bool = False) -> None:
-    """Refuse terms whose column statistics would be useless, or, unless `anyway`, nearly so.
-
-    Whatever the tables hold, it refuses noise that hides every column, classes whose names cannot leave, and keys that
-    learning would refuse. `example` serves only for the names of columns, if the terms list no features.
-    """
+    """Refuse terms whose column statistics would be useless, or, unless `anyway`, nearly so, whatever tables hold:
+    noise that hides every column, classes whose names cannot leave, keys that learning refuses. `example` serves only
+    for the names of columns, if the terms list no features."""
     setup = resolve(column_statistics_agreement(terms), example)
     reader = StatisticsReader.of(setup)
     _require_class_names(terms, setup, reader)
@@ -101,11 +99,8 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway:
 
 
 def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
-    """Refuse tables on this machine that learning would refuse later, such as words among numbers or gaps.
-
-    They are prepared as for learning, with made-up ranges and names. The reason is shown to whoever runs this, and
-    nothing of it is sent.
-    """
+    """Refuse tables on this machine that learning would refuse later, such as words among numbers or gaps. They are
+    prepared with made-up ranges and names. The reason is shown to whoever runs this, and nothing of it is sent."""
     asked = [owner.prepare(column_statistics_agreement(terms)) for owner in owners]
     tables = [agreement.tables.train for agreement in asked]
     preparation = asked[0].setup.preparation
@@ -246,11 +241,8 @@ def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool =
 def ask_column_statistics(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
 ) -> ColumnStatisticsResult:
-    """Ask owners on this machine for column statistics, at the cost `privacy.scale_epsilon`.
-
-    Owners with durable ledgers release: each must have accepted `column_statistics_agreement(terms)`. Owners without
-    take part in a study.
-    """
+    """Ask owners on this machine for column statistics. Owners with durable ledgers release: each must have accepted
+    `column_statistics_agreement(terms)`. Owners without take part in a study."""
     return column_statistics_result(terms, _ask(column_statistics_agreement(terms), owners, seed, progress))
 
 
@@ -267,8 +259,7 @@ def _ask(asked: Terms, owners: Sequence[Owner], seed: int | None, progress: Prog
 
 
 def sight(setup: Setup) -> tuple[float, dict[str, float]]:
-    """Return (the share of all rows from which a bin is read, each owner's share from which a name is released), known
-    before anybody is asked."""
+    """Return (the share of all rows from which a bin is read, each owner's share that releases a name)."""
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
     return StatisticsReader.of(setup).clear(BINS), names

@@ -1,5 +1,4 @@
-"""Terms for column statistics, and the split of one file into two agreements (statistics, then a model) whose budgets
-add up to it."""
+"""Terms for column statistics, and the split of one file's budgets into statistics and learning."""
 
 from collections.abc import Mapping
 from fractions import Fraction

@@ -1,8 +1,5 @@
-"""Randomised answers drawn on people's own devices, and estimates from them.
-
-Answers are protected before they leave a person (A section 3.3, local privacy), so there is no owner or ledger, and
-reading them costs nothing.
-"""
+"""Randomised answers drawn on people's own devices, and estimates from them. Answers are protected before they leave a
+person (A section 3.3, local privacy), so there is no owner or ledger, and reading them is free."""
 
 import math
 from collections.abc import Sequence
@@ -94,12 +91,9 @@ class CollectedCounts:
 
     @property
     def likeliest(self) -> tuple[float, ...]:
-        """The nonnegative counts, adding up to all people, under which these answers are likeliest.
-
-        The expected answers of names with a positive count are proportional to their answers. With the k commonest
-        names there is one factor; k is the largest for which all stay positive. Fractions avoid cancellation at tiny
-        epsilon.
-        """
+        """The nonnegative counts, adding up to all people, under which these answers are likeliest. Positive counts
+        have expected answers proportional to their answers, for the largest k of the commonest names that keeps all
+        positive. Fractions avoid cancellation at tiny epsilon."""
         w = Fraction(self.survey.mechanism(self.people).truthful, WORD_COUNT)
         other = self.people * (1 - w) / len(self.answers)
         ranked = sorted(self.answers, reverse=True)
@@ -108,8 +102,7 @@ class CollectedCounts:
         return tuple(float(max((count * last - other) / w, Fraction(0))) for count in self.answers)
 
     def within(self, estimate: float) -> tuple[float, float]:
-        """Return the approximate 95% interval of an unbiased estimate. It needs many people, and a name that is not
-        rare."""
+        """Return an unbiased estimate's approximate 95% interval, for many people and a name that is not rare."""
         reach = WIDE * self.deviation
         low, high = (float(min(max(end, 0.0), self.people)) for end in (estimate - reach, estimate + reach))
         return low, high

@@ -41,7 +41,6 @@ def counted(result: CountsResult) -> Picture:
 
 
 def _words(result: CountsResult) -> str:
-    """Describe the figure in words."""
     most, least = (pick(result.cells, key=lambda cell: cell.guess) for pick in (max, min))
     kind = "released with noise" if result.released else "simulated, not released"
     many = f"; fewest in {least.cell}, {number(least.guess)}" if len(result.cells) > 1 else ""

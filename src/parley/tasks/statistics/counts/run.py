@@ -1,8 +1,6 @@
-"""Asking owners for counts, and estimates from the answers.
-
-Estimates are post-processing and cost nothing more (T section 4.4, its remap). For a single count, two-sided geometric
-noise and such a guess are optimal for every prior (Ghosh, Roughgarden and Sundararajan 2009).
-"""
+"""Asking owners for counts, and estimates from the answers, which are post-processing (T section 4.4, its remap). For a
+single count, two-sided geometric noise and such a guess are optimal for every prior (Ghosh, Roughgarden and
+Sundararajan 2009)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -202,10 +200,8 @@ def ask_counts(
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> CountsResult:
-    """Ask owners on this machine for the counts of these terms.
-
-    Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
-    """
+    """Ask owners on this machine for the counts of these terms. Owners with durable ledgers release: each must have
+    accepted the terms. Owners without take part in a study."""
     require_rate(rate)
     asked = ask_here(terms, owners, lambda setup: (Counts.make(setup), starting_point(setup)), 1, seed, progress)
     return counts_result(asked, rate)

@@ -102,7 +102,6 @@ class Counting(Task):
 
 
 def _counted(model: Model) -> str:
-    """Say what a count is about."""
     if model.target in model.categories:
         names = [printable(name, 40) for name in model.categories[model.target]]
         return " or ".join([*names[:SOME], *(["others that the terms list"] if len(names) > SOME else [])])

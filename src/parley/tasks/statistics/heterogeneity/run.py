@@ -37,11 +37,9 @@ DELTA_SHARE = Fraction(1, 10)  # of delta, for this question, where learning nee
 
 
 def heterogeneity_agreement(terms: Terms) -> Terms:
-    """Return the agreement about heterogeneity, the same for every party.
-
-    One round of gradients at the public sample's best fit, each owner with its own noise by the terms' mechanism and
-    clip. It costs each owner `privacy.difference_epsilon`, and a tenth of delta if the mechanism needs one.
-    """
+    """Return the agreement about heterogeneity, the same for every party: one round of gradients at the public sample's
+    best fit, each owner with its own noise by the terms' mechanism and clip. It costs each owner
+    `privacy.difference_epsilon`, and a tenth of delta if the mechanism needs one."""
     privacy = terms.privacy
     if privacy.difference_epsilon is None:
         raise TermsError(
@@ -133,8 +131,7 @@ class BetweenOwners:
 
 @dataclass(frozen=True, eq=False)
 class OwnersAnswers:
-    """Mean gradients [N, P] from `records` rows [N], with noise of these variances [N]; G [P, P]. `peaked` means
-    Laplace noise."""
+    """Mean gradients [N, P] of `records` rows [N] with noise variances [N]; G [P, P]; `peaked`: Laplace noise."""
 
     answers: Floats
     records: Floats
@@ -270,11 +267,8 @@ def accepting_heterogeneity(
 def ask_heterogeneity(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
 ) -> HeterogeneityResult:
-    """Ask owners on this machine how much they differ, at the cost `privacy.difference_epsilon`.
-
-    Owners with durable ledgers release: each must have accepted `heterogeneity_agreement(terms)`. Owners without take
-    part in a study.
-    """
+    """Ask owners on this machine how much they differ. Owners with durable ledgers release: each must have accepted
+    `heterogeneity_agreement(terms)`. Owners without take part in a study."""
     asked = heterogeneity_agreement(terms)
 
     def begin(setup: Setup) -> tuple[Algorithm, Floats]:
@@ -317,8 +311,7 @@ def _one(array: Floats, axes: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PublicScatter:
-    """The public sample's best fit [P], the covariance [P, P] of its clipped row gradients there, and the share of rows
-    that the clip scales down."""
+    """The public best fit [P], its rows' clipped gradient covariance [P, P], and the share of rows clipped."""
 
     theta: Floats
     covariance: Floats
