@@ -1,8 +1,5 @@
-"""A small certificate authority for a consortium: it signs names, and revokes what it signed.
-
-The authority's folder keeps a copy of everything it ever signed, so that revoking a name revokes all its certificates.
-What it revoked is on a list that it signs (`certificates.py`).
-"""
+"""A small certificate authority for a consortium. Its folder keeps a copy of everything it ever signed, so that
+revoking a name revokes all its certificates, on a list that it signs (`certificates.py`)."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -41,7 +38,7 @@ LIST_DAYS = 365  # how long a revocation list is good for, if nobody says otherw
 
 
 def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
-    """A new authority in `folder`: ca.crt and an empty list ca.crl for everybody, ca.key for nobody else."""
+    """Make an authority in `folder`: ca.crt and an empty list ca.crl for everybody, ca.key for nobody else."""
     require_new(*(folder / f"{AUTHORITY}.{kind}" for kind in ("key", "crt", "crl")))
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
@@ -66,10 +63,8 @@ def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
 
 
 def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certificate]:
-    """Sign a member's request; each name is issued once, also when capitals differ, so nobody gets a second key for it.
-
-    What counts is everything that was ever signed and not revoked, wherever the certificate's file is now.
-    """
+    """Sign a member's request; each name, in any capitals, is issued once, so nobody gets a second key for it.
+    Everything ever signed and not revoked counts, wherever the certificate's file is now."""
     content = read_request(request)
     name = requested_name(content)
     good, revoked = _issued_and_revoked(authority)
@@ -89,7 +84,7 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
 
 
 def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
-    """A certificate for the same name and key with a later end, in the place of the old one."""
+    """Replace a certificate by one for the same name and key with a later end."""
     old = read_certificate(path)
     if not issued_by(old, read_certificate(authority / f"{AUTHORITY}.crt")):
         raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
@@ -106,12 +101,8 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
 
 
 def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevocationList:
-    """Revoke every certificate of this name, on the list ca.crl that members hold beside ca.crt; without a name, only
-    date it anew.
-
-    The name is free afterwards for a request with a new key. The list is good for `days`: who uses it wants a later one
-    by then.
-    """
+    """Revoke every certificate of this name on ca.crl, the list that members hold; without a name, only date it anew.
+    The name is then free for a request with a new key. Members need a later list within `days`."""
     ca, path = read_certificate(authority / f"{AUTHORITY}.crt"), authority / f"{AUTHORITY}.crl"
     before = read_revocations(path, ca) if path.exists() else None
     entries = {} if before is None else {entry.serial_number: entry for entry in before}
@@ -140,7 +131,7 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
 
 
 def make_request(folder: Path, name: str) -> x509.CertificateSigningRequest:
-    """A member's new key (NAME.key, which never leaves the member) and its request (NAME.csr, for the authority)."""
+    """Make a member's key (NAME.key, which never leaves the member) and request (NAME.csr, for the authority)."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, checked_name(name))])
     files = folder / f"{name}.key", folder / f"{name}.csr"
     require_new(*files, advice="for a new key move the old one away, or write elsewhere with --out")
@@ -152,7 +143,7 @@ def make_request(folder: Path, name: str) -> x509.CertificateSigningRequest:
 
 
 def read_request(path: Path) -> x509.CertificateSigningRequest:
-    """The request in a PEM file, if whoever made it holds its key."""
+    """Return the request in a PEM file, if whoever made it holds its key."""
     try:
         request = x509.load_pem_x509_csr(sole_block(path, "a certificate request"))
         sound = request.is_signature_valid
@@ -164,14 +155,13 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
 
 
 def requested_name(request: x509.CertificateSigningRequest) -> str:
-    """Whom the request asks a certificate for."""
+    """Return the name that the request asks a certificate for."""
     found = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return checked_name(str(found[0].value) if len(found) == 1 else "")
 
 
 def checked_name(name: str) -> str:
-    """A name as the terms spell owners and learners; "ca" is the authority's own, and TLS takes four numbers for an
-    address."""
+    """Return a valid party's name: not the authority's own, nor four numbers, which TLS takes for an address."""
     if re.fullmatch(r"\d+(\.\d+){3}", name):
         raise CertificateError(
             f"name = {name!r}: it looks like an IP address, which TLS does not accept as a name; choose another"
@@ -209,7 +199,7 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
 
 
 def _archive(authority: Path, certificate: x509.Certificate) -> None:
-    """A copy of what was signed, so that it can be revoked even when nobody else has it any more."""
+    """Keep a copy of what was signed, so that it can be revoked without the file."""
     copy = authority / ISSUED / f"{certificate.serial_number:x}.crt"
     if not copy.exists():
         make_folder(copy.parent)
@@ -217,14 +207,14 @@ def _archive(authority: Path, certificate: x509.Certificate) -> None:
 
 
 def _signed(authority: Path, ca: x509.Certificate) -> list[x509.Certificate]:
-    """Everything that the authority signed, as far as its folder knows."""
+    """Return everything that the authority signed, as far as its folder knows."""
     files = (*authority.glob("*.crt"), *(authority / ISSUED).glob("*.crt"))
     found = {certificate.serial_number: certificate for certificate in map(read_certificate, files)}
     return [certificate for certificate in found.values() if issued_by(certificate, ca)]
 
 
 def _issued_and_revoked(authority: Path) -> tuple[list[x509.Certificate], list[x509.Certificate]]:
-    """What the authority signed: the certificates that are good, and those that it revoked."""
+    """Return the authority's good certificates, and those that it revoked."""
     path, ca = authority / f"{AUTHORITY}.crl", read_certificate(authority / f"{AUTHORITY}.crt")
     listed = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
     good, revoked = list[x509.Certificate](), list[x509.Certificate]()

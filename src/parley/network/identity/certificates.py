@@ -1,8 +1,5 @@
-"""Certificates: whom they name, by which key, until when.
-
-A certificate says one name (as in the terms), and its fingerprint is that of the key, so it survives a renewal and two
-people can compare it by phone.
-"""
+"""Certificates: whom they name, by which key, until when. Each says one name, as in the terms; its fingerprint is that
+of the key, so it survives a renewal and two people can compare it by phone."""
 
 import hashlib
 import threading
@@ -25,7 +22,7 @@ PUBLIC = 0o644  # the permissions of what everybody may read
 
 
 def sole_block(path: Path, expected: str) -> bytes:
-    """What is in a file of one PEM block; of two, this program would see the first and TLS perhaps both."""
+    """Return a file's only PEM block; of two, this program would see the first and TLS perhaps both."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -46,7 +43,7 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def elliptic_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
-    """Its key, which is of the kind that `parley certs` makes."""
+    """Return the certificate's key, of the kind that `parley certs` makes."""
     public = certificate.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise CertificateError("ca.crt: its key is of the wrong kind; use an authority made by `parley certs init`")
@@ -70,7 +67,7 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
 
 
 def require_new(*paths: Path, advice: str = "choose another folder") -> None:
-    """Refuse before the first of several files is written."""
+    """Refuse existing files, before the first of several is written."""
     known = next((path for path in paths if path.exists()), None)
     if known is not None:
         raise CertificateError(f"{known}: already exists; nothing was overwritten; {advice}")
@@ -84,7 +81,7 @@ SOON = 30  # days before its end from which a certificate or a list is called fo
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """The certificate in a PEM file, which holds no other: TLS would trust them all."""
+    """Return the only certificate in a PEM file; TLS would trust several."""
     try:
         return x509.load_pem_x509_certificate(sole_block(path, "a certificate"))
     except ValueError:
@@ -92,7 +89,7 @@ def read_certificate(path: Path) -> x509.Certificate:
 
 
 def certificate_in(text: str, place: Path) -> x509.Certificate:
-    """The certificate in a PEM text that was read from this place."""
+    """Return the certificate in a PEM text that was read from this place."""
     try:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError:
@@ -100,7 +97,7 @@ def certificate_in(text: str, place: Path) -> x509.Certificate:
 
 
 def names(certificate: x509.Certificate) -> Sequence[str]:
-    """Whom the certificate is for; empty for an authority."""
+    """Return the names a certificate is for; empty for an authority."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (x509.ExtensionNotFound, ValueError):
@@ -109,14 +106,14 @@ def names(certificate: x509.Certificate) -> Sequence[str]:
 
 
 def fingerprint(certified: x509.Certificate | x509.CertificateSigningRequest) -> str:
-    """SHA-256 of the public key, 64 hexadecimal digits."""
+    """Return the SHA-256 of the public key, 64 hexadecimal digits."""
     public = certified.public_key()
     der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(der).hexdigest()
 
 
 def grouped(digits: str) -> str:
-    """A fingerprint in groups of four, for the telephone.
+    """Return a fingerprint in groups of four, for the telephone.
 
     >>> grouped("00ff12ab")
     '00ff 12ab'
@@ -125,7 +122,7 @@ def grouped(digits: str) -> str:
 
 
 def issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
-    """Whether the authority signed it."""
+    """Whether the authority signed the certificate."""
     try:
         certificate.verify_directly_issued_by(ca)
     except (ValueError, TypeError, InvalidSignature):
@@ -134,12 +131,12 @@ def issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
 
 
 def days_left(certificate: x509.Certificate) -> int:
-    """Whole days until its end; negative afterwards."""
+    """Return the whole days until its end; negative afterwards."""
     return (certificate.not_valid_after_utc - datetime.now(UTC)).days
 
 
 def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> str | None:
-    """One sentence if the certificate (that in the file, if none is given) ends soon; an error if it has ended."""
+    """Return a warning if the certificate (default: the file's) ends soon, or None; refuse one that has ended."""
     certificate = certificate if certificate is not None else read_certificate(path)
     left, end = days_left(certificate), f"{certificate.not_valid_after_utc:%Y-%m-%d}"
     advice = (
@@ -153,7 +150,7 @@ def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> s
 
 
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
-    """The list in a PEM file, if the authority signed it and it has a number, by which a later list is known."""
+    """Return the list in a PEM file, if the authority signed it and it has a number."""
     try:
         revocations = x509.load_pem_x509_crl(
             sole_block(path, "the authority's revocation list (ask it for its ca.crl)")
@@ -173,12 +170,12 @@ def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevoca
 
 
 def list_number(revocations: x509.CertificateRevocationList) -> int:
-    """Each list of an authority has a higher number than those before it."""
+    """Return the list's number; later lists of an authority have higher ones."""
     return int(revocations.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number)
 
 
 def list_warning(path: Path, revocations: x509.CertificateRevocationList) -> str | None:
-    """One sentence if the authority wants to give out a later list soon; an error if it wanted to by now."""
+    """Return a warning if the list ends soon, or None; refuse one that is out of date."""
     until, now, ask = (
         revocations.next_update_utc,
         datetime.now(UTC),
@@ -195,7 +192,7 @@ def list_warning(path: Path, revocations: x509.CertificateRevocationList) -> str
 
 
 def revocations_in_force(identity: Identity) -> x509.CertificateRevocationList | None:
-    """The list that the settings name, signed and in date; none where they name none."""
+    """Return the list that the settings name, signed and in date, or None."""
     if identity.revoked is None:
         return None
     revocations = read_revocations(identity.revoked, read_certificate(identity.authority))
@@ -204,23 +201,19 @@ def revocations_in_force(identity: Identity) -> x509.CertificateRevocationList |
 
 
 def revoked_serials(identity: Identity) -> frozenset[int]:
-    """The serial numbers of the certificates that the authority revoked, by a list that is signed and in date; none
-    without a list."""
+    """Return the revoked serial numbers, by a list that is signed and in date; empty without a list."""
     return frozenset(entry.serial_number for entry in revocations_in_force(identity) or ())
 
 
 class Revocations:
-    """Whom a running daemon turns away although TLS let them in: the authority's list, read again whenever the file
-    changes.
+    """Whom a running daemon turns away although TLS let them in: the authority's list, reread when its file changes.
 
-    The serial numbers on `identity.revoked`. A list that is damaged, not the authority's or out of date is refused
-    at the start.
-
-    Formal guarantee: a certificate on any list that was read is turned away until a later list of the authority's own
-    leaves it out; lists are numbered, and of two the one with the higher number is the later. A file that vanishes, is
-    damaged or is put back to an earlier list while the daemon runs changes nothing: the list in force stays, and `warn`
-    hears of it once. Only a running daemon remembers: at its start it takes the list that it finds, so an earlier one
-    of the authority's own that is still in date passes then.
+    Formal guarantee: a list that is damaged, not the authority's or out of date is refused at the start. A certificate
+    on any list that was read is turned away until a later list of the authority's own leaves it out; of two lists the
+    one with the higher number is the later. A file that vanishes, is damaged or is put back to an earlier list while
+    the daemon runs changes nothing: the list in force stays, and `warn` hears of it once. Only a running daemon
+    remembers: at its start it takes the list that it finds, so an earlier one of the authority's own that is still in
+    date passes then.
     """
 
     def __init__(self, identity: Identity, warn: Callable[[str], None]) -> None:
@@ -234,7 +227,7 @@ class Revocations:
         return None if self._list is None else self._list.next_update_utc
 
     def revokes(self, certificate: x509.Certificate) -> bool:
-        """Whether this certificate was revoked, by the latest list that the file has held."""
+        """Whether this certificate is revoked, by the latest list that the file has held."""
         path = self._identity.revoked
         if path is None:
             return False
@@ -249,7 +242,7 @@ class Revocations:
             return certificate.serial_number in self._serials
 
     def _reload(self, path: Path) -> None:
-        """Take the list in the file, if it is later than the one in force."""
+        """Take the file's list, if it is later than the one in force."""
         found = read_revocations(path, self._authority)
         if self._list is not None and found != self._list and list_number(found) <= list_number(self._list):
             raise CertificateError(
@@ -263,10 +256,8 @@ class Revocations:
 
 
 def check_identity(identity: Identity, name: str) -> None:
-    """Refuse an identity with which nobody would talk, before anything listens or asks.
-
-    The key is the party's own secret and belongs to its certificate; that is one to trust, and for this name.
-    """
+    """Refuse, before anything listens or asks, a key that others can read or that is not the certificate's, and a
+    certificate that is not trusted or not for this name."""
     require_private(identity.key)
     own, key = trusted_certificate(identity.certificate, identity), read_key(identity.key)
     if key.public_key() != own.public_key():
@@ -280,15 +271,14 @@ def check_identity(identity: Identity, name: str) -> None:
 
 
 def trusted_certificate(path: Path, identity: Identity) -> x509.Certificate:
-    """The certificate in the file, if the identity's authority issued it, both are in date, and it was not revoked."""
+    """Return the file's certificate, if the authority issued it, both are in date, and it was not revoked."""
     certificate = read_certificate(path)
     require_trusted(certificate, path, identity)
     return certificate
 
 
 def require_trusted(certificate: x509.Certificate, path: Path, identity: Identity) -> None:
-    """Refuse a certificate, read from this place, unless the identity's authority issued it, both are in date, and it
-    was not revoked."""
+    """Refuse a certificate unless the authority issued it, both are in date, and it was not revoked."""
     ca = read_certificate(identity.authority)
     if not issued_by(certificate, ca):
         raise CertificateError(f"{path}: not issued by the authority in {identity.authority}")

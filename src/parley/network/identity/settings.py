@@ -1,5 +1,4 @@
-"""What each party writes down for itself: an owner where its things lie (owner.toml), a learner where the owners are
-(addresses.toml)."""
+"""What each party writes down for itself: an owner (owner.toml), a host (host.toml), a learner (addresses.toml)."""
 
 import ipaddress
 import re
@@ -22,7 +21,7 @@ Party = Annotated[str, Field(pattern=PARTY, strict=True)]
 
 
 def _host_port(value: Any) -> Any:
-    """Both are said: gRPC would take a port of its own choice for one that is left out."""
+    """Require both parts: gRPC would choose a port that is missing."""
     if isinstance(value, str) and not re.fullmatch(r"[^:\s]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}", value, re.ASCII):
         raise PydanticCustomError("host_port", "expected host:port, such as 0.0.0.0:7443 or [::]:7443")
     return value
@@ -36,8 +35,7 @@ class _Settings(BaseModel):
 
 
 class Identity(_Settings):
-    """Whom one trusts and who one is: the authority's certificate, one's own, and its key; what the authority revoked
-    (ca.crl)."""
+    """The authority's certificate, a party's own with its key, and what the authority revoked (ca.crl)."""
 
     authority: Path
     certificate: Path
@@ -46,15 +44,13 @@ class Identity(_Settings):
 
 
 class Pinned(_Settings):
-    """A party's address, and the fingerprint of the only key that it may show there (in groups of four, if one
-    likes)."""
+    """A party's address, and the fingerprint of the only key it may show there, in groups of four or not."""
 
     address: HostPort
     fingerprint: Fingerprint
 
 
 def _kind(value: Any) -> str:
-    """Which of the ways to write an address this is meant to be."""
     if isinstance(value, dict | _Settings):
         return "own" if "own" in dict(value) else "pinned"
     return "line"
@@ -64,7 +60,7 @@ HostAddress = Annotated[Annotated[HostPort, Tag("line")] | Annotated[Pinned, Tag
 
 
 def _different_keys(hosts: dict[str, Any]) -> dict[str, Any]:
-    """One key for two hosts would make them one, who reads every answer."""
+    """Refuse one key for two hosts, which would be one that reads every answer."""
     pins: dict[str, str] = {}
     for name, where in hosts.items():
         if isinstance(where, Pinned) and pins.setdefault(where.fingerprint, name) != name:
@@ -81,10 +77,7 @@ HostAddresses = Annotated[dict[Party, HostAddress], AfterValidator(_different_ke
 
 
 class PeerSettings(_Settings):
-    """An owner's peer, where there is no centre: where its neighbours reach it, and where they are.
-
-    `daemon` says where its own owner's daemon is, if that is not where the owner's `listen` says.
-    """
+    """An owner's peer without a centre: its address, its neighbours, and `daemon` if not at the owner's `listen`."""
 
     listen: HostPort
     neighbours: dict[Party, HostAddress] = Field(min_length=1)
@@ -100,15 +93,10 @@ class TableOrigin(_Settings):
 
 class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine,
-    who show none.
-
-    `inbox` is the folder of terms that certified learners propose; without it none are taken. One that
-    nobody decided about lapses after `inbox_days`.
-    `separator` and `encoding` say how a CSV table is read where its line of names should not decide. `cluster` is the
-    address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read and
-    kept. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
-    `metrics_anywhere` says otherwise.
-    """
+    without. `inbox` is the folder of terms that certified learners propose (default: none); undecided ones lapse after
+    `inbox_days`. `separator` and `encoding` override what a CSV table's header says. `cluster` is the owner's Dask
+    scheduler, whose workers read and keep pieces of a streamed table. `metrics` (host:port) is a page for the owner's
+    monitoring, without TLS: on this machine only, unless `metrics_anywhere` is set."""
 
     name: Party
     table: Path
@@ -155,11 +143,8 @@ Address = Annotated[
 
 
 class Addresses(_Settings):
-    """Where a learner finds each owner.
-
-    "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or { own = "owner.toml" } for its own
-    table.
-    """
+    """Where a learner finds each owner: "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or {
+    own = "owner.toml" } for its own table."""
 
     identity: Identity | None = None
     owners: dict[Party, Address] = Field(min_length=1)
@@ -177,8 +162,7 @@ def load_host(path: Path) -> HostSettings:
 
 
 def load_owner(path: Path) -> OwnerSettings:
-    """Read an owner.toml. Paths inside it are relative to the file. Who does not listen on a network needs no identity,
-    and has none."""
+    """Read an owner.toml, with paths relative to it. Without `listen` an owner needs no identity, and has none."""
     settings = _load(OwnerSettings, path)
     _require_near(settings, path)
     if settings.inbox is not None and settings.inbox.resolve() == settings.accepted.resolve():
@@ -202,7 +186,7 @@ def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
 
 
 def loopback(address: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Whether only this machine reaches the address."""
     host = address.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -250,7 +234,7 @@ _PATHS |= {"authority", "certificate", "key", "revoked", "own"}
 
 
 def _beside(content: Any, folder: Path) -> Any:
-    """The same with every path made absolute, as seen from `folder`."""
+    """Return the content with every path absolute, as seen from `folder`."""
     if not isinstance(content, dict):
         return content
     return {

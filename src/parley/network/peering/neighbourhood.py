@@ -1,8 +1,7 @@
-"""An owner's neighbours on the graph: what is said to them and heard from them, place by place, however often
-connections break.
+"""An owner's neighbours on the graph: what is said to them and heard from them, however often connections break.
 
-Everybody says its words at a place and then hears those of its neighbours there, so nobody is more than one place ahead
-of a neighbour. Nothing is pushed: who was killed asks again, and hears the same.
+Everybody says its words at a place and then hears its neighbours' there, so nobody is more than one place ahead of a
+neighbour. Nothing is pushed: a peer that was killed asks again, and hears the same.
 """
 
 import threading
@@ -35,8 +34,7 @@ Place = tuple[int, int]  # a round, and a step of it: 0 and 1 in training; after
 
 @dataclass(frozen=True)
 class Run:
-    """What two neighbours must agree on before a word of one counts for the other: the terms, the length of a step,
-    public numbers."""
+    """What neighbours must agree on before their words count: the terms, the length of a step, public numbers."""
 
     terms_hash: str
     length: float
@@ -52,8 +50,8 @@ def require_short(rows: int, numbers: int) -> None:
 
 
 class Board:
-    """Vectors by place. A neighbour is at most one step ahead or behind, or after a crash at the start of its round, so
-    the round before this one is kept and what is older is let go."""
+    """Vectors by place. A neighbour is at most a step away, or after a crash at its round's start, so only the round
+    before this one is kept."""
 
     def __init__(self, first: int = 1) -> None:
         self._first, self._said = first, dict[Place, Floats]()
@@ -62,8 +60,7 @@ class Board:
         self.agreed = 0
 
     def say(self, place: Place, vectors: Floats) -> None:
-        """From now on this is what was said there. Something else than before is refused: a neighbour may have heard
-        it."""
+        """Say this there from now on; refuse to change it, as a neighbour may have heard it."""
         with self._changed:
             before = self._said.setdefault(place, vectors.copy())
             if before.tobytes() != vectors.tobytes():
@@ -73,7 +70,7 @@ class Board:
             self._changed.notify_all()
 
     def read(self, place: Place, patience: float) -> Floats | None:
-        """What was said there, waited for so many seconds; None if nothing was yet. What was let go is refused."""
+        """Return what was said there, after at most `patience` seconds, or None; refuse places that were forgotten."""
         with self._changed:
             self._changed.wait_for(lambda: place in self._said or place[0] < self._first, patience)
             if place in self._said:
@@ -108,16 +105,16 @@ class Graph:
     joined: Edges
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """The owners next to this one on the graph."""
+        """Return the owners next to this one on the graph."""
         return tuple(other for other in self.names if other in self._near[name])
 
     def at(self, name: str, distance: int) -> tuple[str, ...]:
-        """Those that are so many edges away from this owner."""
+        """Return the owners this many edges away."""
         return tuple(other for other in self.names if self._distances[name][other] == distance)
 
     @cached_property
     def diameter(self) -> int:
-        """How far apart two owners are at most."""
+        """The largest distance between two owners."""
         return max(far for distances in self._distances.values() for far in distances.values())
 
     @cached_property
@@ -158,8 +155,7 @@ class Connection(Protocol):
 
 
 class Neighbourhood:
-    """This owner's peer among its neighbours. `stops`: who is late for `deadline` seconds ends the run; else is waited
-    for."""
+    """This owner's peer among its neighbours; `stops`: one that is late for `deadline` seconds ends the run."""
 
     def __init__(
         self,
@@ -184,11 +180,11 @@ class Neighbourhood:
         self._over = threading.Event()
 
     def agree(self, number: int) -> None:
-        """Refuse neighbours that resolved other public numbers, before anything is asked in round `number`; and wait
-        until everybody on the graph found its neighbours to agree. Who refuses stays for a moment: its neighbours can
-        then see why, too.
+        """Refuse neighbours with other public numbers before round `number`, and wait until everybody on the graph
+        agrees.
 
-        Everybody says how far from it all have agreed: one edge further than what all of its neighbours say.
+        Everybody says how far from it all have agreed: one edge further than all of its neighbours say. A peer that
+        refuses stays for a moment, so that its neighbours can see why.
         """
         when, troubles = f"before round {number}", dict[str, str]()
         try:
@@ -217,17 +213,14 @@ class Neighbourhood:
         self.board.agreed = self.graph.diameter + 1
 
     def exchange(self, place: Place, said: Floats) -> Floats:
-        """Say this [1, P]; what the neighbours and this owner said there, in the order of the terms [J, P]."""
+        """Say this [1, P]; return what the neighbours and this owner said there, in the order of the terms [J, P]."""
         self.board.say(place, said)
         heard = self._hear(place, dict.fromkeys(self._connections, (1, said.shape[-1]))) | {self.owner: said}
         return np.concatenate([heard[name] for name in self.graph.names if name in heard])
 
     def spread(self, number: int, vector: Floats) -> dict[str, Floats]:
-        """Every owner's vector [P], passed on from neighbour to neighbour; this owner's is `vector`.
-
-        In step h everybody tells what it heard in the step before: the words of owners h - 1 edges away. Words that
-        come on two ways must be the same.
-        """
+        """Return every owner's vector [P], passed on from neighbour to neighbour; this owner's is `vector`. In step h
+        everybody passes on the words of owners h - 1 edges away. Words that come on two ways must be the same."""
         graph, known = self.graph, {self.owner: vector}
         for step in range(1, graph.diameter + 1):
             own = graph.at(self.owner, step - 1)
@@ -254,8 +247,7 @@ class Neighbourhood:
                 self.board.say((number, step), np.stack(own))
 
     def finish(self, place: Place, told: Collection[str]) -> list[str]:
-        """Say that this peer has all it needs, and stay until its neighbours do and know (`told`); who was not heard to
-        is named."""
+        """Say that this peer is done, stay until its neighbours are and know it (`told`), and name those not heard."""
         self.board.say(place, np.empty((0, 1)))
         calls = {
             name: self._pool.submit(self._finished, connection, place) for name, connection in self._connections.items()
@@ -267,14 +259,14 @@ class Neighbourhood:
         return [name for name in self._connections if name not in ended]
 
     def close(self) -> None:
-        """Let go of the connections; calls under way end."""
+        """Close the connections; calls under way end."""
         self._over.set()
         for connection in self._connections.values():
             connection.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _hear(self, place: Place, shapes: Mapping[str, Shape]) -> dict[str, Floats]:
-        """What these neighbours said there, however long it takes."""
+        """Return what these neighbours said there, however long it takes."""
         for rows, numbers in shapes.values():
             require_short(rows, numbers)
         troubles: dict[str, str] = {}
@@ -284,7 +276,7 @@ class Neighbourhood:
         return self._all(asked, f"round {place[0]}", troubles)
 
     def _all(self, asked: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
-        """What these calls return, all at once, however long it takes."""
+        """Make these calls at once and return their results, however long it takes."""
         calls = {name: self._pool.submit(call) for name, call in asked.items()}
         while True:
             done, late = wait(calls.values(), timeout=self._deadline, return_when=FIRST_EXCEPTION)
@@ -305,7 +297,7 @@ class Neighbourhood:
             self._warn(f"{when}: waiting for neighbours: {absent}")
 
     def _compare(self, connection: Connection, troubles: dict[str, str]) -> bool:
-        """Refuse one neighbour if it resolved other public numbers, asked until it says which."""
+        """Refuse a neighbour with other public numbers, asked until it reports them."""
 
         def compared() -> bool:
             if not require_agreed(
@@ -317,7 +309,7 @@ class Neighbourhood:
         return self._until(connection, compared, troubles)
 
     def _agreed(self, connection: Connection, far: int, troubles: dict[str, str]) -> bool:
-        """Wait until this neighbour says that everybody fewer than so many edges away from it has agreed."""
+        """Wait until everybody fewer than `far` edges from this neighbour has agreed."""
         beyond = self._run.numbers.data.size + 1  # none of its numbers again
 
         def agreed() -> bool:
@@ -330,7 +322,6 @@ class Neighbourhood:
         return self._until(connection, agreed, troubles)
 
     def _until(self, connection: Connection, done: Callable[[], bool], troubles: dict[str, str]) -> bool:
-        """Ask one neighbour again and again."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -345,7 +336,7 @@ class Neighbourhood:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _ask(self, connection: Connection, place: Place, shape: Shape, troubles: dict[str, str]) -> Floats:
-        """One neighbour's words, asked for again and again while that may help."""
+        """Return one neighbour's words, asked for again while that may help."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -365,7 +356,7 @@ class Neighbourhood:
                 raise Unavailable(f"{connection.name}: not waited for any longer")
 
     def _finished(self, connection: Connection, place: Place) -> bool:
-        """Whether this neighbour has all it needs, asked until it is gone for `deadline` seconds."""
+        """Whether this neighbour is done, asked until it is gone for `deadline` seconds."""
         alive = time.monotonic()
         while time.monotonic() - alive < self._deadline and not self._over.is_set():
             try:

@@ -1,8 +1,6 @@
-"""Terms that a person at the owner accepted, kept beside the ledger so that a restarted daemon knows them.
-
-The ledger says that terms with this hash were accepted and at what price; the file here says what they are and who may
-ask. A daemon answers only where both agree.
-"""
+"""Terms that a person at the owner accepted, kept beside the ledger for a restarted daemon. The ledger says that terms
+with this hash were accepted, and their price; the file says what they are and who may ask. A daemon answers only where
+both agree."""
 
 import json
 import os
@@ -27,12 +25,8 @@ FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds m
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has
-    neither.
-
-    From which address (`peer`) it does so is for the log, and which `certificate` (PEM) was shown is kept with what it
-    proposes; neither makes anybody another caller.
-    """
+    """Who asks: the names and key of a verified certificate, or a relay on this machine, which has neither. The address
+    (`peer`) is for the log, and `certificate` (PEM) is kept with proposals; neither makes another caller."""
 
     names: tuple[str, ...] = ()
     fingerprint: str | None = None
@@ -42,18 +36,15 @@ class Caller:
 
     @property
     def party(self) -> frozenset[str]:
-        """What tells one party from others: its names, with however many keys; of a certificate without any, the key.
-        Who shares a name is one party."""
+        """What tells parties apart: names, with any number of keys, or without names the key; a shared name is one
+        party."""
         return frozenset(self.names or (self.fingerprint or "",))
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Accepted terms, and who may ask by them: the certified learner they name (only with this key, if one was given);
-    relays too?
-
-    With `peer`, the owner's own name, its own peer asks in the learner's place.
-    """
+    """Accepted terms, and who may ask: the learner they name (only with this key, if one is given), and relays if
+    `relay`. With `peer`, the owner's own name, its own peer asks in the learner's place."""
 
     terms: Terms
     fingerprint: str | None = None
@@ -76,17 +67,16 @@ class Acceptances:
         self._admitted: set[Caller] = set()
 
     def store(self, acceptance: Acceptance) -> None:
-        """Keep it durably, in the place of an earlier one for the same terms."""
+        """Store it durably, in place of an earlier one for the same terms."""
         with self.storing(acceptance):
             pass
 
     @contextmanager
     def storing(self, acceptance: Acceptance) -> Iterator[None]:
-        """Keep it durably, together with what the body writes down of it elsewhere (the ledger's row), or neither.
+        """Store it durably together with what the body writes elsewhere (the ledger's row), or neither.
 
-        Its file is on the disk before the body begins, and takes its place afterwards, for which no room is needed.
-        After a crash in between, and where a ledger fails of which nobody knows how far it came, `complete` does what
-        is left to do.
+        Its file is on disk before the body begins, and takes its place afterwards, for which no room is needed. After a
+        crash in between, or if nobody knows how far a failed ledger came, `complete` does the rest.
         """
         make_folder(self.folder)
         content = {
@@ -113,11 +103,8 @@ class Acceptances:
         self._place(acceptance.terms.hash)
 
     def complete(self, accepted: Container[str]) -> list[str]:
-        """Put the files in their places of terms that are `accepted` by the ledger, where a crash or a disk prevented
-        it; their hashes.
-
-        A file whose terms are not accepted stays where nobody reads it: somebody may be accepting them at this moment.
-        """
+        """Put files of `accepted` terms in place that a crash or a disk left behind; return their hashes. Other files
+        stay unread: somebody may be accepting them now."""
         found = sorted(path.stem for path in self.folder.glob(f"*.{PENDING}")) if self.folder.is_dir() else []
         completed = [terms_hash for terms_hash in found if terms_hash in accepted]
         for terms_hash in completed:
@@ -139,7 +126,7 @@ class Acceptances:
             ) from None
 
     def hashes(self) -> list[str]:
-        """The hashes of all terms that were accepted here."""
+        """Return the hashes of all terms that were accepted here."""
         try:
             found = os.listdir(self.folder)  # noqa: PTH208 - a glob would pass over a folder that cannot be read
         except FileNotFoundError:
@@ -147,8 +134,7 @@ class Acceptances:
         return sorted(name[:-5] for name in found if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
     def admit(self, caller: Caller) -> bool:
-        """Whether any of them lets this caller ask, or did: `get` has the last word on each. A damaged one shuts nobody
-        out here."""
+        """Whether any of them lets this caller ask, or did, or is damaged; `get` has the last word on each."""
         if caller in self._admitted:
             return True
         damaged = False
@@ -164,8 +150,7 @@ class Acceptances:
         return damaged
 
     def get(self, terms_hash: str) -> Acceptance | None:
-        """The acceptance of the terms with this hash, read again whenever the file changed (noticed within `FRESH`
-        seconds)."""
+        """Return the acceptance of these terms, reread when its file changed (noticed within `FRESH` seconds)."""
         known, now = self._known.get(terms_hash), time.monotonic()
         if known is not None and now - known[0] < FRESH:
             return known[2]
@@ -200,11 +185,8 @@ def _read(path: Path, expected: str) -> Acceptance:
 
 
 def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None = None) -> None:
-    """Refuse books of which one half is missing: an acceptance that the ledger does not know, or terms in the ledger
-    without their file.
-
-    Terms that are being accepted (again) may lack the file, which a crash in the middle left unwritten; never the row.
-    """
+    """Refuse an acceptance that the ledger does not know, or the ledger's terms without their file. Terms that are
+    being accepted may lack the file after a crash, never the row."""
     accounts = {account.terms_hash: account for _, account in ledger.accounts()}
     kept = acceptances.hashes()
     for terms_hash in kept:
@@ -225,6 +207,6 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
 
 
 def accepted_terms(canonical: dict[str, Any], public: str | None, preparation: str | None = None) -> Terms:
-    """Terms from their canonical form and this party's own copies of the public sample and of pinned numbers."""
+    """Return terms from their canonical form and own copies of the public sample and pinned numbers."""
     files = {key: path for key, path in (("public", public), ("preparation", preparation)) if path is not None}
     return Terms.from_dict({**canonical, "model": {**canonical["model"], **files}})

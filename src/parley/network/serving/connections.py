@@ -1,23 +1,22 @@
-"""The TCP connections to a daemon's port: whose they are, and which are too many. `front.py` takes them and carries
-their bytes.
+"""The TCP connections to a daemon's port: whose they are, and which are too many. `front.py` carries their bytes.
 
-A connection goes through four stages: *silent* (nothing came yet), *knocking* (it has begun TLS and waits to be let
-in), *entering* (gRPC has it, and no call of its came yet: TLS may still go on) and *served* (a call came, so a
-certificate of the authority was proven). Strangers can bring a connection to the third stage and no further.
+A connection is *silent* (nothing came yet), *knocking* (it has begun TLS and waits to be let in), *entering* (gRPC has
+it, no call came yet) or *served* (a call came, so a certificate of the authority was proven). Strangers get no further
+than the third stage.
 
 Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MOST` connections that are not
 served (fewer where the system allows few descriptors), `OF_ADDRESS` of one address, and `ENTERING` with gRPC (twice as
-many where calls came from their addresses before); what is too much is cut, the oldest connections of the address that
-has most of them first, addresses from which calls came last. Each stage ends in time (`HELLO`, `SILENT`). Served
-connections are never cut for strangers; of one certificate the `EACH` newest stay. A connection is cut that brings more
-than `FREE` bytes that no message of an admitted caller accounts for, before those bytes reach gRPC, which bounds
-neither a block of headers nor the memory that it takes. A message accounts for its length, and while it is on its way
-for that of the longest question that accepted terms can ask. A message that any member may send accounts for its length
-(and `AROUND`) once it has come, if that is no more than it may be, and for nothing before; while one is on its way, no
-other message accounts for more than its own length. Whose connection was cut for its bytes, certificate or
-address, gets no new one for a while (`BAN`, twice as long each time). An address from which calls came is not shut
-out: others may be behind it. After a flood its connections are let in one at a time, the oldest first, `PACE` apart.
-What a connection that is cut was sending is lost; nothing is answered twice or debited for it.
+many where calls came from their addresses before). The excess is cut, the oldest connections of the address that has
+most first, addresses from which calls came last. Each stage ends in time (`HELLO`, `SILENT`). Served connections are
+never cut for strangers; of one certificate the `EACH` newest stay. A connection with more than `FREE` bytes that no
+message of an admitted caller accounts for is cut before those bytes reach gRPC, which bounds neither a block of headers
+nor its memory. A message accounts for its length, and on its way for that of the longest question that accepted terms
+can ask. A message that any member may send accounts for its length (and `AROUND`) once it has come, if that is no more
+than it may be, and for nothing before; while one is on its way, no other message accounts for more than its own length.
+Whose connection was cut for its bytes, certificate or address, gets no new one for a while (`BAN`, twice as long each
+time). An address from which calls came is not shut out, as others may be behind it: after a flood its connections are
+let in one at a time, the oldest first, `PACE` apart. What a cut connection was sending is lost; nothing is answered
+twice or debited for it.
 """
 
 import heapq
@@ -70,8 +69,7 @@ class Stage(IntEnum):
 
 @dataclass(eq=False)
 class Connection:
-    """One of them: from where, in which stage since when, whose, how many bytes came, and how many had at the last
-    message."""
+    """One connection: its origin, stage and since when, caller, bytes received, and bytes at the last message."""
 
     remote: Address
     since: float
@@ -90,20 +88,19 @@ class Connection:
         return self.base + FREE + self.expected * (longest + AROUND)
 
     def on_its_way(self, count: int, expected: bool) -> None:
-        """So many messages more are on their way."""
+        """Note that `count` more messages are on their way."""
         if expected:
             self.expected += count
         else:
             self.unexpected += count
 
     def account(self, length: int, around: int) -> None:
-        """A message of this length has come, and `around` it so many bytes, unless these may be another's; nothing is
-        saved up for later."""
+        """Account for a message that came, and bytes `around` it unless these may be another's; save up nothing."""
         self.base = min(self.received, self.base + length + (0 if self.unexpected else around))
 
 
 def address(host: str, port: int) -> Address:
-    """The same for the kernel's and for gRPC's way to write it.
+    """Return an address in one form, as the kernel and gRPC write it differently.
 
     >>> address("::ffff:10.0.0.7", 7443)
     ('10.0.0.7', 7443)
@@ -117,7 +114,7 @@ def address(host: str, port: int) -> Address:
 
 @lru_cache(maxsize=4096)
 def neighbourhood(host: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits, which everybody has to themselves.
+    """Return what counts as one address: of IPv6 the network of 64 bits, which anybody has whole.
 
     >>> neighbourhood("10.0.0.7"), neighbourhood("2001:db8:1:2:3:4:5:6")
     ('10.0.0.7', '2001:db8:1:2::/64')
@@ -131,7 +128,7 @@ def neighbourhood(host: str) -> str:
 
 @lru_cache(maxsize=1024)
 def grpc_place(peer: str) -> Place:
-    """Where a connection comes from inside this machine, as gRPC says it; a relay's has no name.
+    """Return where gRPC says a connection comes from in this machine; a relay's has no name.
 
     >>> grpc_place("unix:/run/parley-x/7"), grpc_place("unix:")
     ('/run/parley-x/7', '')
@@ -146,8 +143,7 @@ def excess(
     known: Collection[str] = (),
     banned: Mapping[Holder, float] | None = None,
 ) -> dict[Connection, str]:
-    """The connections to cut, and why; `known` are addresses from which calls came, `banned` says until when somebody
-    has to wait."""
+    """Return the connections to cut, and why; calls came from `known` addresses, `banned` ones must wait until then."""
     why: dict[Connection, str] = {}
     served, others = defaultdict[Caller, list[Connection]](list), defaultdict[str, list[Connection]](list)
     for connection in connections:
@@ -179,12 +175,11 @@ def excess(
 def let_in(
     connections: Collection[Connection], now: float, known: Collection[str] = ()
 ) -> tuple[list[Connection], list[Connection]]:
-    """(the knocking connections that gRPC gets next, the entering ones that have to go for them).
+    """Return (the knocking connections that gRPC gets next, the entering ones that must leave for them).
 
-    Addresses from which calls came are first, then those with the fewest connections inside; the newest connections
-    first: under a flood the oldest have been given up. Who had its `TURN` goes, if somebody waits whose address has
-    fewer connections inside, or is known where its own is not; or who shares its address, where that has all its places
-    taken.
+    Known addresses come first, then those with the fewest connections inside, newest first: under a flood the oldest
+    have been given up. A connection that had its `TURN` leaves for one whose address has fewer inside, or is known
+    where its own is not; or for one of its own address, if that has all its places taken.
     """
     inside: list[Connection] = [connection for connection in connections if connection.stage is Stage.ENTERING]
     count = Counter(neighbourhood(connection.remote[0]) for connection in inside)
@@ -217,8 +212,7 @@ def let_in(
 
 
 class Connections:
-    """The connections to one port of this process, as its threads see them; `front.Front` alone adds and removes
-    some."""
+    """The connections to one port of this process; `front.Front` alone adds and removes some."""
 
     def __init__(self, log: Log, longest: Callable[[], int]) -> None:
         """`longest` is the length of the longest question that anybody may ask at the moment."""
@@ -235,19 +229,19 @@ class Connections:
         return len(self._connections)
 
     def stages(self) -> dict[str, int]:
-        """How many connections are in each stage."""
+        """Return how many connections are in each stage."""
         with self._lock:
             found = Counter(connection.stage for connection in self._connections)
         return {stage.name.lower(): found[stage] for stage in Stage}
 
     def origin(self, place: Place) -> Address | None:
-        """From where the connection came that gRPC knows by this place; None for one that did not come by the front."""
+        """Return the remote address of gRPC's connection at this place; None if it did not come by the front."""
         with self._lock:
             connection = self._inside.get(place)
         return None if connection is None else connection.remote
 
     def assign(self, place: Place, caller: Caller) -> None:
-        """A call of this caller came on the connection."""
+        """Note that a call of this caller came on the connection."""
         with self._lock:
             connection = self._inside.get(place)
             if connection is None:
@@ -264,9 +258,8 @@ class Connections:
             self.on_served()
 
     def message(self, place: Place, read: Callable[[], bytes], longest: int | None = None) -> bytes:
-        """A message that is read for the call of an admitted caller; with a `longest`, one of at most so many bytes
-        that any member may send: it has to come within what no message accounts for, and a longer one accounts for
-        nothing."""
+        """Read a message of an admitted caller. One with a `longest` any member may send: it must fit in the bytes that
+        no message accounts for, and a longer one accounts for nothing."""
         with self._lock:
             connection = self._inside.get(place) or Connection(("", 0), 0.0)
             connection.on_its_way(1, longest is None)
@@ -281,7 +274,7 @@ class Connections:
         return content
 
     def add(self, remote: Address) -> Connection | None:
-        """A connection that came; None if its address has to wait."""
+        """Add a connection that came; None if its address has to wait."""
         connection = Connection(remote, time.monotonic())
         with self._lock:
             if self._banned.get(connection.holder, 0.0) > connection.since:
@@ -290,7 +283,7 @@ class Connections:
         return connection
 
     def move(self, connection: Connection, stage: Stage, place: Place | None = None) -> None:
-        """The connection has come to this stage; gRPC knows it by this place."""
+        """Move the connection to this stage; gRPC knows it by this place."""
         with self._lock:
             connection.stage, connection.since = stage, time.monotonic()
             if place is not None:
@@ -304,7 +297,8 @@ class Connections:
                 self._inside.pop(place, None)
 
     def count(self, connection: Connection, size: int) -> bool:
-        """So many bytes came; whether they may be passed on. If not, who sent them has to wait for new connections."""
+        """Count bytes that came; return whether they may be passed on. If not, their sender must wait for a new
+        connection."""
         with self._lock:
             connection.received += size
             if connection.received <= connection.allowed(self._longest()):
@@ -313,7 +307,7 @@ class Connections:
             return False
 
     def look(self, most: int = MOST) -> tuple[dict[Connection, str], list[Connection]]:
-        """(the connections to cut now, and why; those to let in)."""
+        """Return (the connections to cut now, and why; those to let in)."""
         now = time.monotonic()
         with self._lock:
             why = excess(self._connections, now, most, self._known, self._banned)
@@ -324,17 +318,17 @@ class Connections:
         return why | dict.fromkeys(leaving, "others wait"), entering
 
     def report(self, connections: Mapping[Connection, str]) -> None:
-        """Tell the log of connections that were cut."""
+        """Log connections that were cut."""
         for connection, reason in connections.items():
             name = None if connection.caller is None else ",".join(connection.caller.names)
             self._log.rate_limited("line-cut", caller=name, reason=reason, peer=connection.remote[0])
 
     def trouble(self, kind: str) -> None:
-        """Tell the log of an error whose text could quote anything."""
+        """Log an error by its kind, as its text could quote anything."""
         self._log.rate_limited("line-trouble", reason=kind)
 
     def _paced(self, connections: list[Connection], now: float) -> list[Connection]:
-        """These, and of the knocking ones of each address that is slowed down the oldest alone, once it is due."""
+        """Return these, but of a slowed address's knocking ones only the oldest, once due."""
         self._slowed = {name: slow for name, slow in self._slowed.items() if slow[0] > now}
         if not self._slowed:
             return connections
@@ -349,14 +343,14 @@ class Connections:
         return [*others, *first.values()]
 
     def _punish(self, who: Holder, now: float) -> None:
-        """Who flooded has to wait: for new connections, or, where others may be behind the same address, for a turn."""
+        """Make a flooder wait for new connections, or at a shared address for a turn."""
         if isinstance(who, str) and who in self._known:
             self._slowed[who] = now + SLOW, max(now, self._slowed.get(who, (0.0, now))[1])
         else:
             self._ban(who, now)
 
     def _ban(self, who: Holder, now: float) -> None:
-        """No new connections for a while; for twice as long as the last time, if that was lately."""
+        """Allow no new connections for a while, twice as long if the last ban was recent."""
         if self._banned.get(who, now) > now:
             return
         for other, until in list(self._banned.items()):

@@ -1,5 +1,4 @@
-"""The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays on the same machine. It executes
-nothing it is sent."""
+"""The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays. It executes nothing it is sent."""
 
 import gc
 import os
@@ -49,8 +48,8 @@ Initializer = Callable[[], object]  # what each worker does before its first cal
 
 
 def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
-    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong
-    together. An acceptance that was interrupted is completed, if the ledger holds it."""
+    """Return the owner with its table and ledger, after completing an interrupted acceptance that the ledger holds;
+    refuse ledger and acceptances that do not belong together."""
     ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
     acceptances.complete({account.terms_hash for _, account in ledger.accounts()})
     require_both(ledger, acceptances, accepting)
@@ -59,7 +58,7 @@ def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
 
 
 def open_delivery(settings: OwnerSettings) -> Delivery | None:
-    """The owner's connections to hosts, if its settings name some; nobody is called yet."""
+    """Return the owner's connections to hosts, if its settings name some; nobody is called yet."""
     identity = settings.identity
     if not settings.hosts or identity is None:
         return None
@@ -111,7 +110,7 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
 
 
 def _member_calls(proposals: ProposalService | None) -> dict[str, Work]:
-    """What every certified member may call: nothing, unless the owner has an inbox."""
+    """Return the calls of certified members: none, unless the owner has an inbox."""
     if proposals is None:
         return {}
     return {
@@ -123,7 +122,6 @@ def _member_calls(proposals: ProposalService | None) -> dict[str, Work]:
 def _metric_sources(
     owner: Owner, acceptances: Acceptances, problems: Callable[[], list[str]], network: Network | None
 ) -> MetricSources:
-    """What the metrics page may ask."""
     books = owner.ledger
     if not isinstance(books, Ledger):
         raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
@@ -200,7 +198,7 @@ def _close(owner: Owner, service: OwnerService, log: Log) -> None:
 
 
 def open_files() -> None:
-    """As many files and connections at once as the system allows without asking."""
+    """Allow as many open files and connections as the system permits without asking."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

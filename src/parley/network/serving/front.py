@@ -1,13 +1,11 @@
-"""The front of a daemon: it takes TCP connections in gRPC's place, and hands on to gRPC those that have begun TLS, a
-few at a time.
+"""The front of a daemon: it takes TCP connections in gRPC's place, and passes on those that have begun TLS, a few at
+once.
 
-gRPC takes every connection that comes and spends descriptors, memory and threads on each before anybody has shown a
-certificate: a few thousand silent ones keep everybody out. Here a silent one costs a descriptor and a few bytes, and
-the oldest go when there are too many (`connections.py` has the rules). Bytes are carried unread between the caller and
-gRPC: TLS is between the two of them. gRPC listens for this front alone, on a Unix socket in a folder that no other
-account may enter (`private_folder`); whoever reaches it by another way is refused there.
-
-One thread does it all, served connections before strangers.
+gRPC spends descriptors, memory and threads on every connection before a certificate is shown: a few thousand silent
+ones keep everybody out. Here a silent one costs a descriptor and a few bytes, and the oldest go when there are too many
+(`connections.py` has the rules). Bytes are carried unread: TLS is between the caller and gRPC. gRPC listens for this
+front alone, on a Unix socket in a folder that no other account may enter (`private_folder`), and refuses every other
+way. One thread does it all, served connections before strangers.
 """
 
 import errno
@@ -148,7 +146,7 @@ class Front:
             self._look()
 
     def _look(self) -> None:
-        """Cut what is too much and let in who may."""
+        """Cut excess connections, and let in those that may enter."""
         self._due, self._looked = False, time.monotonic()
         self._most = min(self._ceiling, self._most + 1)
         why, entering = self._connections.look(self._most)
@@ -243,7 +241,7 @@ class Front:
             self._drop(proxy)
 
     def _watch(self, proxy: _Proxy) -> None:
-        """Read what the other end can take; what it cannot take now is written as soon as it can."""
+        """Read what the other end can take; write the rest as soon as possible."""
         if proxy.about not in self._proxies:
             return
         if proxy.ending and not proxy.outward:
@@ -286,7 +284,7 @@ class Front:
 
 
 def _send(end: socket.socket, content: bytes, buffer: bytearray) -> None:
-    """As much as goes at once; the rest waits in the buffer."""
+    """Send what goes at once; the rest waits in the buffer."""
     sent = 0
     if not buffer:
         with suppress(BlockingIOError, InterruptedError):
@@ -296,14 +294,14 @@ def _send(end: socket.socket, content: bytes, buffer: bytearray) -> None:
 
 
 def _abort(end: socket.socket) -> None:
-    """End it with a reset: what came and was not read yet is thrown away unread."""
+    """End it with a reset, throwing away what was not read yet."""
     with suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     end.close()
 
 
 def _listen(where: str) -> list[socket.socket]:
-    """Sockets that listen there: everywhere means both kinds of addresses, where the system has both."""
+    """Return sockets that listen there; everywhere means both kinds of addresses."""
     host, _, port = where.rpartition(":")
     host = host.strip("[]")
     found: list[socket.socket] = []
@@ -344,8 +342,7 @@ def _bound(family: int, place: tuple[str, int], both: bool = False) -> socket.so
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder for sockets that no other account may enter, removed afterwards; with a short path, as sockets need.
-    Those of daemons that were killed are removed, too."""
+    """Make a folder for sockets, closed to other accounts and short of path, and remove it and killed daemons' later."""
     places = [os.environ.get("RUNTIME_DIRECTORY", ""), os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
     for place in (*places, "/tmp"):  # noqa: S108 - mkdtemp makes a folder of our own in it
         if place and len(os.fsencode(place)) + len(f"/{FOLDER}12345678/1234567890") <= LONGEST_PATH:
@@ -365,7 +362,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def _remove_abandoned(place: Path) -> None:
-    """Remove folders of this account that no process holds; new ones may not be held yet."""
+    """Remove this account's folders that no process holds; new ones may not be held yet."""
     for folder in place.glob(f"{FOLDER}*"):
         with suppress(OSError):
             about = folder.lstat()

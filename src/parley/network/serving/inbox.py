@@ -1,16 +1,13 @@
 """Terms that certified learners proposed to an owner, kept apart from its ledger until a person reads them.
 
-Formal guarantee: a proposal reserves, spends and answers nothing: this module neither writes to the ledger nor to the
-folder of acceptances. At most `IN_ALL` proposals are open. A learner is whoever is certified under one name, with
-however many certificates; it gets one more place only while `SHARE` times as many places are free as it has. So no
-learner has more than `OF_LEARNER` open, and the last `SHARE` places go to as many learners. What is open lapses at its
-end by the daemon's clock, which no later proposal of the same terms puts off; what has ended stays ended, however that
-clock is set. Of what lapsed or was withdrawn a line is kept, of one learner the latest `OF_LEARNER`, `LINES` in all.
-
-One proposal: terms as a certified learner sent them, who that was, and what became of them.
-
-Formal guarantee: what is read as the proposal of a hash has a text with that hash, or none any more. Of that text the
-daemon looks up two names (`parties`) and nothing else; no path in it is opened, nothing in it is run.
+Formal guarantee: a proposal reserves, spends and answers nothing: this module writes neither to the ledger nor to the
+folder of acceptances. At most `IN_ALL` proposals are open. A learner is whoever is certified under one name, with any
+number of certificates; it gets one more place only while `SHARE` times as many places are free as it has. So no learner
+has more than `OF_LEARNER` open, and the last `SHARE` places go to as many learners. What is open lapses at its end by
+the daemon's clock, which no later proposal of the same terms puts off; what has ended stays ended, however that clock
+is set. Of what lapsed or was withdrawn a line is kept, of one learner the latest `OF_LEARNER`, `LINES` in all. What is
+read as the proposal of a hash has a text with that hash, or none any more. Of that text the daemon looks up two names
+(`parties`) and nothing else; no path in it is opened, nothing in it is run.
 """
 
 import hashlib
@@ -47,10 +44,9 @@ GONE = ("lapsed", "withdrawn")  # of these a line is kept, and no text
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed terms in their canonical form, who sent them with which key and when, and until when they wait for a
-    decision. `ended` says how they ended other than by acceptance, and `reason` why; `certificate` (PEM) is the one
-    that was shown, which an earlier Parley did not keep. What is `GONE` has no text, and is `called` what its text
-    was."""
+    """Proposed terms in canonical form, who sent them with which key and when, and until when they wait. `ended` and
+    `reason` say how and why they ended other than by acceptance. `certificate` (PEM) was shown with them; an earlier
+    Parley kept none. What is `GONE` has no text; `called` keeps its title."""
 
     terms_hash: str
     text: str
@@ -65,7 +61,7 @@ class Proposal:
 
     @property
     def title(self) -> str:
-        """What the text says that it is called, fit for a terminal; nothing if it says nothing."""
+        """The text's title, fit for a terminal; empty if it has none."""
         title = _content(self.text).get("title") if self.text else self.called
         return printable(title, 80).strip() if isinstance(title, str) else ""
 
@@ -77,19 +73,18 @@ class Proposal:
 
     @property
     def needs(self) -> dict[str, str]:
-        """The SHA-256 of each file that a party must have for these terms: `public`, the public sample, and
-        `preparation`, pinned numbers."""
+        """The SHA-256 of each file these terms need: `public`, the public sample, and `preparation`, pinned numbers."""
         model = _content(self.text).get("model")
         digests = {key: model.get(f"{key}_sha256") for key in FILES} if isinstance(model, dict) else {}
         return {key: printable(str(digest), 64) for key, digest in digests.items() if digest is not None}
 
     def gone(self, ended: Ending, when: str, reason: str) -> Self:
-        """The line that is kept of it."""
+        """Return the line that is kept of it."""
         return replace(self, text="", certificate=None, called=self.title, ended=ended, until=when, reason=reason)
 
     def terms(self, public: Path | None = None, preparation: Path | None = None) -> Terms:
-        """The terms, with this party's own copies of the files that they need; refused if the text is not how Parley
-        writes them, or gone."""
+        """Return the terms, with own copies of the files they need; refuse a text that is gone or not as Parley writes
+        it."""
         if self.ended in GONE:
             raise TermsError(
                 f"these terms are {self.ended}: to decide about them, ask the learner to propose them again"
@@ -118,12 +113,12 @@ class Proposal:
         return terms
 
     def written(self) -> str:
-        """What its file holds."""
+        """Return its file's content."""
         return json.dumps({"format": FORMAT, **vars(self)}, indent=1) + "\n"
 
 
 def read_proposal_file(path: Path, expected: str) -> Proposal:
-    """The proposal in a file that is named after this hash; refused unless Parley wrote it."""
+    """Return the proposal in a file named after this hash; refuse it unless Parley wrote it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         known = content.pop("format") == FORMAT
@@ -147,8 +142,7 @@ def read_proposal_file(path: Path, expected: str) -> Proposal:
 
 
 def parties(text: str) -> tuple[str, frozenset[str]]:
-    """(the learner, the owners) that a proposed text names; refused if it names none, or is of so many parts that
-    reading it takes long."""
+    """Return (the learner, the owners) that a proposed text names; refuse one without them, or slow to read."""
     if text.count("[") + text.count("{") > PARTS:
         raise Malformed(f"proposal: expected terms of at most {PARTS:,} lists and tables")
     content = _content(text)
@@ -160,7 +154,7 @@ def parties(text: str) -> tuple[str, frozenset[str]]:
 
 
 def said_reason(reason: str) -> str:
-    """A reason as the learner will read it; refused if there is nothing to read, or too much."""
+    """Return a reason as the learner will read it; refuse an empty or too long one."""
     said = printable(reason, LONGEST_REASON + 1).strip()
     if not 1 <= len(said) <= LONGEST_REASON:
         raise SettingError(f"reason: expected 1 to {LONGEST_REASON} characters; the learner reads them")
@@ -168,7 +162,7 @@ def said_reason(reason: str) -> str:
 
 
 def _content(text: str) -> dict[str, Any]:
-    """The text as JSON; empty if it is not an object."""
+    """Return the text as JSON; empty if it is not an object."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -187,13 +181,12 @@ Clock = Callable[[], datetime]
 
 
 def now() -> datetime:
-    """The time of this machine."""
+    """Return this machine's time."""
     return datetime.now(UTC)
 
 
 class Inbox:
-    """One file for each proposal, named after its terms' hash; the daemon alone adds some, and lets them lapse after so
-    many `days`."""
+    """One file for each proposal, named after its terms' hash; the daemon alone adds some, which lapse after `days`."""
 
     def __init__(self, folder: Path, acceptances: Acceptances, days: int = DAYS, clock: Clock = now) -> None:
         self.folder, self._acceptances = folder, acceptances
@@ -201,9 +194,8 @@ class Inbox:
         self._known: dict[str, tuple[Version, Proposal]] = {}
 
     def add(self, proposal: Proposal) -> Proposal:
-        """The proposal of these terms that is kept, durably: an earlier one that is not gone, with the newest
-        certificate of its key; or this one, if the earlier one is open and of another key, or there is none. Refused if
-        too many are open."""
+        """Keep the proposal, durably, and return what is kept; refuse it if too many are open. An earlier one stays,
+        with the newest certificate of its key, unless it is gone, or open and of another key."""
         with self._changing():
             earlier = self.get(proposal.terms_hash)
             if earlier is None or self.state(earlier) in GONE:
@@ -218,7 +210,7 @@ class Inbox:
             return kept
 
     def require_room(self, names: Collection[str]) -> None:
-        """Refuse one more proposal of somebody with these names, if too many are open."""
+        """Refuse one more proposal under these names, if too many are open."""
         waiting = [each for each in self.proposals() if self.state(each) == "open"]
         theirs = len([each for each in waiting if {*each.names} & {*names}])
         free = IN_ALL - len(waiting)
@@ -241,7 +233,7 @@ class Inbox:
             self._write(replace(current, ended="refused", reason=said))
 
     def withdraw(self, terms_hash: str, fingerprint: str | None) -> bool:
-        """Whether terms that were open and proposed with this key are withdrawn now."""
+        """Withdraw terms that are open and were proposed with this key; return whether they were."""
         if self.get(terms_hash) is None:
             return False
         with self._changing():
@@ -252,8 +244,8 @@ class Inbox:
             return True
 
     def lapse(self) -> list[Proposal]:
-        """Let what is open lapse whose end has come, durably; which these are. Nothing stays open for longer than the
-        days from here on, also where an earlier Parley set no end, or a clock that was ahead."""
+        """Let overdue open proposals lapse, durably, and return them. Nothing stays open for longer than the days from
+        now, even if an earlier Parley set no end, or a clock was ahead."""
         if not any(self.state(each) == "open" for each in self.proposals()):
             return []
         lapsed, moment, trouble = [], self._clock(), None
@@ -276,8 +268,7 @@ class Inbox:
 
     @contextmanager
     def unchanged(self, proposal: Proposal) -> Iterator[Proposal]:
-        """While a person's decision is written down, nobody changes the proposal; refused if somebody did since it was
-        read."""
+        """Hold the proposal unchanged while a decision is written down; refuse one that changed since it was read."""
         with self._changing():
             current = self.get(proposal.terms_hash)
             if current is None or (current.fingerprint, current.ended) != (proposal.fingerprint, proposal.ended):
@@ -287,8 +278,7 @@ class Inbox:
             yield current
 
     def state(self, proposal: Proposal) -> "State":
-        """What became of it; terms that were accepted in the end are accepted, also where a disk damaged the file that
-        says so."""
+        """Return what became of it; accepted terms are accepted even if a disk damaged the file that says so."""
         try:
             accepted = self._acceptances.get(proposal.terms_hash) is not None
         except SettingError:
@@ -296,7 +286,7 @@ class Inbox:
         return "accepted" if accepted else proposal.ended or "open"
 
     def facts(self, proposal: Proposal) -> dict[str, Any]:
-        """What there is to say of it before anybody looks at the terms themselves."""
+        """Return what is known before anybody looks at the terms themselves."""
         return {
             "terms_hash": proposal.terms_hash,
             "title": proposal.title,
@@ -309,7 +299,7 @@ class Inbox:
         }
 
     def proposals(self) -> list[Proposal]:
-        """All that were received and can be read, the first one first."""
+        """Return all received proposals that can be read, the first one first."""
         found = []
         for each in self._hashes():
             with suppress(SettingError):  # `damaged` names it
@@ -317,8 +307,7 @@ class Inbox:
         return sorted(filter(None, found), key=lambda proposal: (proposal.received, proposal.terms_hash))
 
     def damaged(self) -> list[str]:
-        """A sentence about each file, of a proposal or of its acceptance, that was passed over because nobody can read
-        it."""
+        """Return a sentence about each unreadable file, of a proposal or of its acceptance."""
         sentences = []
         for each in self._hashes():
             for get in (self.get, self._acceptances.get):
@@ -329,7 +318,7 @@ class Inbox:
         return sentences
 
     def find(self, beginning: str) -> Proposal:
-        """The one whose terms' hash begins so."""
+        """Return the one proposal whose terms' hash begins so."""
         found = [each for each in self._hashes() if len(beginning) >= SHORTEST and each.startswith(beginning)]
         proposal = self.get(found[0]) if len(found) == 1 else None
         if proposal is None:
@@ -340,7 +329,7 @@ class Inbox:
         return proposal
 
     def get(self, terms_hash: str) -> Proposal | None:
-        """The proposal of the terms with this hash; None if there is none."""
+        """Return the proposal of the terms with this hash, or None."""
         path = self._path(terms_hash)
         version, known = file_version(path), self._known.get(terms_hash)
         if version is None:
@@ -352,13 +341,13 @@ class Inbox:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """One change at a time, of this process and of others."""
+        """Allow one change at a time, of this process and others."""
         make_folder(self.folder)
         with locked(self.folder / ".lock", WAITING):
             yield
 
     def _let_go(self, proposal: Proposal, ended: Ending, moment: datetime, reason: str = "") -> None:
-        """Keep the line of a proposal that is gone, and of all such lines the latest."""
+        """Keep the line of a gone proposal, and of such lines only the latest."""
         self._write(proposal.gone(ended, _written(moment), reason))
         lines = sorted(
             (each for each in self.proposals() if self.state(each) in GONE),
@@ -372,7 +361,7 @@ class Inbox:
                 self._path(each.terms_hash).unlink(missing_ok=True)
 
     def _hashes(self) -> list[str]:
-        """The hashes after which files are named, whatever is in them."""
+        """Return the hashes after which files are named, whatever they hold."""
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         return sorted(name[:-5] for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
@@ -384,12 +373,11 @@ class Inbox:
 
 
 def open_inbox(settings: OwnerSettings) -> Inbox:
-    """The inbox of an owner, as its settings say; refused if it has none."""
+    """Return an owner's inbox by its settings; refuse if it has none."""
     if settings.inbox is None:
         raise SettingError('owner.toml: inbox: missing; with inbox = "inbox" the daemon takes proposals')
     return Inbox(settings.inbox, Acceptances(settings.accepted), settings.inbox_days)
 
 
 def _written(moment: datetime) -> str:
-    """A time, to the second."""
     return moment.isoformat(timespec="seconds")

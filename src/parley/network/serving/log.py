@@ -1,9 +1,8 @@
 """What a daemon writes down about itself and about messages.
 
-What libraries write to stderr becomes lines of this log: seldom, and never a record's value. gRPC writes a line of its
-own for every failed handshake, which anybody who reaches the port can cause. Such lines are counted by reason and said
-once a minute. Of anything else only what cannot quote a value is said: gRPC's own sentences without their numbers, the
-places in a traceback, and the kind of an exception.
+What libraries write to stderr becomes lines of this log, rarely and never with a record's value. gRPC's lines about
+failed handshakes, which anybody can cause, are counted by reason and logged once a minute. Of others only what cannot
+quote a value is logged: gRPC's sentences without numbers, places in a traceback, an exception's kind.
 """
 
 import json
@@ -33,11 +32,9 @@ Listener = Callable[[str, dict[str, Any]], None]  # hears each event with its fa
 
 
 class Log:
-    """One JSON object a line. Facts about messages, never about records.
-
-    Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a
-    reader that is gone. `listeners` hear everything, also what is said seldom or lost; what they do must be short.
-    """
+    """One JSON object a line, about messages, never about records. A thread of its own writes, so no answer waits for
+    it, a full disk or a reader that is gone. `listeners` hear everything, also what is not logged or lost, and must be
+    short."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
@@ -63,12 +60,8 @@ class Log:
             self._lost += 1
 
     def rate_limited(self, event: str, **facts: Any) -> None:
-        """The same for what others can make happen as often as they like: once a minute, with how often it was not said
-        before.
-
-        From which address (`peer`), or who else took part (`held_by`), does not make it another event: who has many
-        would be written down as often.
-        """
+        """Log what others can cause as often as they like: once a minute, with how often it was left out. Another
+        address (`peer`) or other holders (`held_by`) make no other event: a caller could have many."""
         self._notify(event, facts)
         said = (fact for name, fact in facts.items() if name not in ("peer", "held_by"))
         key, now = (event, *said), time.monotonic()
@@ -109,8 +102,7 @@ class Log:
 
 @contextmanager
 def process_log() -> Iterator[Log]:
-    """The log of this process, on what was its stderr; until the end everything else that is written to stderr passes
-    through it.
+    """Open this process's log on its stderr; until the end all else written to stderr passes through it.
 
     Formal guarantee: meanwhile the stream holds one JSON object a line and nothing else, and no writer ever waits for
     it: what comes faster than it is read is lost. So may be the last words of a process that dies of a signal.
@@ -143,7 +135,7 @@ def _forward(reading: int, log: Log) -> None:
 
 
 def log_line(line: str, log: Log) -> None:
-    """Tell the log of a line that somebody else wrote."""
+    """Log a line that somebody else wrote."""
     handshake, of_grpc = _HANDSHAKE.search(line), _OF_GRPC.match(line)
     place, kind = _PLACE.match(line), _KIND.match(line)
     if of_grpc and handshake:

@@ -1,8 +1,7 @@
-"""Figures for the owner's own monitoring, in Prometheus' terms: budgets, answers, refusals, what ends when, readiness;
-and the page on which its own people read them.
+"""Figures for the owner's own monitoring, in Prometheus' terms, and the page on which its people read them.
 
 It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any
-reader does: no answer waits for it.
+reader does, so no answer waits for it.
 
 Formal guarantee: whoever reads the page, and however slowly, holds at most `READERS` threads, which are there from the
 start, and `HELD` connections; each request ends within `WHOLE` seconds.
@@ -43,10 +42,9 @@ _REJECTIONS = {  # events of the log that are refusals, and the codes under whic
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What a ledger says at one moment: its lifetime budget and what of it is reserved, (epsilon, delta) each, its
-    agreements, and the end of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms
-    cannot be read is not in it. Where the lifetime budget is held as zCDP, `rho` is its rho and how much of it is
-    reserved."""
+    """A ledger at one moment: its lifetime budget and what is reserved, (epsilon, delta) each, its agreements and
+    chain's end. `answers` is how many answers each agreement with readable terms reserves, by hash. `rho` is (lifetime,
+    reserved) where the budget is held as zCDP."""
 
     lifetime: tuple[Fraction, Fraction]
     reserved: tuple[Fraction, Fraction]
@@ -58,8 +56,8 @@ class LedgerSnapshot:
 
 @dataclass(frozen=True)
 class MetricSources:
-    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a
-    certificate or list; `connections` how many there are, by stage (`connections.Stage`)."""
+    """What the page asks for when read. `ledger` may raise; `time_left` is seconds by certificate or list;
+    `connections` counts by `connections.Stage`."""
 
     ledger: Callable[[], LedgerSnapshot | None]
     problems: Callable[[], list[str]]
@@ -90,7 +88,7 @@ class Metrics:
         self.registry.register(_CurrentFigures(owner, sources))
 
     def on_event(self, event: str, facts: dict[str, Any]) -> None:
-        """Count an event that the daemon's log reports."""
+        """Count an event of the daemon's log."""
         if event == "answer":
             self._answers.inc()
             self._seconds.observe(facts["ms"] / 1e3)
@@ -107,13 +105,13 @@ class Metrics:
 
 
 class _CurrentFigures(Collector):
-    """What is looked up at every look at the page."""
+    """Figures that are looked up whenever the page is read."""
 
     def __init__(self, owner: str, sources: MetricSources) -> None:
         self._owner, self._sources = owner, sources
 
     def describe(self) -> list[Metric]:
-        """Nothing is looked up to be registered."""
+        """Return nothing: registering looks nothing up."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -204,7 +202,7 @@ def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
 
 
 def above(value: Fraction) -> float:
-    """The nearest float that is not below.
+    """Return the nearest float that is not below.
 
     >>> Fraction(above(Fraction(1, 10))) >= Fraction(1, 10) >= Fraction(below(Fraction(1, 10)))
     True
@@ -214,7 +212,7 @@ def above(value: Fraction) -> float:
 
 
 def below(value: Fraction) -> float:
-    """The nearest float that is not above."""
+    """Return the nearest float that is not above."""
     near = float(value)
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
@@ -227,8 +225,7 @@ WHOLE = 10.0  # seconds for a request, from the connection to the last byte of t
 
 
 class Page:
-    """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs)
-    for others."""
+    """`/metrics` for Prometheus; `/ready` (200, or 503 with reasons) and `/healthy` (200) for others."""
 
     def __init__(self, address: str, metrics: Metrics) -> None:
         host, _, port = address.rpartition(":")
@@ -252,7 +249,7 @@ class Page:
 
 
 class _Server(HTTPServer):
-    """Answers with `READERS` threads that are there from the start; where more come, the oldest request is given up."""
+    """Answers with `READERS` threads from the start; if more requests come, the oldest is given up."""
 
     allow_reuse_address = True
     request_queue_size = 128  # that the kernel may hold
@@ -295,7 +292,7 @@ class _Server(HTTPServer):
         self._give_up(late)
 
     def _give_up(self, requests: list[Any]) -> None:
-        """Whoever reads or writes there goes on at once, and closes it."""
+        """End these requests; their threads go on at once and close them."""
         for request in requests:
             with suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
@@ -308,12 +305,12 @@ class _Server(HTTPServer):
         self._workers.shutdown()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A reader that hung up is nobody's trouble."""
+        """Ignore a reader that hung up."""
 
 
 def names_this_machine(said: str | None, address: str) -> bool:
-    """Whether a request to the page at this address may say this in its Host header. A page on the loopback is called
-    by address or as localhost; by another name somebody's page in a browser was led here.
+    """Whether a request to the page at this address may say this as Host. A loopback page is called by address or
+    localhost; another name means that somebody's page led a browser here.
 
     >>> [names_this_machine(said, "127.0.0.1:9464") for said in (None, "localhost:9464", "[::1]", "evil.example:9464")]
     [True, True, True, False]
@@ -350,7 +347,7 @@ def _handler(metrics: Metrics, address: str) -> type[BaseHTTPRequestHandler]:
 
 
 def _page(path: str, metrics: Metrics) -> tuple[int, str, bytes]:
-    """(status, content type, content) of a path."""
+    """Return (status, content type, content) of a path."""
     if path in ("/", "/metrics"):
         return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry)
     if path == "/healthy":

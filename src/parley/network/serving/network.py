@@ -1,6 +1,4 @@
-"""What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the connections
-to its port.
-"""
+"""What a daemon on a network watches while it runs: its certificate, the authority's list, and its connections."""
 
 import os
 import shutil
@@ -51,7 +49,7 @@ class Network:
         return min(self.credentials.certificate.not_valid_after_utc, self.credentials.authority.not_valid_after_utc)
 
     def time_left(self) -> dict[str, float]:
-        """Seconds until each thing ends."""
+        """Return the seconds until each thing ends."""
         ends = {
             "certificate": self.credentials.certificate.not_valid_after_utc,
             "authority": self.credentials.authority.not_valid_after_utc,
@@ -72,8 +70,8 @@ class Network:
 
     @contextmanager
     def open(self, where: str, bind: Callable[[Path], None]) -> Iterator[int]:
-        """Take connections at this address ("host:port") meanwhile, bounded, for the gRPC server that `bind` lets
-        listen on a Unix socket; the port."""
+        """Take bounded connections at this "host:port" for gRPC, which `bind` lets listen on a Unix socket; yield the
+        port."""
         with private_folder() as folder:
             self._folder = folder
             bind(folder / "grpc")
@@ -87,8 +85,7 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class _LoadedFiles:
-    """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all
-    of it for gRPC."""
+    """The bytes of authority, own certificate and key, the certificate read, and all of it for gRPC."""
 
     content: tuple[bytes, bytes, bytes]
     certificate: x509.Certificate
@@ -96,10 +93,8 @@ class _LoadedFiles:
 
 
 class Credentials:
-    """The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs
-    no restart.
-
-    TLS that shows the owner's certificate and demands one of the same authority from whoever connects.
+    """The certificate and key that a running daemon shows, reread when their files change: renewal needs no restart.
+    Who connects must show one of the same authority.
 
     Formal guarantee: what is shown was checked as at the start (`check_identity`): the owner's own private key, its
     certificate for this name, of the authority, in date and not revoked. New files that do not fit change nothing, and
@@ -116,11 +111,11 @@ class Credentials:
 
     @property
     def certificate(self) -> x509.Certificate:
-        """The owner's, as it is shown now."""
+        """The owner's certificate, as it is shown now."""
         return self._loaded.certificate
 
     def for_server(self) -> Any:
-        """For gRPC, which asks at every handshake whether there is something new."""
+        """Return credentials for gRPC, which asks at every handshake whether there is something new."""
         given = self._loaded
 
         def fetch() -> Any:
@@ -159,7 +154,7 @@ class Credentials:
                 )
 
     def _read(self) -> _LoadedFiles:
-        """What the files hold, checked."""
+        """Read the files and check them."""
         check_identity(self._identity, self._name)
         files = self._identity.authority, self._identity.certificate, self._identity.key
         authority, certificate, key = (file.read_bytes() for file in files)
@@ -167,7 +162,6 @@ class Credentials:
         return _LoadedFiles((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
 
     def _file_versions(self) -> tuple[Version, ...]:
-        """What tells one version of the files from another."""
         identity = self._identity
         return tuple(
             file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked)
@@ -180,10 +174,8 @@ SERVING_ENDED = 1  # the exit status: a restart mends it
 
 
 def exit_if_dead(serving: Sequence[threading.Thread], network: Network | None, log: Log) -> None:
-    """End the process if a thread has died without which no call is answered: whoever watches over it starts it again.
-
-    It ends at once, as by a kill: calls under way would be waited for in vain. What was debited is stored.
-    """
+    """End the process at once if a thread needed for answers has died, so that a supervisor restarts it. Calls under
+    way would be waited for in vain; what was debited is stored."""
     if all(thread.is_alive() for thread in serving) and (network is None or network.alive):
         return
     log("serving-ended", reason="a thread died without which no call is answered; the process ends")
@@ -200,7 +192,7 @@ def maintain(
     log: Log,
     *at_each_look: Callable[[], None],
 ) -> None:
-    """Follow the certificate's files, log every day what runs out, and call `at_each_look`, until told to stop."""
+    """Follow the certificate's files, log daily what runs out, and call `at_each_look`, until told to stop."""
     due = time.monotonic()
     while not stop.is_set():
         if network is not None:
@@ -218,7 +210,7 @@ Shown = Callable[[], x509.Certificate]  # the certificate that TLS shows now
 
 
 def reminders(settings: OwnerSettings, shown: Shown | None = None) -> Callable[[], list[str]]:
-    """Sentences for the log, at the start and once a day: what ends soon or has ended, what others can read."""
+    """Return a function with sentences for the log: what ends soon or has ended, what others can read."""
     of_identity = None if settings.identity is None else identity_reminders(settings.identity, shown)
 
     def now() -> list[str]:
@@ -229,8 +221,7 @@ def reminders(settings: OwnerSettings, shown: Shown | None = None) -> Callable[[
 
 
 def identity_reminders(identity: Identity, shown: Shown | None = None) -> Callable[[], list[str]]:
-    """Sentences about what of an identity ends soon or has ended: the authority, the party's own certificate, the
-    revocation list."""
+    """Return a function with sentences about certificates and the revocation list that end soon or have ended."""
     ca, own = (
         read_certificate(identity.authority),
         read_certificate(identity.certificate),
@@ -257,7 +248,7 @@ def identity_reminders(identity: Identity, shown: Shown | None = None) -> Callab
 
 
 def ledger_warning(ledger: Path) -> str | None:
-    """One sentence if others may read or change the books."""
+    """Return a sentence if others may read or change the books."""
     try:
         return f"{ledger}: other accounts may read this ledger; chmod 600 {ledger}*" if exposed(ledger) else None
     except OSError as error:

@@ -48,7 +48,7 @@ class Offer:
     reason: str | None = None  # why the table may have those
 
     def require_room(self) -> None:
-        """Refuse if the lifetime budget is too small for it, or the table has other books and nobody said why."""
+        """Refuse if the lifetime budget is too small, or the table has other books and nobody said why."""
         require_reason(self.other_books, self.reason, anyway=True)
         require_ledger(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
 
@@ -64,7 +64,7 @@ class Offer:
         require_ledger(self.owner).close()
 
     def to_json(self) -> dict[str, Any]:
-        """What `parley owner accept --json` prints, less whether it was accepted."""
+        """Return what `parley owner accept --json` prints, except whether it was accepted."""
         terms = self.agreement.setup.terms
         return {
             "owner": self.owner.name,
@@ -92,9 +92,9 @@ def consider(
     proposal: Proposal | None = None,
     other_books: str | None = None,
 ) -> Offer:
-    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with
-    `peer`, only the owner's own; else, of terms that were proposed, only the key that proposed them. Each is the key of
-    a certificate that the daemon would let in at this moment. `other_books`: why the table may have another ledger."""
+    """Look at terms beside the owner's table. Only one key may ask with the learner's `certificate`, with `peer` (the
+    owner's own), or by proposed terms (the proposer's); the daemon must admit its certificate now. `other_books`: why
+    the table may have another ledger."""
     if peer:
         certificate = _own_certificate(terms, settings, certificate)
     own = settings.name if peer else None
@@ -132,8 +132,7 @@ def consider_proposal(
     certificate: Path | None = None,
     peer: bool = False,
 ) -> tuple[Offer, dict[str, Any]]:
-    """(the offer, what `parley owner inbox OWNER TERMS --json` prints of it) for terms that were proposed, with own
-    copies of what they need."""
+    """Return (the offer, the JSON of `parley owner inbox OWNER TERMS --json`) for proposed terms."""
     terms, told = proposal.terms(public, preparation), inbox.facts(proposal)
     offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
     known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
@@ -142,7 +141,7 @@ def consider_proposal(
 
 
 def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
-    """A warning where terms promise something about a whole table and others, by the same books, about one person."""
+    """Warn if terms in one ledger promise something about a whole table, and others about one person."""
     units = {terms.privacy.unit}
     for terms_hash in acceptances.hashes():
         with suppress(SettingError):  # a damaged file: who asks by its terms is told so
@@ -160,12 +159,12 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
 
 
 def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> str:
-    """The fingerprint of the learner's key, from a certificate that must be the learner's."""
+    """Return the fingerprint of the learner's key, from a certificate that must be the learner's."""
     return caller_key(terms.learning.learner, identity, certificate)
 
 
 def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
-    """The fingerprint of the key of a certificate that must be for this name."""
+    """Return the fingerprint of a certificate's key, which must be for this name."""
     found = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
     if name not in names(found):
         raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {name!r} as learner")
@@ -173,8 +172,7 @@ def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
 
 
 def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
-    """The fingerprint of the key that proposed terms, by the certificate that was shown, which must be for this name
-    and one to trust now."""
+    """Return the fingerprint of the key that proposed terms; its certificate must be for this name and trusted now."""
     file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
     if proposal.certificate is None:
         raise CertificateError(
@@ -190,7 +188,7 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
 
 
 def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | None) -> Path:
-    """Where the owner's own certificate lies, if its own peer can ask by these terms."""
+    """Return the path of the owner's certificate, if its peer can ask by these terms."""
     if terms.learning.topology is None:
         raise SettingError("--peer: expected terms with algorithm = 'gossip'; others have a learner")
     if certificate is not None:

@@ -1,7 +1,5 @@
-"""Open an owner's books: settings, a ledger with the lifetime budget of one table, and locks against a second process.
-
-What a statement says of epsilon and delta is an upper bound as a float, too.
-"""
+"""Open an owner's books: settings, a ledger with one table's lifetime budget, and locks against a second process.
+Epsilon and delta in a statement are upper bounds even as floats."""
 
 import errno
 import fcntl
@@ -72,8 +70,7 @@ def open_ledger(
     rule: Rule = "simple",
     movable: bool = False,
 ) -> OwnerSettings:
-    """Write the settings and make the ledger, or neither; `movable`: the table lies in the folder and is moved with
-    it."""
+    """Write the settings and make the ledger, or neither; `movable`: the table lies in the folder and moves with it."""
     path = folder / "owner.toml"
     if path.exists():
         raise SettingError(f"{path}: already exists; a table has one ledger")
@@ -100,11 +97,8 @@ def open_ledger(
 
 
 def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
-    """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its
-    neighbours.
-
-    A later snapshot of the same query is the same table. Books elsewhere, or of a copy of the table, cannot be seen.
-    """
+    """Refuse a second set of books for one table, as far as this folder and its neighbours show. A later snapshot of
+    the same query is the same table. Books elsewhere, or of a copy of the table, cannot be seen."""
     folder = folder.resolve()
     ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
     if ledger is not None:
@@ -123,8 +117,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
 
 
 def books_alike(folder: Path, table: Path) -> Path | None:
-    """Settings in the neighbourhood whose table came from a database with the same keys and columns; None if there are
-    none."""
+    """Return nearby settings whose table came from a database with the same keys and columns, or None."""
     origin = _origin(table)
     if origin is None:
         return None
@@ -136,7 +129,7 @@ def books_alike(folder: Path, table: Path) -> Path | None:
 
 
 def _books(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """(file, content) of the owners' settings in a folder and in its neighbours."""
+    """Yield (file, content) of owners' settings in a folder and its neighbours."""
     for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
         try:
             content = tomllib.loads(known.read_text(encoding="utf-8"))
@@ -158,7 +151,7 @@ def _same_place(folder: Path, known: str, table: Path) -> bool:
 
 
 def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> "Iterator[Origin]":
-    """Where the table of these settings was taken from: as they say themselves, and as the table there now says."""
+    """Yield where the table was taken from: as recorded, and as the table says now."""
     from parley.data.sources import Origin  # slow to load, and most commands have no use for it
 
     recorded = content.get("origin")
@@ -180,14 +173,14 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
 
 
 def _origin(table: Path) -> "Origin | None":
-    """Where a table was taken from; None if nothing tells, as of every table in one file."""
+    """Return where a table was taken from; None if unknown, as for one file."""
     from parley.data.sources import find_source  # slow to load, and most commands have no use for it
 
     return find_source(table).origin if table.is_dir() else None
 
 
 def _origin_lines(origin: "Origin | None") -> str:
-    """The lines below the table's that keep it, whatever becomes of the table; nothing if there is none."""
+    """Return the settings' lines that keep the table's origin, if there is one."""
     if origin is None:
         return ""
     queries = ", ".join(f'"{each}"' for each in sorted(origin.queries))
@@ -198,12 +191,12 @@ def _origin_lines(origin: "Origin | None") -> str:
 
 
 def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
-    """The object that `parley owner ledger --json` prints. `verify`: with the whole chain recomputed."""
+    """Return what `parley owner ledger --json` prints; `verify` recomputes the whole chain."""
     return ledger_statement(settings.name, settings.ledger, settings.accepted, verify)
 
 
 def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False) -> dict[str, Any]:
-    """The same of the owner's ledger in this file; the folder of what was accepted need not be there."""
+    """Return the same for the ledger in this file; the folder of accepted terms need not be there."""
     if path.is_file() and path.stat().st_size == 0:  # SQLite would make a database of it
         raise LedgerError(f"{path}: an empty file, not a ledger; put the ledger back (parley owner restore)")
     ledger, acceptances = Ledger(path, writes=False), Acceptances(accepted)
@@ -233,7 +226,7 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
 
 
 def table_digests(path: Path) -> list[str]:
-    """The digests of the tables with which agreements in this ledger were accepted, for the owner's own eyes."""
+    """Return the digests of the tables at each acceptance in this ledger, for the owner's own eyes."""
     ledger = Ledger(path, writes=False)
     try:
         found = [ledger.table(account.terms_hash) for _, account in ledger.accounts()]
@@ -269,8 +262,8 @@ AGAIN = 0.01  # seconds until the next try
 
 @contextmanager
 def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock of this file, which stays, against other processes and threads; refused after so many seconds. The
-    kernel frees it when the process ends."""
+    """Hold this file's lock against other processes and threads, or refuse after `seconds`; the file stays. The kernel
+    frees the lock when the process ends."""
     until = time.monotonic() + seconds
     with explained(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
@@ -293,12 +286,8 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner init") -> Iterator[None]:
-    """Hold the daemon's place at this ledger, or journal (`kind`, and which command makes one); the kernel gives it
-    free when the process ends, however it ends.
-
-    The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept`
-    and `ledger`, whose transactions are SQLite's matter.
-    """
+    """Hold the daemon's place at this ledger or journal (`kind`, made by the command `maker`), by whatever links it is
+    named; the kernel frees it when the process ends. `parley owner accept` and `ledger` can still use the ledger."""
     if not ledger.exists():
         restored = " (parley owner restore)" if kind == "ledger" else ""
         raise LedgerError(
@@ -323,7 +312,7 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
 
 
 def require_free_socket(path: Path) -> None:
-    """Refuse a socket behind which somebody listens; gRPC would take its place without a word."""
+    """Refuse a socket behind which somebody listens; gRPC would silently take its place."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))

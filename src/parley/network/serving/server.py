@@ -30,12 +30,11 @@ TURN = 1.0  # seconds for which a call keeps such a place while it sends nothing
 
 
 class CallSlots:
-    """The calls that each caller has under way: `each` at most, and `patience` seconds for each to send its message.
+    """The calls that each caller has under way: `each` at most, with `patience` seconds for each to send its message.
 
-    Who opens calls and never ends them blocks itself, for a while, and not the others. The calls that any member may
-    make share `each` places beside these, `OF_PARTY` of them for one party, whatever certificates it shows. Where all
-    are taken, a party without any gets the place of the call that has sent nothing for longest, once that had its
-    `TURN`.
+    Callers that never end calls block only themselves, for a while. Calls that any member may make share `each` further
+    places, `OF_PARTY` of them for one party, whatever certificates it shows. If all are taken, a party without any gets
+    the place of the call that has sent nothing for longest, once that had its `TURN`.
     """
 
     def __init__(self, each: int, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +44,7 @@ class CallSlots:
         self._sending: dict[Any, float] = {}  # likewise, and since when
 
     def acquire(self, caller: Caller) -> bool:
-        """Take a place of this caller's own for a call; whether there was one."""
+        """Take a place of this caller's own for a call; return whether there was one."""
         with self._lock:
             free = self._taken[caller] < self._each
             if free:
@@ -60,8 +59,7 @@ class CallSlots:
                 del self._taken[caller]
 
     def acquire_shared(self, caller: Caller, call: Any) -> bool:
-        """Take a place that all members share for this call; whether there was one, or one that somebody had to
-        leave."""
+        """Take a shared place for this call, if need be one that another call must leave; return whether there was one."""
         leaves = None
         with self._lock:
             theirs = sum(bool(other.party & caller.party) for other in self._shared.values())
@@ -85,12 +83,12 @@ class CallSlots:
             self._sending.pop(call, None)
 
     def sharers(self) -> str:
-        """The names of those who hold places that all members share."""
+        """Return the names of those who hold shared places."""
         with self._lock:
             return ", ".join(sorted({",".join(caller.names) for caller in self._shared.values()}))
 
     def message(self, sent: Iterator[bytes], call: Any) -> bytes:
-        """The one message of a call, read while it has a place."""
+        """Return the one message of a call, read while it has a place."""
         with self._lock:
             self._sending.setdefault(call, self._clock())
         try:
@@ -108,7 +106,7 @@ class CallSlots:
             call.cancel()
 
     def _overdue(self, seconds: float) -> Any | None:
-        """Of the calls on shared places the one that has sent nothing for longest, if for longer than this."""
+        """Return the shared call that has sent nothing for longest, if longer than this."""
         began, now = self._sending, self._clock()
         silent = [call for call in self._shared if call in began and now - began[call] > seconds]
         return min(silent, key=began.__getitem__, default=None)
@@ -148,27 +146,26 @@ class Service(Protocol):
 
     @property
     def full_name(self) -> str:
-        """The service's name, as gRPC calls it."""
+        """The service's gRPC name."""
         ...
 
     @property
     def methods(self) -> Mapping[str, Work]:
-        """By name, for callers that are not turned away."""
+        """The calls by name, for callers that are not turned away."""
         ...
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """None for a caller that may call at all; for others the refusal: not even their message is read."""
+        """Return None for a caller that may call at all, else the refusal, its message unread."""
         ...
 
     def health(self) -> bytes:
-        """That somebody is there, for whoever asks."""
+        """Return that somebody is there, for whoever asks."""
         ...
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What every call is led through: the service, the callers' slots, and whether it could answer. `members` are the
-    calls that everybody may make whom the authority certified, by name."""
+    """What every call is led through; `members` are the calls, by name, that every certified party may make."""
 
     service: Service
     slots: CallSlots
@@ -180,8 +177,7 @@ class Endpoint:
 def start_workers(
     count: int = WORKERS, name: str = "parley-call", begin: Callable[[], object] | None = None
 ) -> ThreadPoolExecutor:
-    """A pool whose threads are all there, each after `begin`: a thread that the system refuses at a call would end
-    gRPC's serving."""
+    """Return a pool with all its threads, each after `begin`: one refused later would end gRPC's serving."""
     pool, all_there = ThreadPoolExecutor(count, name, initializer=begin), threading.Event()
     try:
         for _ in range(count):
@@ -201,7 +197,7 @@ def make_server(pool: ThreadPoolExecutor) -> Any:
 
 
 def start_serving(servers: list[Any]) -> list[threading.Thread]:
-    """Start them; the threads without which no call is answered any longer. gRPC does not say when one has died."""
+    """Start the servers; return the threads they need, as gRPC does not say when one has died."""
     with _STARTING:
         before = set(threading.enumerate())
         for server in servers:
@@ -210,7 +206,7 @@ def start_serving(servers: list[Any]) -> list[threading.Thread]:
 
 
 def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> AbstractContextManager[int]:
-    """Let certified parties call meanwhile, by the front of the network; the port."""
+    """Let certified parties call in the context, by the front of the network; it yields the port."""
 
     def caller(context: Any) -> Caller:
         return authenticate(context, network.revocations, endpoint.log, network.connections)
@@ -234,7 +230,7 @@ def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
 def _register(
     server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], connections: Connections | None
 ) -> None:
-    """Register the methods: every call is led to the service, once it is known who calls."""
+    """Register the methods; a call reaches the service once its caller is known."""
     service, slots = endpoint.service, endpoint.slots
 
     def content(sent: Iterator[bytes], context: Any, place: Place, public: bool, member: bool) -> bytes:
@@ -299,8 +295,7 @@ def _bind(path: Path, bind: Callable[[], int]) -> None:
 
 
 def authenticate(context: Any, revocations: Revocations, log: Log, connections: Connections) -> Caller:
-    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked, or
-    if the connection did not come by the front, which bounds them."""
+    """Return the caller of a TLS connection; refuse expired or revoked certificates and ways around the front."""
     try:
         certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
     except (KeyError, IndexError, ValueError):

@@ -1,25 +1,19 @@
 """An owner's service: bytes in, bytes out. It reads a message, checks who asks for what, and lets the owner answer.
 
 Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very
-agreement whose learner asks, the end of the ledger's chain (`ledger.chain`: it tells how many rows there are, nothing
-of a table or an answer), or one of a fixed set of sentences. Errors inside never travel: not their texts, not their
-types. What a refusal says depends on the message, the accepted terms and the ledger, never on a record; that an owner
-is busy or in trouble depends on how long it computes and whether its table can be read.
+agreement whose learner asks, the end of the ledger's chain (`ledger.chain`: how many rows there are, nothing of a table
+or an answer), or one of a fixed set of sentences. What a refusal says depends on the message, the accepted terms and
+the ledger, never on a record; that an owner is busy or in trouble depends on how long it computes and whether its table
+can be read. Errors inside never travel, neither their texts nor their types: a caller gets the reply, a refusal in the
+words of this package, or one fixed sentence of trouble.
 
-What a service replies when its work goes wrong, and what its log says of that.
-
-Formal guarantee: errors inside never travel: not their texts, not their types. A caller gets the reply, a refusal in
-the words of this package, or one fixed sentence of trouble.
-
-What an owner's daemon does with terms that a certified learner proposes: keep them for a person, and say what became
-of them.
-
-Formal guarantee: no byte of a reply depends on a record or on the ledger. Who proposed terms with a key hears, with
-that key, whether they are open, accepted (for itself; also after their budget was closed, which only the ledger knows),
-refused, and the reason that a person gave, lapsed or withdrawn; with that key alone they are withdrawn, while they are
-open. Who may ask by terms hears that they are accepted, whoever proposed them. A new key that is certified as the
-learner takes the place of the earlier one while the terms are open; later it hears that there is a proposal. Of others'
-proposals it is told no more than that the inbox is full, or too full for one more of its own, or that too many call.
+Terms that a certified learner proposes are kept for a person. Formal guarantee: no byte of a reply about them depends
+on a record or on the ledger. Who proposed terms with a key hears, with that key, whether they are open, accepted (for
+itself; also after their budget was closed, which only the ledger knows), refused, with the person's reason, lapsed or
+withdrawn; with that key alone they are withdrawn, while they are open. Who may ask by terms hears that they are
+accepted, whoever proposed them. A new key certified as the learner takes the place of the earlier one while the terms
+are open; later it hears that there is a proposal. Of others' proposals it hears only that the inbox is full, or too
+full for one more of its own, or that too many call.
 """
 
 import threading
@@ -45,15 +39,15 @@ from parley.version import __version__
 
 @dataclass(frozen=True)
 class Replies:
-    """Where a service's replies are made: its log, how its messages write a refusal, its sentence of trouble."""
+    """Where a service's replies are made: its log, how it writes a refusal, its sentence of trouble."""
 
     log: Log
     write_refusal: Callable[[Refusal], bytes]
     trouble: str
 
     def reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        """The work's reply or a refusal, logged with the facts that the work adds; without an event only what went
-        wrong is logged."""
+        """Return the work's reply or a refusal, logged with the work's facts; without an event, only failures are
+        logged."""
         began, facts = time.perf_counter(), caller_facts(caller)
         try:
             reply = work(facts)
@@ -69,14 +63,14 @@ class Replies:
 
 
 def caller_facts(caller: Caller) -> dict[str, Any]:
-    """Who it is and where from, for the log."""
+    """Return who calls and from where, for the log."""
     who = {"caller": "relay" if caller.relay else ",".join(caller.names)}
     return {**who, "peer": caller.peer} if caller.peer else who
 
 
 def loggable(error: Exception) -> str:
-    """What a log may say of an error: about a table only that it does not fit, not where or how (parley owner accept
-    tells a person); of errors that are not this package's only the kind, for their texts could quote anything."""
+    """Return what a log may say of an error: only that a table does not fit (parley owner accept tells a person where),
+    and only the kind of other packages' errors, whose texts could quote anything."""
     if not isinstance(error, ParleyError):
         return type(error).__name__
     return "the table does not fit the terms, or changed" if isinstance(error, DataError) else str(error)
@@ -110,8 +104,7 @@ class OwnerService:
         return {"Ask": self.ask, "Stand": lambda content, caller, hung_up: self.statement(content, caller)}
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """None for a caller that some accepted terms let ask; for others the refusal: not even their message is
-        read."""
+        """Return None for a caller that accepted terms let ask, else the refusal, its message unread."""
         try:
             if self._acceptances.admit(caller):
                 return None
@@ -122,8 +115,7 @@ class OwnerService:
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def prepare(self) -> None:
-        """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be
-        served."""
+        """Prepare the table for accepted terms with rounds left, so no learner waits; log which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
                 account = self._owner.ledger.account(terms)
@@ -136,8 +128,7 @@ class OwnerService:
                 self._log("not-ready", terms=terms, reason=loggable(error))
 
     def ask(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
-        """The stored answer to the query in this message, or a refusal. For a caller that has `hung_up` meanwhile
-        nothing is begun."""
+        """Return the stored answer to this query, or a refusal; begin nothing for a caller that has `hung_up`."""
 
         def work(facts: dict[str, Any]) -> bytes:
             query = messages.read_query(content)
@@ -158,8 +149,7 @@ class OwnerService:
         return self._replies.reply("answer", caller, work)
 
     def statement(self, content: bytes, caller: Caller) -> bytes:
-        """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks
-        about; if it asks for them, public numbers too."""
+        """Return where an agreement stands to its learner, with the chain's hash and public numbers it asks for."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, learner, entries, first = messages.read_agreement(content)
@@ -174,7 +164,7 @@ class OwnerService:
         return self._replies.reply("standing", caller, work)
 
     def remember(self) -> None:
-        """Let the ledger verify and remember how far it is; a trouble is logged, and every question meets it again."""
+        """Let the ledger verify and remember its end; trouble is logged, and every question meets it again."""
         if isinstance(self._owner.ledger, Ledger):
             try:
                 self._owner.ledger.remember()
@@ -182,18 +172,18 @@ class OwnerService:
                 self._log.rate_limited("ledger-trouble", reason=loggable(error))
 
     def chain_end(self) -> dict[str, Any]:
-        """Where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
+        """Return where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
         with suppress(ParleyError):
             if isinstance(self._owner.ledger, Ledger):
                 return _head_facts(self._owner.ledger.head)
         return {}
 
     def health(self) -> bytes:
-        """The reply that says that this owner's daemon is there."""
+        """Return the reply that this owner's daemon is there."""
         return messages.write_health(self._owner.name, __version__)
 
     def _admit(self, terms: str, learner: str, caller: Caller) -> None:
-        """Refuse unless a person accepted these terms, for this learner, and the caller is it."""
+        """Refuse unless a person accepted these terms for this learner, who calls."""
         acceptance = self._acceptances.get(terms)
         if acceptance is None or learner != acceptance.terms.learning.learner or not acceptance.admits(caller):
             raise UnknownTerms(STRANGER)
@@ -215,12 +205,12 @@ class OwnerService:
 
 
 def _head_facts(head: Head | None) -> dict[str, Any]:
-    """The end of the ledger's chain, for the log: who keeps it can tell an older copy of the ledger."""
+    """Return the chain's end for the log, by which an older ledger can be told."""
     return {} if head is None else {"entries": head.entries, "head": head.hash}
 
 
 def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:
-    """The owner's agreement by accepted terms, prepared if it was not yet; reserves nothing that a person did not."""
+    """Return the owner's agreement by accepted terms, prepared if needed; reserve nothing that a person did not."""
     try:
         return owner.agreement(terms)
     except UnknownTerms:
@@ -247,16 +237,15 @@ class ProposalService:
         self._patience, self._reading, self._due = Patience(), threading.Lock(), 0.0
 
     def propose(self, content: bytes, caller: Caller) -> bytes:
-        """What became of the terms in this message, which are kept if they are new; or a refusal."""
+        """Keep the terms in this message if they are new; return what became of them, or a refusal."""
         return self._reply(content, caller, lambda terms, text: self._keep(terms, text, caller) if text else None)
 
     def withdraw(self, content: bytes, caller: Caller) -> bytes:
-        """What became of the terms whose hash is in this message, which are withdrawn if they were open; or a
-        refusal."""
+        """Withdraw the terms with the hash in this message if they are open; return what became of them, or a refusal."""
         return self._reply(content, caller, lambda terms, text: self._withdraw(terms, caller))
 
     def lapse(self) -> None:
-        """Let proposals lapse whose time has come, if it is long since the last look."""
+        """Let overdue proposals lapse, unless the last look was recent."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + LOOK
@@ -267,7 +256,7 @@ class ProposalService:
             self._log.rate_limited("proposal-trouble", reason=loggable(error))
 
     def _reply(self, content: bytes, caller: Caller, work: Callable[[str, str], None]) -> bytes:
-        """What this caller is told became of the terms in this message after the work; or a refusal."""
+        """Do the work; return what became of these terms, or a refusal."""
         try:
             terms_hash, text = read_proposal(content)
             work(terms_hash, text)
@@ -296,16 +285,14 @@ class ProposalService:
             raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
 
     def _withdraw(self, terms_hash: str, caller: Caller) -> None:
-        """Each withdrawal makes room for another proposal, which is written to the disk, too: who does so often has to
-        wait."""
+        """Withdraw terms; frequent callers wait, as each frees a place for another write."""
         self._patience.require(caller)
         if self._inbox.withdraw(terms_hash, caller.fingerprint):
             self._patience.wasted(caller)
             self._log.rate_limited("proposal-withdrawn", **caller_facts(caller))
 
     def _require_parties(self, text: str, caller: Caller) -> None:
-        """Refuse a text that names others than the caller as the learner, or not this owner; one is read at a time, and
-        who was refused often has to wait."""
+        """Refuse a text without the caller as learner or this owner, one at a time; often refused callers wait."""
         with self._reading:
             self._patience.require(caller)
             try:
@@ -319,7 +306,7 @@ class ProposalService:
                 raise
 
     def _told(self, terms_hash: str, caller: Caller) -> ProposalState:
-        """What this caller is told became of the terms."""
+        """Return what this caller may hear became of the terms."""
         if self._admits(terms_hash, caller):
             return ProposalState("accepted")
         proposal = self._inbox.get(terms_hash)
@@ -331,17 +318,13 @@ class ProposalService:
         return ProposalState(proposal.ended or "open", proposal.reason)
 
     def _admits(self, terms_hash: str, caller: Caller) -> bool:
-        """Whether the caller may ask by these terms."""
         acceptance = self._acceptances.get(terms_hash)
         return acceptance is not None and acceptance.admits(caller)
 
 
 class Patience:
-    """How often a daemon does work for a member that comes to nothing, before the member has to wait.
-
-    What came to nothing of each party's, by its names, whatever certificates it shows: `MANY` at once, and then one
-    in `EVERY` seconds.
-    """
+    """How much fruitless work each party, by its names and whatever certificates it shows, gets before it has to wait:
+    `MANY` at once, and then one in `EVERY` seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -355,7 +338,7 @@ class Patience:
                 raise Refusal("too many proposals of this learner were refused or withdrawn; wait a few seconds")
 
     def wasted(self, caller: Caller) -> None:
-        """One more of this member's came to nothing."""
+        """Count one more fruitless work for this member."""
         with self._lock:
             for name in caller.party:
                 self._until[name] = max(self._until.pop(name, 0.0), self._clock()) + EVERY
