@@ -83,7 +83,8 @@ class AdbcDatabase(Database):
 
 
 class Untried(AdbcDatabase):
-    """Databases with an ADBC driver that nobody has tried here, such as Snowflake; all rows come from one statement."""
+    """Databases with an ADBC driver that nobody has tried here: Snowflake, BigQuery, Flight SQL. All rows come from one
+    statement, which these servers answer as of one moment."""
 
     tried: ClassVar[bool] = False
 

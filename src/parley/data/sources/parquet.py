@@ -66,7 +66,8 @@ TABLE_LOG = re.compile(
 
 
 class ParquetFolder(ColumnarTable):
-    """The .parquet files of a folder as one table, never held all at once; it must match its `manifest`, if any."""
+    """The .parquet files of a folder as one table, never held all at once. A folder with a `manifest` is refused if its
+    files, rows or columns differ from it; other bytes are found by its digest, when terms are accepted."""
 
     kind: ClassVar[bytes] = b"folder"
     form: ClassVar[Format] = Parquet()
