@@ -116,7 +116,7 @@ class SufficientStatistics(Algorithm):
         return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
-        """Return the first replicate's moments for a forecast; None if answers were scaled down, or without a variance."""
+        """Return the first replicate's moments for a forecast; None if scaled down, or if noise has no variance."""
         if self.scaled or self.alpha < 2:
             return None
         deviation, records = self.certainty(state)
