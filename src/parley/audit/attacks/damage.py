@@ -39,8 +39,8 @@ def adversarial_learner(setup: Setup, name: str, seed: int = 0) -> AdversarialLe
     batch, whose rows a learner cannot choose.
 
     Formal guarantee: none is needed from the learner. The bound on a record holds at every parameter that an owner
-    answers at, so a learner that chooses them learns no more than epsilon; it only asks better questions of the same
-    budget. It may gain the difference between the two shares.
+    answers at, so a learner that chooses them learns no more than epsilon; it spends the same budget on better
+    questions. It may gain the difference between the two shares.
     """
     if setup.part(name).training.question.batched:
         return None
