@@ -1,6 +1,7 @@
 """Local updates: an owner takes s gradient steps on its own records and answers with their mean direction (FedAvg
-etc.). Replacing one person's rows moves it in L2 no further than one mean gradient, however many steps there are. The
-proof is in docs/proofs/answers.md ("Local steps cost no noise"), corrections, pulls and rounding included."""
+etc.). If every record is bounded in every step and steps are at most 2/(L + mu) long, replacing one person's rows moves
+it in L2 no further than one mean gradient, up to rounding and for any s. Proof in docs/proofs/answers.md ("Local steps
+cost no noise")."""
 
 import math
 from abc import ABC, abstractmethod
@@ -55,8 +56,8 @@ def mean_direction(
     proximal: float = 0.0,
     correction: Floats | None = None,
 ) -> Floats:
-    """Return the mean direction (start - w_s)/(rho s) of s steps w <- proj(w - rho (r w + gradient(w) + c + mu (w -
-    start))) from `start`.
+    """Return (start - w_s)/(rho s), where w <- proj(w - rho (r w + gradient(w) + c + mu (w - start))) s times from
+    `start`.
 
     >>> mean_direction(lambda w: 2 * w, np.array([1.0]), 2, step=0.25, regularisation=0.0, radius=None)  # 1, 0.5, 0.25
     array([1.5])
