@@ -106,7 +106,7 @@ class TreeRows:
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
     """The setting of some rows' trees, and each row's loss [n] by trees without it, with the setting that the other
-    folds choose; `tried` are the numbers of iterations compared."""
+    folds choose among the iterations `tried`."""
 
     leaves: int
     iterations: int

@@ -47,8 +47,8 @@ NEARLY_ALL_SHARE = 0.9  # of the way to trees of own rows alone: the rest is not
 
 @dataclass(frozen=True)
 class Way:
-    """One way to a personal model, judged on rows it was not made of: mean loss with all of its correction (`full`),
-    the `share` kept, mean loss with that, and its gain per row against the joint model with the standard error."""
+    """One way to a personal model, judged on rows it was not made of: mean loss with all of it (`full`), the `share`
+    kept, mean loss with that share, and its gain per row against the joint model with the standard error."""
 
     name: WayName
     full: float

@@ -1,6 +1,6 @@
 """Name owners whose answers break the terms: a test of every owner over a whole run, with a stated false-alarm rate.
-Lies within the bound (turned signs, exchanged labels) look like an honest owner of another law and name nobody; `parley
-audit --poison` bounds their effect."""
+Lies within the bound (turned signs, exchanged labels) look like an honest owner of another law and name nobody. What
+they can do is bounded instead: `parley audit --poison`."""
 
 import math
 from collections.abc import Mapping, Sequence
