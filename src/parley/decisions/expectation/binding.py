@@ -1,5 +1,4 @@
-"""Whether the clip or the box binds, since moments are exact only if neither does; and the cost as clipped gradients
-see it."""
+"""Whether the clip or the box binds (moments are exact only if neither does), and the cost under a clip."""
 
 from dataclasses import dataclass
 
@@ -54,7 +53,6 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 
 
 def _speeds_sentence(pilot: Pilot) -> str:
-    """State the assumed speeds of owners whose answers are used as they come."""
     if pilot.speeds is None:
         return "answers are used as they come: the forecast assumes that all owners finish at the same time (--speeds)"
     silent = (
@@ -141,10 +139,8 @@ def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
 
 
 def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
-    """Warn, without a sample, if gradients of typical size come near the clip.
-
-    E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most
-    sqrt p times the L2 norm. For other losses the derivative is at most 1.
+    """Warn, without a sample, if gradients of typical size come near the clip. E|g|^2 is about 4 cost E|x|^2 for a
+    squared loss, E|x|^2 half the trace of the curvature; |g|_1 <= sqrt p |g|_2. Other losses' derivative is at most 1.
     """
     points = (
         on_the_way(here) if moments is None else np.concatenate([on_the_way(here), _wandering(pilot, here, moments)])
@@ -171,7 +167,6 @@ def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
 
 
 def _box_binds(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
-    """Return whether some coordinate leaves the box in some round with more than a small probability."""
     radius = pilot.terms.model.radius
     if radius is None or here.directions is None:
         return False
@@ -187,13 +182,9 @@ DIFFERENCE_WIDTH = 0.02  # of theta's size: how far apart gradients are compared
 
 @dataclass(frozen=True, eq=False)
 class ClippedLandscape:
-    """The goal of clipped gradients: `goal` [p], curvatures (with penalty) and directions there, the true cost's
-    `metric` [p, p] in them, and its excess at the goal.
-
-    For costs of the margin, records scaled down to a clip follow the gradient of another convex cost (a Huber-like
-    one). Its minimum and curvature, found on the public rows, describe a clip near the goal; only a run shows the way
-    there.
-    """
+    """The `goal` [p] of clipped gradients, curvatures (with penalty) and directions there, the true cost's `metric` [p,
+    p] in them, and its excess. For costs of the margin, scaled-down records follow another convex cost (a Huber-like
+    one), whose minimum describes a clip near the goal; only a run shows the way there."""
 
     bound: RecordBound
     share: float  # of the records that are scaled down at the goal

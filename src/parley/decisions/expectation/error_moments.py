@@ -22,8 +22,7 @@ MAX_TRACED_ROUNDS = 64  # rounds up to which the response to each round's noise 
 
 @dataclass(frozen=True, eq=False)
 class SeparateAnswers:
-    """Owners' separate answers, for algorithms that distinguish owners: names asked in each round, records, and
-    deviations of noise in units of one."""
+    """Answers by owner: the names asked in each round, records, and deviations of noise in units of one."""
 
     turns: Sequence[Sequence[str]]
     records: Mapping[str, int]
@@ -102,8 +101,7 @@ def _free(algorithm: Descent) -> Descent:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Mean [p, part, 1] and covariance [p, part, part] of error and memory after a round, the round's linear maps, and
-    the next state."""
+    """Mean [p, part, 1] and covariance [p, part, part] after a round, its linear maps, and the next state."""
 
     mean: Floats
     spread: Floats

@@ -99,8 +99,7 @@ class Expectation(ABC):
         return self.here.least_at(float(self.pilot.rows.sum()))
 
     def moved(self) -> float:
-        """Return the share of the owners' estimation error that the model takes over; below 1 if it stays near its
-        public start."""
+        """Return the model's share of the owners' estimation error; below 1 near a public start."""
         begun = self.here.start_cost - self.here.least_cost
         if not self.pilot.starts_publicly or not begun > 0:
             return 1.0
@@ -111,8 +110,7 @@ class Expectation(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ByMoments(Expectation):
-    """By moments of the algorithm's error: `exact` for a squared loss whose clip and box do not bind, else by
-    curvature."""
+    """By moments: `exact` for a squared loss whose clip and box do not bind, else by the cost's curvature."""
 
     moments: ErrorMoments
     exact: bool
@@ -203,8 +201,7 @@ class ByRuns(Expectation):
 
     @property
     def replicates(self) -> int:
-        """The number of pilot runs that is worth the time; batches are shared by groups of runs, so more runs add
-        little."""
+        """The number of runs worth their time; groups of runs share batches, so more add little."""
         passes = self.pilot.algorithm.passes(self.pilot.source.width)
         most = 2 * REPLICATES if self.pilot.question.batched else 1000
         return int(
@@ -312,11 +309,8 @@ RUNS_PER_LAW = 12  # of each law
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """An invented law, if there is no public sample: the expectation if it is true, and possible models [R, P].
-
-    No law is known to be true. So intervals are the hull over all laws, and the forecast is that of the law whose
-    relative fitness is nearest to their mean, counted up to 1; its figures are consistent.
-    """
+    """An invented law, if there is no public sample, and possible models [R, P]. Intervals are the hull over all laws.
+    The forecast is that of the law whose relative fitness is nearest to their mean, counted up to 1."""
 
     expected: Expectation
     fitness: float

@@ -45,7 +45,6 @@ class PilotExchange:
         return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
 
     def _noise_groups(self, names: tuple[str, ...]) -> list[tuple[NoiseGroup, FastNoise]]:
-        """Return these owners in groups, with the noise of each."""
         if names not in self._known:
             found = noise_groups({name: self._pilot.setup.part(name).training for name in names})
             self._known[names] = [(group, self._noise.combined(group.weights)) for group in found]
@@ -116,8 +115,7 @@ def pilot_models(
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
     begin: Floats | None = None,
 ) -> Floats:
-    """Return the models [replicates, P] that the algorithm reaches on the pilot with the owners' noise, from `begin`
-    [B, P] or the pilot's own starts."""
+    """Return the models [replicates, P] that runs on the pilot reach, from `begin` [B, P] or its own starts."""
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
@@ -131,12 +129,9 @@ def scaled_share(pilot: Pilot, thetas: Floats) -> float:
 
 
 def chance_deviations(pilot: Pilot, replicates: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Draw by how much each owner's exact answers deviate from the mean [replicates, P], by name, once for a run.
-
-    A mean gradient of n_l rows has covariance G/n_l, G that of the pilot's record gradients at its best model, each cut
-    to the bound. Weighted by records the deviations sum to zero, so the best model and the mean answer stay as they
-    are. Differences beyond chance are unknown here.
-    """
+    """Draw by how much each owner's exact answers deviate from the mean [replicates, P], by name, once for a run. A
+    mean gradient of n_l rows has covariance G/n_l, G that of the pilot's cut record gradients at its best model.
+    Weighted by records the deviations sum to zero. Differences beyond chance are unknown here."""
     theta, bound = pilot.landscape().optimum, pilot.bound
     gradients = pilot.objective.record_gradients(pilot.design, theta)
     if bound.clips:

@@ -18,8 +18,7 @@ from parley.learning.algorithms.gradient_descent import GradientDescent
 
 @dataclass(frozen=True)
 class PublishedBounds:
-    """Excess cost as the theorems bound it (W's 9 and 11), and squared distance to the best model (10 and 12); None if
-    a theorem does not apply."""
+    """Bounds on excess cost (W's 9 and 11) and squared distance (10 and 12); None if a theorem does not apply."""
 
     theorem_2: float | None
     theorem_2_distance: float | None

@@ -1,8 +1,5 @@
-"""The effect of ways of descending on a start and on noise, as functions of step times curvature alone.
-
-A linear recursion sees a direction of curvature h and a step s only as s h; noise enters times s. So one table per way
-of descending and number of rounds holds for any step and direction, and thousands of candidates are cheap.
-"""
+"""The effect of ways of descending on a start and on noise, as functions of step times curvature alone. One table per
+way and number of rounds holds for any step and direction, since a linear recursion sees only their product."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,8 +60,7 @@ DESCENTS = (
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """The share of the start's error that T rounds keep, and the gain of one round's variance, at `POINTS`, for a step
-    of 1."""
+    """The share of the start's error that T rounds keep, and the gain of a round's variance, at `POINTS`; step 1."""
 
     kept: Floats
     gain: Floats

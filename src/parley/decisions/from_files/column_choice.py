@@ -1,10 +1,9 @@
 """The choice what columns become, straight lines, bins or trees, judged on public rows at the same budgets.
 
-Each way is a public map, so the choice costs no privacy. The public sample's own cost is measured on rows held back;
-what owners add is forecast, too optimistically for small samples with many columns, so it counts half. Public trees
-were best on most tables (benchmarks/RESULTS.md, kinds.py), and a sample of 1,000 rows misjudges the difference by some
-percent, so another way must be better by a standard error. Among ways with trees, and among the others, the first of
-`WAYS` wins unless another is clearly better.
+Each way is a public map, so the choice costs no privacy. What owners add is forecast too optimistically for small
+samples with many columns, so it counts half. Public trees were best on most tables (benchmarks/RESULTS.md, kinds.py),
+so another way must be better by a standard error. Among ways with trees, and among the others, the first of `WAYS` wins
+unless another is clearly better.
 """
 
 import math
@@ -134,8 +133,7 @@ def heard_per_column(terms: Terms) -> float:
 
 
 def judged_trees(terms: Terms, public: pd.DataFrame) -> Tried:
-    """Judge boosted trees by these terms. They are shown but never taken, since their worth to each owner cannot be
-    forecast yet."""
+    """Judge boosted trees. They are shown but never taken, since owners' gains cannot be forecast yet."""
     way = ColumnWay(terms.model.kind, "best")
     try:
         return Tried(way, None, judged=task_of(terms).expected_cost(terms, public))
@@ -150,9 +148,8 @@ def choose_columns(
     least: Callable[[Terms], float],
     progress: Progress,
 ) -> tuple[Tried, tuple[Tried, ...]]:
-    """Return (the way to take, all that were tried, the best first): the first, simplest way unless another is clearly
-    better. Ways with public trees are planned first, being quick; others only if `least`, their compared cost without
-    noise, leaves them a chance."""
+    """Return (the way to take, all that were tried, the best first): the simplest way unless another is clearly better.
+    Ways without trees are planned only if `least`, their compared cost without noise, leaves them a chance."""
     if not ways:
         raise SettingError(
             "--columns: bins and hinges expect a number or classes to predict; trees and margin a number or two "

@@ -34,10 +34,8 @@ class AmbiguousDatesError(SettingError):
 
 def found_format(tables: Sequence[Table], column: str, where: str, public: bool) -> tuple[str, str]:
     """Return (the format of a column of dates, a sentence about it); raise an error if it has several, or is unknown.
-
-    Messages never hold a cell's value, only how many rows have mixed dates. The sentence goes into the terms' file, so
-    it has a number of rows only if the tables are `public`.
-    """
+    No message holds a cell's value. The sentence goes into the terms, so it counts rows only if the tables are
+    `public`."""
     found, called = written_dates(tables, column, where), printable(column, 60)
     if found is None:
         raise SettingError(

@@ -441,7 +441,6 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
 
 
 def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
-    """Refuse options about columns that not every table has."""
     frame = pd.DataFrame(columns=list(columns))
     for option, named in (
         ("--bounds", wishes.bounds),

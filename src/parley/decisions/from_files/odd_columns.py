@@ -37,8 +37,7 @@ def _spaced(column: str) -> str:
 
 def tells_apart(public: pd.DataFrame, column: str, numeric: bool) -> bool:
     """Return whether nearly every public row has its own value there: a name, or a whole number that counts rows.
-    Amounts may be whole and different, too; numbers of people or accounts have a telling name, equal lengths, or hardly
-    a gap."""
+    Amounts may differ, too; identifiers have a telling name, equal lengths, or hardly a gap."""
     count = cell_counts(public, column, "public sample")
     rows, own = sum(count.values()), sum(times == 1 for times in count.values())
     if not numeric:

@@ -270,8 +270,7 @@ def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
 
 
 def _least(terms: Terms) -> float:
-    """Return the cost for comparison if owners' answers had no noise: halfway between the public sample's model and the
-    best one; -infinity if unknown before planning."""
+    """Return the compared cost without noise, halfway between the public model and the best; -infinity if unknown."""
     try:
         setup = resolve(terms)
         if setup.public is not None and setup.parameters > len(setup.public):  # told before a pilot is opened: dear

@@ -68,8 +68,7 @@ CURVE_POINTS = 24
 
 @dataclass(frozen=True, eq=False)
 class EqualOwners:
-    """Crowds of `counts` owners like one of the terms' [K]: the budget that each would choose if all joined, and its
-    payoff."""
+    """Crowds of `counts` owners like one of the terms' [K]: the budget of each if all joined, and its payoff."""
 
     like: str
     counts: Floats

@@ -126,11 +126,9 @@ class BudgetGame(OwnersGame):
         return np.asarray(-noise_weight * self.stakes.unit_variance(epsilon) - self.privacy_cost(epsilon))
 
     def best_budgets(self, members: Members, price: float = 0.0, staying: bool = False) -> Floats:
-        """Return every owner's best budget if it joins these coalitions, paid `price` per unit of eps.
-
-        A member that keeps its own model, because it is paid or `staying`, has another best budget. The search starts
-        from nobody doing so: each that does adds noise, so others follow and none goes back.
-        """
+        """Return every owner's best budget if it joins these coalitions, paid `price` per unit of eps. A member that
+        keeps its own model, because it is paid or `staying`, has another; each that does adds noise, so others follow
+        and none goes back."""
         weight = self.noise_weight(members)
         used = self._dominant(weight, price)
         if not self.keep_own or not (price > 0 or staying):
@@ -187,8 +185,7 @@ def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
 
 
 def _starts(game: BudgetGame, price: float) -> list[Members]:
-    """List coalitions to search from: everyone, the one of least cost and, for few owners, prefixes by noise, gain and
-    rows."""
+    """List coalitions to search from: all, the cheapest and, for few owners, prefixes by noise, gain and rows."""
     epsilon = game.best_budgets(game.everyone, price)
     noise = game.stakes.noise(epsilon)
     starts = [game.everyone, game.stakes.cost.best_coalition(noise)]
@@ -215,8 +212,7 @@ def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
 
 
 def _search(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
-    """Let the worst losers leave, then the best gainers join, until nobody moves. None: an `earlier` search came here,
-    too."""
+    """Let the worst losers leave, then the best gainers join. None: an `earlier` search came here, too."""
     members, seen = members.copy(), {members.tobytes()}
     while True:
         if members.tobytes() in earlier:

@@ -175,8 +175,7 @@ def _refined(game: Game, profile: Floats) -> Floats:
 
 
 def reached_equilibria(game: Game) -> list[Floats]:
-    """Find equilibria by best-response dynamics from several starts, with whole then part steps; else by Newton's
-    method."""
+    """Find equilibria by best-response dynamics from several starts; if that fails, by Newton's method."""
     rng = np.random.default_rng(0)
     spread = rng.uniform(game.low, game.high, (RANDOM_STARTS, game.players))
     starts = np.stack([game.low, game.high, (game.low + game.high) / 2, *spread])

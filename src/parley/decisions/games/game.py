@@ -117,7 +117,6 @@ def maximise(
 
 
 def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
-    """Search every bracket [a, b] by golden section at once."""
     width = b - a
     left, right = value(b - GOLDEN_RATIO * width), value(a + GOLDEN_RATIO * width)
     down, best = left >= right, np.fmax(left, right)  # whether the maximum lies in the lower part

@@ -45,11 +45,9 @@ def free_common_deal(game: WeakestLink) -> Deal:
 
 
 def cheapest_lift(game: WeakestLink, target: float) -> Deal:
-    """Return the payments of least total with which relative fitness `target` or better is an equilibrium.
-
-    Up to six owners every coalition is priced; beyond, a few, so a cheaper one may exist. A coalition that an outsider
-    would join unpaid is passed over.
-    """
+    """Return the payments of least total with which relative fitness `target` or better is an equilibrium. Beyond six
+    owners only some coalitions are priced, so a cheaper one may exist; those that an outsider would join unpaid are
+    passed over."""
     target = positive(target, "target")
     if game.owners < 2:
         raise SettingError("owners: expected at least two; a joint model needs two")
@@ -101,7 +99,6 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
 
 
 def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
-    """Return whether no outsider gains by joining at this common epsilon or at a smaller one of its own."""
     outside = ~deal.members
     best = game.best_below(deal.epsilon[:1], deal.members, game.local_maxima(deal.members))[0]
     return not (best[outside] > 0).any()

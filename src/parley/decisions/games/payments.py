@@ -92,11 +92,9 @@ def reachable(game: BudgetGame, members: Members) -> float:
 
 
 def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
-    """Return the contracts of least total payment with which relative fitness `target` or better is an equilibrium.
-
-    Beyond six owners only some coalitions are priced, so a cheaper one may exist. A coalition that an outsider would
-    join unpaid is passed over. Nobody joining remains an equilibrium, too.
-    """
+    """Return the contracts of least total payment with which relative fitness `target` or better is an equilibrium,
+    beside nobody joining. Beyond six owners only some coalitions are priced, so a cheaper one may exist; those that an
+    outsider would join unpaid are passed over."""
     target = positive(target, "target")
     if game.owners < 2:
         raise SettingError("owners: expected at least two; a joint model needs two")
@@ -144,8 +142,7 @@ def best_reachable(game: BudgetGame) -> float:
 
 
 def _prefixes(game: BudgetGame) -> tuple[NDArray[np.int64], Floats]:
-    """Return the owners by noise at the largest budget, and the relative fitness of the first 1 (infinite), 2, ... of
-    them."""
+    """Return the owners by noise at the largest budget, and the fitness of the first 1 (infinite), 2, ... of them."""
     noise = game.stakes.noise(np.full(game.owners, game.budget_range[1]))
     order = noise.quietest_first()
     return order, np.append(np.inf, game.stakes.fitness(noise.prefixes(order)[1])[1:])
@@ -158,16 +155,14 @@ def _outsiders_stay_out(game: BudgetGame, deal: Deal) -> bool:
 
 def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
     """Return the cheapest contracts with which exactly these members reach the target, which must be reachable, or
-    better. A better model can be cheaper, since owners that lose by joining then lose less; payment is convex in the
-    noise."""
+    better. A better model can be cheaper, since losers then lose less; payment is convex in the noise."""
     own = game.best_budgets(members)
     ways = [own, game.best_budgets(members, staying=True)] if game.keep_own else [own]
     return min((_contracts_from(game, members, own, chosen, target) for chosen in ways), key=lambda found: found.spend)
 
 
 def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
-    """Return the cheapest contracts, starting at the quality of the `chosen` budgets, or at the target if that is
-    better."""
+    """Return the cheapest contracts from the quality of the `chosen` budgets, or the target if better."""
     start = min(target, game.fitness(chosen, members) or target)
 
     def at(quality: float) -> Deal:
@@ -230,8 +225,7 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
 
 
 def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int64]:
-    """Choose a row of each column so that payments sum to the least with noise up to `allowed` (Lagrange, by
-    bisection)."""
+    """Choose a row per column for the least sum of payments with noise up to `allowed` (Lagrange, by bisection)."""
     # a search runs along an owner's own budgets
     payment, noise = np.ascontiguousarray(payment.T), np.ascontiguousarray(noise.T)
     owners = np.arange(len(noise))

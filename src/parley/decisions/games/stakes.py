@@ -126,8 +126,7 @@ class Demand:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CommonStakes(ForecastStakes):
-    """The cost of any coalition with one noise for all, at any common epsilon; `demand` is that noise's variance in a
-    sum."""
+    """The cost of any coalition with one noise for all; `demand` is that noise's variance in a sum."""
 
     records: Floats
     demand: Demand
@@ -204,8 +203,7 @@ def stakes(
 def _known(
     terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool, differences: Heterogeneity | None
 ) -> tuple[Pilot, dict[str, Any]]:
-    """Return the pilot and the fields of `Stakes` that the forecast gives. With `keep_own` members personalise the
-    joint model."""
+    """Return the pilot and the forecast's fields of `Stakes`. With `keep_own` members personalise the joint model."""
     found = forecast(terms, pilot, seed, differences=differences)
     expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:

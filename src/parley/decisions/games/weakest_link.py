@@ -44,8 +44,7 @@ class LocalMaxima:
         return np.asarray(np.minimum.reduceat(np.where(self.height == top, self.epsilon, np.inf), self.first))
 
     def best_below(self, common: Floats) -> tuple[Floats, Floats]:
-        """Return each owner's highest local maximum up to these epsilons [K] and its largest epsilon [K, N]; -inf if
-        none."""
+        """Return each owner's highest local maximum up to these epsilons [K], and where it is [K, N]; none: -inf."""
         seen = np.where(self.epsilon <= common[:, None], self.height, -np.inf)
         best = np.maximum.reduceat(seen, self.first, axis=1)
         there = np.where(seen == best[:, self.owner], self.epsilon, -np.inf)
@@ -209,8 +208,7 @@ class WeakestLink(OwnersGame):
         return np.where(members, self.share * self.counted(self.alone - together), 0.0)
 
     def whom_to_ask(self) -> tuple[Members, float]:
-        """Return the coalition of least test cost, and its epsilon, if owners insist on their peak in the coalition of
-        all."""
+        """Return the coalition of least test cost, and its epsilon, if all insist on their peaks among everyone."""
         peaks = self.peaks(self.everyone)
         chosen = self.stakes.cost.best_coalition(OneNoise(self.stakes.records, self.stakes.demand(peaks)))
         return chosen, float(peaks[chosen].min())
@@ -275,8 +273,7 @@ def preferences(game: WeakestLink, played: Play) -> Preferences:
 
 
 def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:
-    """Return how far up or down from its peak the common epsilon may go before each owner leaves [N], by grid and
-    bisection."""
+    """Return how far up or down from its peak epsilon may go before each owner leaves [N]; by grid and bisection."""
     members, peaks = played.members, played.peaks
     losing = ~(curves > 0) & ((grid[:, None] > peaks) if up else (grid[:, None] < peaks))
     first = np.argmax(losing, axis=0) if up else GRID_POINTS - 1 - np.argmax(losing[::-1], axis=0)

@@ -30,8 +30,7 @@ class Wish:
 
     @property
     def bearable(self) -> float:
-        """The share of its privacy cost up to which it would come at this budget; 0 if the joint model is of no use to
-        it."""
+        """The share of its privacy cost up to which it would come at this budget; 0 if it gains nothing."""
         return float(np.clip(self.worth / self.privacy_cost, 0.0, 1.0)) if self.privacy_cost > 0 else 1.0
 
     def to_json(self) -> dict[str, object]:

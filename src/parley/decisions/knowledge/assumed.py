@@ -1,11 +1,6 @@
 """A pilot without a public sample: rows drawn from released scales or declared ranges, with an invented target
-relation.
-
-Released scales say how each column is spread but not how columns correlate, so correlations and the strength of the
-target relation are drawn. A declared range says less: values may fill it or lie in a corner of it, where the column
-hardly varies and much noise enters the model. So the filled part is drawn, too, for all columns alike or for each its
-own. The interval is the hull of all of them.
-"""
+relation. Scales do not show correlations, and a range does not show which part of it is filled, so both are drawn, like
+the strength of the relation. The interval is the hull of all of them."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -82,8 +77,7 @@ class AssumedSample(Sample):
         return [INVENTED_LAWS_WARNING.format(drawn=drawn), *lines]
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Draw every strength, with columns at the worst end, at the best end, and each in between; small counts take
-        these in turns, so that their mean is balanced."""
+        """Draw every strength, with columns at the worst end, the best end, and in between, in balance."""
         low, high = SPREADS
         ends = [(low, LARGEST_CORRELATION), (high, 0.0), (None, 0.0), (None, LARGEST_CORRELATION)]
         few = max(1, min(count // len(STRENGTHS), len(ends)))
@@ -160,8 +154,7 @@ def _draw(
 
 
 def _counts(preparation: Preparation, X: Floats, relation: Floats, strength: float, rng: np.random.Generator) -> Design:
-    """Draw counts whose rates explain `strength` of their variance at the typical rate, else at an eighth of the
-    largest count."""
+    """Draw counts whose rates explain `strength` of their variance at the typical rate, else an eighth of the top."""
     low, high = preparation.target_bounds
     weight = rng.uniform(*weight_ends(preparation.model, preparation.target_centre), len(X))
     usual = float(weight.mean()) if preparation.target_centre > 0 else high / 8

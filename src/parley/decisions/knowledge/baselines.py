@@ -76,8 +76,7 @@ class LearningCurve:
         return np.asarray(mean + error < linear)
 
     def best(self, records: Floats, linear: Floats, side: int = 0) -> Floats:
-        """Return the cost of the chosen model [N]: trees if `ahead`, else linear. `side` -1 or 1 gives the end of
-        trees' 90 % interval."""
+        """Return the chosen model's cost [N]: trees if `ahead`, else linear; `side`: an end of trees' 90 % interval."""
         mean, error = self.at(records)
         return np.where(mean + error < linear, np.minimum(linear, mean + side * INTERVAL_ERRORS * error), linear)
 
@@ -167,15 +166,14 @@ def best_cost(pilot: Pilot) -> float:
 
 
 def trees_alone(pilot: Pilot) -> LearningCurve | None:
-    """Return the learning curve of boosted trees of an owner's own rows above the best linear model; None if nothing
-    favours trees."""
+    """Return the cost curve of trees of an owner's own rows, above the best linear model; None if nothing favours
+    trees."""
     trees = public_trees(pilot)
     return None if trees is None else trees.curve.above(best_cost(pilot))
 
 
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
-    """Return (possible excess costs of public fits over the best model [B], the fit itself); None: no fit to compare
-    with."""
+    """Return (possible excess costs of public fits over the best model [B], the fit); None without a fit."""
     there = _from_the_fit(pilot)
     if there is None:
         return np.zeros(0), None
@@ -187,19 +185,16 @@ def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
 
 
 def fit_errors(pilot: Pilot) -> Floats | None:
-    """Return possible distances of public fits from the best model [B, P], in directions of the pilot's curvature;
-    None: no fit."""
+    """Return possible errors of public fits [B, P], in directions of the pilot's curvature; None without a fit."""
     there = _from_the_fit(pilot)
     return None if there is None else pilot.landscape().inward(there.starts - there.landscape().optimum)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicTrees:
-    """Boosted trees of the public sample, for owners that ask nobody; costs in prepared units.
-
-    Trees and the linear fit are judged on the same rows, none of which either was made of. The trees' saving is taken
-    off the linear fit's cost, so that trees, linear fit and joint model share one level, a penalty included.
-    """
+    """Boosted trees of the public sample, for owners that ask nobody; costs in prepared units. Their saving is taken
+    off the linear fit's cost on the same unseen rows, so that trees, linear fit and joint model share one level, a
+    penalty included."""
 
     gain: float  # what they save a row
     error: float  # its standard error

@@ -66,8 +66,8 @@ class CrossFit:
     scores: Floats  # [n]: what trees say of each row that were grown without it
 
     def draws(self, curvature: Floats, directions: Floats, records: int) -> Floats:
-        """Draw, in opposite pairs, how far leaf values grown on these records may lie from the best [B, P]. Curvature
-        [P] and directions [P, P] are the cost's."""
+        """Draw possible errors of leaf values [B, P], in opposite pairs; curvature [P] and directions [P, P] are the
+        cost's."""
         largest = float(curvature.max())
         curved = curvature > SETTLED_CURVATURE * largest
         share = self.share * (FLAT_SHARE + (1 - FLAT_SHARE) * curvature / (curvature + STOPPING_CURVATURE * largest))
@@ -221,7 +221,6 @@ class RedrawnRows(Source):
 
 
 def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
-    """Return the place of the growth whose trees cost least on held-out rows, and that cost."""
     setup = resolve(_grown_by(terms, size, growths[0]))  # all have one preparation, except for the trees themselves
     folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING_FOLDS) for each in growths]
     costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)

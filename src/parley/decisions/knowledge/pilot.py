@@ -106,8 +106,8 @@ class Pilot:
 
     @cached_property
     def spread(self) -> Floats:
-        """Each owner's noise relative to others' [N]: an owner with fewer answers, each used as it comes, averages
-        fewer noises. 1 if rounds wait."""
+        """Each owner's noise relative to others' [N]: fewer answers, used as they come, average it less. 1 if rounds
+        wait."""
         schedule = self.setup.schedule
         if schedule.own is None:
             return np.ones(len(schedule.names))
@@ -200,11 +200,9 @@ class Pilot:
         return public.derived(("cross-fit", type(self.objective)), grow)  # once, however the pilot's rows are drawn
 
     def leaning(self) -> "Pilot":
-        """Tilt the rows' cost so that its minimum lies at their best ridge fit.
-
-        A small sample's own optimum lies farther out than the population's, so a start at the public fit would look
-        worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
-        """
+        """Tilt the rows' cost so that its minimum lies at their best ridge fit: a small sample's own optimum lies too
+        far out, so that a start at the public fit would look worse than it is. Only gradients can be tilted; other
+        algorithms stay."""
         if self.own_fit is None or (self.grown is None and self.terms.learning.rules.asks != "gradient"):
             return self
         return replace(self, source=self.source.leaning(self.own_fit.theta))
@@ -219,8 +217,7 @@ class Pilot:
         return Pilot(setup, source, make_algorithm(setup).foretold(), self.apart, drawn=drawn)
 
     def others(self, rng: np.random.Generator, count: int, run: bool = True) -> "list[Pilot]":
-        """Return the pilot as it might have come out, each with one start at its public fit. `run`: whether an
-        algorithm shall run on its rows."""
+        """Return the pilot as it might have come out, with starts. `run`: whether algorithms run on its rows."""
         if isinstance(self.source, GrownSample) and not run:
             drawn = self.source.redrawn(self.objective, self.landscape(), rng, count)
             return [replace(self, source=source, drawn=start) for source, start in drawn]
@@ -299,7 +296,6 @@ def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
 
 
 def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
-    """Draw possible leaf values [B, P] around the best, towards which the pilot's rows lean."""
     here = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
     if here.directions is None:
         raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")

@@ -81,7 +81,6 @@ class PrivacyCosts:
         return PrivacyCosts({kind: weight[owners] for kind, weight in self.weights.items()})
 
     def _summed(self, epsilon: Floats, which: int) -> Floats:
-        """Add up all shapes; the first is its own marginal."""
         found = np.asarray(self.weights[LINEAR] * epsilon)
         for kind, shapes in CURVES.items():
             weight = self.weights[kind]

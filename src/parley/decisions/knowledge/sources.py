@@ -224,8 +224,7 @@ class Sample(Source):
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments(Source):
-    """Second moments of z = [x, y] that owners released under DP (`algorithm = "sufficient-statistics"`), debited like
-    any query."""
+    """Second moments of z = [x, y], released under DP and debited (`algorithm = "sufficient-statistics"`)."""
 
     matrix: Floats  # [p + 1, p + 1]
     records: int

@@ -25,8 +25,8 @@ MAX_MARGINS = 2e6  # so that no more than this are looked at
 
 @dataclass(frozen=True)
 class CoalitionCost:
-    """The expected excess test cost of any coalition [..., N]: estimation/n_S + bias + noise_price v_S; of nobody, the
-    start's."""
+    """The expected excess test cost of coalitions [..., N]: estimation/n_S + bias + noise_price v_S; without members,
+    `nobody`."""
 
     estimation: float  # c
     bias: float

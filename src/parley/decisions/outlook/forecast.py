@@ -321,8 +321,7 @@ def outlook(terms: Terms, knowledge: Table | Source | None = None) -> Outlook:
 def missed_forecast(
     terms: Terms, worth: Worth, simulated: float, speeds: Mapping[str, float] | None
 ) -> Interval | None:
-    """Return the forecast of relative fitness that a simulation exceeds by far; None if it does not. The slow interval
-    is computed only if the simulation is far above the mean."""
+    """Return the forecast of relative fitness that a simulation exceeds by far; None if it does not."""
     if worth.fitness is None or not simulated > CONTRADICTION_FACTOR * worth.fitness:
         return None
     interval = forecast(terms, speeds=speeds).relative_fitness
@@ -350,11 +349,8 @@ class WhatIf:
 @one_thread
 def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
     """Carry the forecast `base` over to terms that differ in owners' numbers and in where noise is drawn. No private
-    record is read, and nothing is run again. With `personal` members correct the joint model by their own rows.
-
-    The result is exact if the forecast is by moments. After a pilot run, the cost is taken as linear in the combined
-    answer's variance. The interval keeps its relative width.
-    """
+    record is read, and nothing is run again. With `personal` members personalise. Exact by moments; after a pilot run,
+    the cost is taken as linear in the combined answer's variance. The interval keeps its relative width."""
     cost, _ = base.coalitions
     outlook = replace(base.outlook.at(terms=terms), corrected=personal)
     pilot = base.expected.pilot.under(terms)
@@ -371,7 +367,6 @@ def _hull(mean: float, values: Sequence[float]) -> Interval:
 
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:
-    """Return the task's metrics of models [R, P] on the pilot's rows; empty without rows."""
     if not known.has_rows or known.source.invented:  # whose relation to the target is made up
         return {}
     return task_metrics(known.objective, known.setup.preparation, known.design, models)

@@ -40,8 +40,7 @@ class _World:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """The costs of the owners' three models in the target's own units, in draws [N, D] of owners' differences, the
-    joint model's error, trees of own rows, and chance."""
+    """The costs of the owners' three models in the target's own units, in draws [N, D] of everything unknown."""
 
     pilot: Pilot
     owners: Owners  # at the variance of the terms' own budgets
@@ -117,7 +116,6 @@ class Gains:
 
     @cached_property
     def _worlds(self) -> "list[_World]":
-        """Equally likely worlds."""
         unit, (better, worse) = self.owners.scatter / np.median(self.owners.records), self.error_factors
         worlds = list[_World]()
         for place, position in enumerate(self._positions(unit)):
@@ -168,8 +166,7 @@ def gains_by(
     law: int = 0,
     laws: int = 1,
 ) -> Gains:
-    """Return the owners' gains if training comes out as expected, at this fitness and with these models; for number
-    `law` of `laws` laws."""
+    """Return the owners' gains at this expected fitness and with these models; for number `law` of `laws` laws."""
     here, pilot = expected.here, expected.pilot
     cost, _ = coalition_cost(expected, fitness)
     penalty = pilot.objective.regularisation

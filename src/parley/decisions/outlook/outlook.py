@@ -1,8 +1,5 @@
-"""Should we learn together? The outlook that every command reads: what joining means for each owner, and the verdicts.
-
-It holds draws of everything unknown beforehand: laws, differences between owners, noise, and what an owner's own
-procedure would choose (`gains`).
-"""
+"""Should we learn together? The outlook that every command reads: what joining means for each owner, and the verdicts,
+from draws of everything unknown beforehand (`gains`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -117,8 +114,7 @@ class Outlook:
 
     @property
     def gain(self) -> Floats:
-        """The saving by joining, in draws [N, D]; widened for an inside view, whose draws scatter less than outcomes
-        do."""
+        """The saving by joining, in draws [N, D]; widened for inside views, whose draws scatter too little."""
         gain = np.asarray(self.alone - self.personal)
         if self.inside is None:
             return gain
@@ -251,7 +247,6 @@ class Outlook:
         return np.asarray((np.bincount(kind, values) / np.bincount(kind))[kind])
 
     def _intervals(self, draws: Floats) -> list[Interval]:
-        """Return each owner's mean of draws [N, D], with a 90 % interval."""
         ends = (draws.mean(axis=1), *np.quantile(draws, INTERVAL_QUANTILES, axis=1))
         return [Interval(*map(float, each)) for each in zip(*map(self._alike, ends), strict=True)]
 

@@ -107,11 +107,8 @@ def common_demand(setup: Setup, epsilon: float) -> float:
 
 def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlook, float], bool]) -> int | None:
     """Return the least number of owners, alike these, for whose outlook and times of the combined variance `pays`
-    holds; None if no number is enough.
-
-    With N owners instead of N' the combined answer's variance is N'/N times as large if each adds its own noise, and
-    (N'/N)^2 times with one noise for all.
-    """
+    holds; None if no number is enough. With N owners instead of N' the variance is N'/N times as large if each adds its
+    own noise, and (N'/N)^2 times with one noise for all."""
     here, power = len(noise.records), 2 if isinstance(noise, OneNoise) else 1
 
     def enough(owners: int) -> bool:

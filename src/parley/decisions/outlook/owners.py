@@ -45,8 +45,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class OwnRows:
-    """Owners' estimates [N, D, P]; `price` [N] is the variance of an estimate from one row, times its direction's
-    curvature."""
+    """Owners' estimates [N, D, P]; `price` [N]: the variance of one from one row, times its direction's curvature."""
 
     curvature: Floats
     price: Floats
@@ -55,8 +54,7 @@ class OwnRows:
     priced: Floats  # how many times `price` folds charge in each direction [N, D, P]
 
     def corrected(self, centre: Floats, others: Sequence[Floats], other: Fitted) -> Fitted:
-        """Correct the model `centre` [..., P] by own rows, pulled to it or to others, and go part of the way to
-        `other`."""
+        """Correct the model `centre` [..., P] by own rows, pulled to it or to others, then partly to `other`."""
         theta = np.broadcast_to(centre, self.estimate.shape)
         start = Fitted(theta, np.zeros(theta.shape[:2]))
         return self.kept(self.kept(start, self.ridge([centre, *others])), other)
@@ -270,8 +268,7 @@ class Owners:
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """Owners' estimates and best parameters [N, D, P], public fit, zero model, models alone, and standard normals [D,
-    P]."""
+    """Owners' estimates and best parameters [N, D, P], public fit, zero model, models alone, and normals [D, P]."""
 
     rows: OwnRows
     best: Floats

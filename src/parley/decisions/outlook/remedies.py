@@ -1,10 +1,5 @@
-"""Other kinds of noise, and terms that would turn a verdict into join: larger budgets, or more owners like these.
-
-Noise drawn by each owner adds up: N owners of the same size have N times the variance of one noise for all. So the
-forecast is given for every kind: each owner's own, one by three hosts, one by each of two, or in owners' shares. The
-outlook is carried over without another run. A gain must hold in nearly all draws or, if no budget achieves that, in
-half.
-"""
+"""Other kinds of noise, and terms that would turn a verdict into join: larger budgets, or more owners like these. N
+like owners' own noise adds up to N times the variance of one noise for all, so the forecast is given for every kind."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -65,16 +60,14 @@ class KindForecast:
 
 @dataclass(frozen=True)
 class NoiseComparison:
-    """All kinds of noise, and why one is missing. With `distributed`, which terms cannot name, `curious` owners may
-    collude."""
+    """All kinds of noise, and why one is missing; with `distributed`, `curious` owners may collude."""
 
     kinds: Mapping[Kind, KindForecast]
     missing: Mapping[Kind, str]
     curious: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object under `noise` in `parley forecast --json`; null, with a reason, for kinds that these terms
-        do not allow."""
+        """Return the object under `noise` in `parley forecast --json`; null, with a reason, for missing kinds."""
         kinds: tuple[Kind, ...] = ("each_owner", "shared", "two_hosts", "distributed")
         content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
         return {**content, "curious": self.curious, "missing": dict(self.missing)}

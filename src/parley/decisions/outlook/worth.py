@@ -60,8 +60,7 @@ class Worth:
         return None
 
     def against(self) -> str | None:
-        """Return the objection to spending budgets: nobody gains by joining or, for a single owner, a baseline; None if
-        there is none."""
+        """Return the objection to spending: nobody gains or, for a single owner, a baseline; None if there is none."""
         if self.outlook is None or len(self.outlook.names) < 2:
             return self.sentence()
         return NOBODY_GAINS if self.outlook.consortium.verdict == "stay" else None
@@ -100,7 +99,6 @@ def joint_cost(expected: Expectation, fitness: float) -> float:
 
 
 def _standard_error(draws: Floats) -> float:
-    """Return the standard error of the mean; 0 without draws."""
     return float(draws.std(ddof=1)) / len(draws) ** 0.5 if len(draws) > 1 else 0.0
 
 

@@ -1,9 +1,6 @@
-"""The planner: it finds the way of training with the best forecast for the budgets that owners agreed on.
-
-It looks only at public knowledge, the terms and the pilot, so its choice costs no privacy and every owner can repeat
-it. A survey by moments (`survey`) finds candidates; the forecast itself judges them (`search`), by exact moments or by
-pilot runs with common random numbers. The best are judged once more with fresh ones.
-"""
+"""The planner: it finds the way of training with the best forecast for the budgets that owners agreed on. It looks only
+at the terms and the pilot, so its choice costs no privacy and every owner can repeat it. A survey by moments (`survey`)
+finds candidates, the forecast judges them (`search`), and the best once more with fresh random numbers."""
 
 import math
 from collections.abc import Callable
@@ -324,7 +321,6 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
 
 
 def _try_shared(known: Pilot, delta: float) -> Pilot | None:
-    """Return the pilot under one noise for all; None if these terms allow none."""
     try:
         there = known.under(shared_terms(known.terms, delta))
         there.setup.law()

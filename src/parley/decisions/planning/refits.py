@@ -1,9 +1,6 @@
-"""Rounds, steps and noise for refitting public trees' leaf values, by moments alone.
-
-Leaf values err by about the same in every direction that is not flat (`baselines`), and training starts there. In each
-direction a way of descending keeps a share of that error and takes over noise and the owners' sampling error instead
-(`responses`).
-"""
+"""Rounds, steps and noise for refitting public trees' leaf values, by moments alone. In each direction a way of
+descending keeps a share of the leaf values' error and takes over noise and owners' sampling error instead
+(`responses`)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

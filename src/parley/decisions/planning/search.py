@@ -1,8 +1,5 @@
 """A closer look at candidates: the forecast judges them, and a climb changes one setting at a time while it improves.
-
-Pilot runs cost rounds x rows x replicates, so they have at most `SEARCH_ROWS` rows, and long ones fewer replicates
-(`WORK`). Candidates share their random numbers.
-"""
+Pilot runs use at most `SEARCH_ROWS` rows, long ones fewer replicates (`WORK`), and candidates share random numbers."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -68,8 +65,7 @@ class Search:
         return self.seen[key]
 
     def climb(self, at: Pilot, knobs: tuple[str, ...], most: float = math.inf) -> Pilot:
-        """Climb to the top reached from here, one knob at a time, within `most` rounds of all candidates together; more
-        rounds have to gain 3 %."""
+        """Climb from here, one knob at a time, within `most` rounds of all candidates; more rounds must gain 3 %."""
         begun, improved = self.rounds, True
         while improved:
             improved = False
@@ -130,8 +126,7 @@ def attempt(
 
 
 def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bool = False) -> Judged:
-    """Return the expected excess cost; infinite if the run diverges or, with `only_exact`, if the clip or the box may
-    bind."""
+    """Return the expected excess cost; infinite if runs diverge or, with `only_exact`, if clip or box may bind."""
     try:
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, work, replicates)) * expected.unit
@@ -182,11 +177,8 @@ def affordable(pilot: Pilot, work: float, most: int) -> int:
 
 
 def hidden_bias(expected: Expectation) -> float:
-    """Return by how much a clip's bias is larger on new rows than on rows learned from; at least 0.
-
-    Each half of the public sample learns without noise, with the clip and without, and the other half judges. A half
-    begins as far from its own optimum as the sample does or, if its classes separate, at the same place.
-    """
+    """Return by how much a clip's bias is larger on new rows than on rows learned from; at least 0. Each half of the
+    public sample learns without noise, with the clip and without, and the other half judges."""
     pilot = expected.pilot
     if not pilot.has_rows or not pilot.bound.clips or not expected.simulated or len(pilot.design) < 4:
         return 0.0
@@ -208,7 +200,6 @@ def hidden_bias(expected: Expectation) -> float:
 
 
 def _halves(design: Design) -> list[tuple[Sample, Design]]:
-    """Return both halves of these rows, each with the other, which judges."""
     return [(Sample(design.where(~held)), design.where(held)) for held in folds(len(design), 2)]
 
 

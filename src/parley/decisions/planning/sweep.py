@@ -1,9 +1,6 @@
-"""A survey of every candidate by moments alone: ways of descending, rounds, steps, clips and starts.
-
-Near its goal any cost is quadratic; a clip that binds makes it another one (`binding`). The effect of rounds and steps
-is looked up (`responses`), so tens of thousands of candidates cost a second. The survey only finds candidates; the
-forecast decides.
-"""
+"""A survey of every candidate by moments alone: ways of descending, rounds, steps, clips and starts. Near its goal any
+cost is quadratic, under a binding clip another one (`binding`); the effect of rounds and steps is looked up
+(`responses`). The survey only finds candidates; the forecast decides."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -50,8 +47,7 @@ def horizons() -> Iterator[int]:
 
 
 def survey(pilot: Pilot) -> list[Candidate]:
-    """Return the best candidate without a binding clip, then those under each binding clip, the best first; an empty
-    list if there are too many parameters."""
+    """Return the best candidate without a binding clip, then those with one; empty for too many parameters."""
     if pilot.setup.parameters > MOST_PARAMETERS:
         return []
     here = pilot.landscape()

@@ -1,8 +1,5 @@
 """The kinds of terms that a planner surveys, each on its own: mechanism, start, and the coordinates of the columns.
-
-Whitening is a public linear map: it leaves the model the same and changes the directions of clip and noise. It is not
-tried with a penalty or a binding box, whose meaning it would change.
-"""
+Whitening is a public linear map; it is not tried with a penalty or a binding box, whose meaning it would change."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -48,8 +45,7 @@ def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
 
 
 def _coordinates(known: Pilot) -> Sequence[tuple[str, str | None]]:
-    """Return pairs (start, whitening): by moments if coordinates are free; by curvature for starts at the public fit,
-    if rows bend the cost differently."""
+    """Return pairs (start, whitening): by moments if coordinates are free, by curvature for public starts."""
     model = known.terms.model
     chosen = any(each is not None for each in (model.components, model.whitening, model.columns))
     free: list[str | None] = [None] if model.public is None or chosen or model.penalty > 0 else [None, MOMENTS]
