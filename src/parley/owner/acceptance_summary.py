@@ -26,11 +26,8 @@ DECISION_WARNING = (
 def acceptance_summary(
     owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False, peer: str | None = None
 ) -> list[str]:
-    """What a person reads before accepting.
-
-    `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the owner's own name if
-    its own peer asks in the learner's place.
-    """
+    """Return what a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this
+    machine may ask, `peer` the owner's own name if its own peer asks in the learner's place."""
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
     learner = printable(peer or terms.learning.learner)

@@ -26,13 +26,13 @@ from parley.validate import printable, upper
 
 
 def roles(terms: Terms, host: Host) -> list[str]:
-    """What else a host is under these terms."""
+    """Return what else a host is under these terms."""
     owners = {owner.name for owner in terms.owners}
     return ["learner"] * (host.name == terms.learning.learner) + ["owner"] * (host.name in owners)
 
 
 def facts(terms: Terms) -> list[dict[str, Any]]:
-    """The hosts, for programs; none where every owner draws its own noise."""
+    """Return the hosts, for programs; none where every owner draws its own noise."""
     return [{"name": host.name, "roles": roles(terms, host), "key": host.key} for host in terms.hosts]
 
 
@@ -42,7 +42,7 @@ def host_names(terms: Terms) -> str:
 
 
 def role_warnings(terms: Terms) -> list[TermsWarning]:
-    """Hosts that have an interest in what they could read together."""
+    """Warn of hosts that have an interest in what they could read together."""
     found = []
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
     owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
@@ -71,8 +71,7 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
 
 
 def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[TermsWarning]:
-    """Hosts that are known by their names alone; `pinned` are those whose keys this party's own settings give, in
-    `place`."""
+    """Warn of hosts known by name alone; `pinned` are those whose keys this party's own settings give, in `place`."""
     unknown = [printable(host.name) for host in terms.hosts if host.key is None and host.name not in pinned]
     if not unknown:
         return []
@@ -87,7 +86,7 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
 
 
 def listed(names: Collection[str], word: str = "and") -> str:
-    """Names as one reads them out.
+    """Return names as one reads them out.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
@@ -104,7 +103,7 @@ def _named(terms: Terms, host: Host) -> str:
 
 
 def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
-    """The sentence about what limits an answer; `found` are the same as figures (`warnings.figures`)."""
+    """Say what limits an answer; `found` holds the same limits as figures (`warnings.figures`)."""
     moves = _whole(found) if agreement.setup.terms.privacy.unit == OWNER else _of_records(agreement, found)
     return (
         f"{moves} an answer by at most {number(found['sensitivity'])}; the noise has scale "
@@ -138,7 +137,7 @@ def _box(found: Mapping[str, Any]) -> str:
 
 
 def place_warnings(columns: Sequence[str]) -> list[TermsWarning]:
-    """Columns by which rows are placed: batches and held-out rows are chosen by places, which count as public."""
+    """Warn of columns that place rows: places choose batches and held-out rows, and count as public."""
     if not columns:
         return []
     listed = ", ".join(printable(column) for column in columns)
@@ -154,7 +153,7 @@ Cost = TypeVar("Cost", float, Fraction)
 
 
 def record_leakage(setup: Setup, name: str) -> Leakage:
-    """What is promised of a person in the table of the owner of this name, in bits, by all that leaves.
+    """Return what is promised of a person in this owner's table, in bits, by all that leaves.
 
     Formal guarantee: by `accounting.meaning`, the smallest of the bounds that hold. Pure noise: by the epsilon of all
     answers. Gaussian noise: by the zCDP of all, or answer by answer; a score's pure noise adds up with it. A record
@@ -175,7 +174,7 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
 
 
 def covering(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
-    """What the answers of an owner and of `copies` - 1 others cost, those of the largest costs.
+    """Return what the answers of an owner and of `copies` - 1 others cost, those of the largest costs.
 
     >>> covering({"a": 1.0, "b": 5.0, "c": 2.0}, "a", 2)
     6.0
@@ -185,7 +184,7 @@ def covering(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
 
 
 def covering_epsilon(terms: Terms, name: str) -> Fraction:
-    """By which epsilon all answers together cover a record that this owner holds, and up to kappa - 1 others.
+    """Return the epsilon by which all answers cover a record that this owner holds, and up to kappa - 1 others.
 
     Formal guarantee: every owner adds the noise of epsilon/kappa and delta/kappa, and copies add up.
     """
@@ -195,7 +194,7 @@ def covering_epsilon(terms: Terms, name: str) -> Fraction:
 
 
 def promises(terms: Terms) -> list[dict[str, Any]]:
-    """What the terms promise of each owner's people; no private record is looked at."""
+    """Return what the terms promise of each owner's people; no private record is looked at."""
     setup, found = resolve(terms), []
     for owner in terms.owners:
         leakage = record_leakage(setup, owner.name)
@@ -221,12 +220,12 @@ def promises(terms: Terms) -> list[dict[str, Any]]:
 
 
 def _involved(setup: Setup, name: str) -> tuple[str, ...]:
-    """The owners that may hold a record of this one's table."""
+    """Return the owners that may hold a record of this one's table."""
     return tuple(setup.parts) if setup.terms.privacy.shared_records > 1 else (name,)
 
 
 def _by_zcdp(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
-    """By rho, where all that may hold a record have one; an owner's covers `shared_records` copies of its own noise."""
+    """Bound by rho, if all that may hold a record have one; it covers `shared_records` copies of an owner's noise."""
     copies, found = setup.terms.privacy.shared_records, dict[str, Fraction]()
     for each in parts:
         rho = reservation(setup.terms, each, setup.schedule).rho
@@ -237,7 +236,7 @@ def _by_zcdp(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
 
 
 def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
-    """By the Gaussian noise of every training answer, and the epsilon of a score where one is agreed on."""
+    """Bound by the Gaussian noise of every training answer, and the epsilon of a score if there is one."""
     privacy = setup.terms.privacy
     stages = {each: setup.part(each).training for each in parts}
     if pieces(setup.terms, stages[name].question) > 1 or not all(
@@ -251,11 +250,11 @@ def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakag
 
 
 def _gaussian(stage: Stage) -> float:
-    """The bits of all answers of a stage.
+    """Return the bits of all answers of a stage.
 
-    Formal guarantee: n answers of p numbers that a record moves by d_1, d_2, ... tell at most the sum of
-    p/2 ln(1 + R_k^2/(p s^2)), R_k as d_k has it; the logarithm is concave, so that this is at most what one answer of
-    n p numbers tells, moved by the root of d_1^2 + d_2^2 + ..., which is what a joint noise is made for.
+    Formal guarantee: n answers of p numbers that a record moves by d_1, d_2, ... tell at most the sum of p/2 ln(1 +
+    R_k^2/(p s^2)), R_k as d_k has it. The logarithm is concave, so this is at most what one answer of n p numbers
+    tells, moved by the root of d_1^2 + d_2^2 + ..., for which a joint noise is made.
     """
     mechanism, question, series = stage.series.mechanism, stage.question, stage.series
     if series.joint:
@@ -267,7 +266,7 @@ def _gaussian(stage: Stage) -> float:
 
 
 def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
-    """The same in a sentence; `unit`: whom it is promised to, where it is not the owner as a whole."""
+    """Return the same in a sentence; `unit` is whom it is promised to, unless that is the owner as a whole."""
     whole = terms.privacy.unit == OWNER
     about = "your table" if whole else f"a {unit}"
     if found.mutual_information is None:

@@ -1,20 +1,18 @@
 """Other books of the same table, as far as this account can tell: a table has one lifetime budget.
 
-Whenever a ledger accepts terms, the account notes which table that was for. A ledger that takes on a
-table which another one was noted with, or one with 90 % of its rows or people, is refused without a reason; the
-acceptance keeps that reason. A table that shares less is a question. Keys, digests and sketches never leave.
+Whenever a ledger accepts terms, the account notes which table that was for. A ledger that takes on a table which
+another one was noted with, or one with 90 % of its rows or people, is refused without a reason, which the acceptance
+keeps. A table that shares less is a question. Keys, digests and sketches never leave.
 
 Formal guarantee: within one account and state folder no ledger of an `Owner` newly accepts terms for a table that
 another one was noted with, by its digest, unless somebody gave a reason. `train_network` is no owner: its ledgers know
-their rows, and not each other. What else is noticed rests on sketches: it is help for honest
-owners. Another machine or account is out of sight, and so is what was noted before the state folder was removed, except
-for a table that still lies in its place.
+their rows, and not each other. What else is noticed rests on sketches: it is help for honest owners. Another machine or
+account is out of sight, and so is what was noted before the state folder was removed, except for a table that still
+lies in its place.
 
-What an account notes of tables and their ledgers: in its state folder, for itself alone, and beside each table.
-
-In the state folder lie a key (32 bytes), a note for each ledger and table (a keyed digest, a keyed sketch) and a lock.
-Beside the table, where that folder can be written to, lie the same facts with a salted digest in the place of both: who
-has the table can tell that it is this one, and the state folder may be gone.
+The state folder holds a key (32 bytes), a note for each ledger and table (a keyed digest, a keyed sketch) and a lock.
+Beside the table, where that folder can be written to, the same facts lie with a salted digest in the place of both:
+whoever has the table can recognise it, even if the state folder is gone.
 """
 
 import fcntl
@@ -63,8 +61,8 @@ _FACTS = ("ledger", "path", "owner", "person", "settled")
 
 @dataclass(frozen=True, eq=False)
 class Note:
-    """A ledger that accepted terms for a table: `digest` of that table (keyed, or salted), the hash of the `person`
-    column's name, and `settled`, other ledgers beside which somebody gave a reason to go on."""
+    """A ledger that accepted terms for a table: the table's keyed or salted `digest`, the hash of the `person` column's
+    name, and `settled`, other ledgers beside which somebody gave a reason to go on."""
 
     ledger: str
     path: Path
@@ -87,7 +85,7 @@ class TableNotes:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else of this account accepts terms meanwhile."""
+        """Keep all others of this account from accepting terms meanwhile."""
         file = self._folder / "lock"
         with explained(file):
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
@@ -99,11 +97,11 @@ class TableNotes:
             os.close(descriptor)
 
     def digest(self, cells: bytes) -> str:
-        """What notes call a table of this digest."""
+        """Return the keyed digest by which notes name a table of this digest."""
         return hmac.digest(self.key, cells, "sha256").hex()
 
     def read(self) -> list[Note]:
-        """All notes in the state folder."""
+        """Return all notes in the state folder."""
         return [_remembered(file) for file in sorted(self._folder.glob("*.npz"))]
 
     def write(self, note: Note, cells: bytes, table: Path | None) -> None:
@@ -132,7 +130,7 @@ class TableNotes:
 
 
 def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
-    """The notes beside a table that are about what it holds now."""
+    """Return the notes beside a table that are about what it holds now."""
     if table is None:
         return []
     return [_note(each, digest="") for each in _entries(table) if _is(each, cells)]
@@ -168,7 +166,7 @@ def _note(facts: dict[str, Any], **more: Any) -> Note:
 
 
 def _written(note: Note) -> bytes:
-    """A note as the bytes of an .npz file."""
+    """Return a note as the bytes of an .npz file."""
     sketch = note.sketch
     if sketch is None:
         raise LedgerError("a note without a sketch must be next to its table")
@@ -191,7 +189,7 @@ def _written(note: Note) -> bytes:
 
 
 def _remembered(file: Path) -> Note:
-    """A note that was read before, unless it changed since: many owners on one machine all look at all notes."""
+    """Return a note, read again only if it changed: many owners on one machine all look at all notes."""
     version, known = file_version(file), _notes.get(file)
     if known is None or known[0] != version:
         _notes[file] = known = version, _read(file)
@@ -281,8 +279,8 @@ class BooksOf:
 
 
 def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool = False) -> str | None:
-    """The reason to keep for going on beside these other books, None without any; a refusal where none was given.
-    `anyway`: somebody was asked whether people that are shared in part are others."""
+    """Return the reason to keep for going on beside these books, None without any; refuse where none was given.
+    `anyway`: somebody was asked whether people shared in part are others."""
     kept = None if reason is None else printable(reason.strip(), REASON)
     same = [each for each in found if each.same]
     if not found or kept:
@@ -300,12 +298,12 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
 
 
 def find_other_books(books: BooksOf) -> list[OtherBooks]:
-    """Other books of a table, those of the same table first; none for terms that its ledger accepted already."""
+    """Return other books of a table, those of the same table first; none for terms that its ledger accepted already."""
     return [] if books.accepted else [each for each, _ in _others(books, _Described(books))[0]]
 
 
 def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
-    """The same of all owners of some terms, whose ledgers lie or will lie in `folder`; two of them may share people,
+    """Return the same for all owners of some terms, whose ledgers lie or will lie in `folder`; two may share people,
     too."""
     found, among = list[OtherBooks](), list[Note]()
     for books in all_books:
@@ -318,9 +316,9 @@ def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
 
 @contextmanager
 def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
-    """While a ledger accepts terms: the reason to keep with them, or a refusal. The table is noted before they are
-    accepted, so that nothing is promised that nobody notes. Ledgers of one account take turns: of two for one table the
-    second one is refused."""
+    """Yield the reason to keep while a ledger accepts terms, or refuse. The table is noted before they are accepted, so
+    nothing is promised without a note. Ledgers of one account take turns: of two for one table the second is refused.
+    """
     if reason is NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
         yield NOBODY
         return
@@ -349,7 +347,7 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
 
 
 class _Described:
-    """A table as notes describe it: its keyed digest, and its sketch as it was noted, else made in one pass."""
+    """A table as notes describe it: its keyed digest, and its sketch as noted, else made in one pass."""
 
     def __init__(self, books: BooksOf, lazily: bool = False) -> None:
         self.books, self.notes = books, TableNotes()
@@ -369,7 +367,7 @@ class _Described:
         return _sketches.get(name, lambda: table_sketch(books.table, key, person))
 
     def known(self, ledger: Ledger) -> bool:
-        """Whether this ledger was noted with this table, in the place where it lies."""
+        """Return whether this ledger was noted with this table, in the place where it lies."""
         facts = self.digest, ledger.identity, ledger.path.resolve()
         return facts in [(note.digest, note.ledger, note.path) for note in self.notes.read()]
 
@@ -383,7 +381,7 @@ class _Described:
         return note
 
     def shared(self, note: Note) -> float:
-        """The share of keys in common with a noted table; below `SAME` where that is no evidence by itself."""
+        """Return the share of keys in common with a noted table; below `SAME` where that is no evidence by itself."""
         if note.sketch is None or note.digest == self.digest:
             return 1.0
         mine = note.owner == self.books.owner
@@ -394,8 +392,8 @@ class _Described:
 def _others(
     books: BooksOf, described: _Described, among: Sequence[Note] = ()
 ) -> tuple[list[tuple[OtherBooks, Note]], list[str]]:
-    """(books that share keys with this table, with their notes; ledgers of other owners of the same terms, which may
-    share records, or numbers of people). Left out are those beside which somebody gave a reason to go on."""
+    """Return (books that share keys with this table, with their notes; ledgers of other owners of the same terms, which
+    may share records, or numbers of people), without those beside which somebody gave a reason to go on."""
     noted, own = described.notes.read(), None if books.ledger is None else books.ledger.identity
     done = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
     terms, found, sharing = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
@@ -420,12 +418,12 @@ _Promises = tuple[set[str], Budget | None, Fraction]  # accepted terms, what the
 
 
 def _promised(note: Note, terms: Terms) -> _Promises:
-    """What the ledger of another owner of these terms will have promised."""
+    """Return what the ledger of another owner of these terms will have promised."""
     return {terms.hash}, (terms.promised_epsilon(note.owner), Fraction(str(terms.privacy.delta))), Fraction(0)
 
 
 def _look(note: Note) -> _Promises:
-    """What a noted ledger says; nothing if it is not there any more. It is neither upgraded nor changed."""
+    """Return what a noted ledger says, without upgrading or changing it; nothing if it is gone."""
     with suppress(sqlite3.Error, LedgerError), looking(note.path) as db:
         if hash_at(db, 1) == note.ledger:
             accepted = [terms_hash for _, terms_hash in stored_rows.accepted(db)]

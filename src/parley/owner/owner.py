@@ -32,8 +32,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, and the prepared
-    rows."""
+    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, the prepared rows."""
 
     setup: Setup
     part: Part
@@ -70,7 +69,7 @@ class Owner:
     ledger
         A `Ledger`, which makes its answers releases.
     noise
-        Where noise is drawn from; left out, as above.
+        Where noise is drawn from; default: as above.
 
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP
     for replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: every
@@ -117,7 +116,7 @@ class Owner:
         return self.table.example
 
     def prepare(self, agreed: Terms | Setup) -> Agreement:
-        """Everything that acceptance would fix, checked against the table; nothing is reserved."""
+        """Return everything that acceptance would fix, checked against the table; nothing is reserved."""
         terms = agreed if isinstance(agreed, Terms) else agreed.terms
         if self.releases:
             terms.require_release()
@@ -129,8 +128,7 @@ class Owner:
         return known
 
     def resolve(self, terms: Terms) -> Setup:
-        """The setup of these terms, from its columns where the terms list none. A public sample is not read again for
-        other budgets."""
+        """Return the setup of these terms, with its own columns if they list none; other budgets reuse a public sample."""
         for known in self._prepared.values():
             before = known.setup.terms
             if _columns_of(before) == _columns_of(terms):
@@ -138,12 +136,12 @@ class Owner:
         return resolve(terms, self.example)
 
     def accept(self, agreed: Terms | Setup, other_books: str | None = None, anyway: bool = False) -> Agreement:
-        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table
-        it is refused.
+        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; another table is
+        refused.
 
         A table whose people another ledger of this account was noted for is refused (`OtherBooksError`) without
-        `other_books`, the reason why it may have a second one, which the ledger keeps; where only some people are
-        shared, `anyway` says that they are others.
+        `other_books`, the reason for a second one, which the ledger keeps. Where only some people are shared, `anyway`
+        says that they are others.
         """
         agreement = self.prepare(agreed)
         terms, digest = agreement.setup.terms, self._digest
@@ -162,23 +160,23 @@ class Owner:
         return agreement
 
     def other_books(self, terms: Terms) -> list[OtherBooks]:
-        """Other ledgers of this account with people of its table, which accepting these terms would come on top of."""
+        """Return other ledgers of this account with people of its table, on top of which these terms would come."""
         if self._digest is None or not isinstance(self.ledger, Ledger):
             return []
         return find_other_books(BooksOf(self.name, self.table, self._digest.cells, terms, self.ledger))
 
     def reservation(self, terms: Terms) -> Reservation:
-        """What accepting these terms sets aside."""
+        """Return what accepting these terms sets aside."""
         return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
-        """The noisy answer, or a `Refusal` that spends nothing. All answers are kept: who asks in process may start
-        again at round 1."""
+        """Return the noisy answer, or raise a `Refusal` that spends nothing. All answers are kept: an in-process
+        learner may start again at round 1."""
         return self.answer_with_account(query, prune=False)[0]
 
     def answer_with_account(self, query: Query, prune: bool = True) -> tuple[Answer, Account]:
-        """The same, and where the agreement stands afterwards. `prune`: the learner keeps its state, of long answers
-        the latest do.
+        """Return the answer, and where the agreement stands afterwards. `prune`: the learner keeps its state, so of
+        long answers only the latest stay.
 
         Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is
         returned. A value that is not finite, which no table can cause, would end here, before the ledger is written to.
@@ -200,11 +198,11 @@ class Owner:
         return Answer(query.id, self.name, stage.question.records, stage.question.sent(query, value)), account
 
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
-        """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands
-        afterwards.
+        """Return the bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement
+        stands.
 
-        Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
-        the answer is computed again and must come out the same (`ring.Shares`).
+        Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again, the
+        answer is computed again and must come out the same (`ring.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)
@@ -238,8 +236,7 @@ class Owner:
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
-        """The bounded answer as a sum in grid units. A release computes it once for a question, as long as nothing else
-        is asked."""
+        """Return the bounded answer as a sum in grid units; a release keeps it until another question is asked."""
         content, words = self._encoded
         if content != query.content or not self.releases:
             stage, key = agreement.part.stage(query.round), self.ledger.secret
@@ -250,22 +247,21 @@ class Owner:
         return words
 
     def _seed(self, stage: Stage) -> bytes:
-        """Of a secret draw, for one answer."""
+        """Return the seed of a secret draw, for one answer."""
         return self.noise.seed() if stage.question.draws else b""
 
     def accepted(self, terms_hash: str) -> bool:
-        """Whether it is ready to answer under these terms."""
+        """Return whether it is ready to answer under these terms."""
         return terms_hash in self._accepted
 
     def agreement(self, terms_hash: str) -> Agreement:
-        """The agreement with this hash, or a refusal."""
+        """Return the agreement with this hash, or refuse."""
         if not self.accepted(terms_hash):
             raise UnknownTerms(f"{self.name}: nobody here accepted these terms")
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
-        """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared
-        once."""
+        """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, table prepared once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in simulations")
         own = self._holding if self.table.streams else self
@@ -280,7 +276,7 @@ class Owner:
         return Owner(self.name, self.table.gathered())
 
     def _tables(self, setup: Setup) -> Tables:
-        """The table prepared; rows that other terms prepared alike are not prepared again."""
+        """Return the prepared table; rows that other terms prepared alike are not prepared again."""
         terms = setup.terms
         same = _prepared_by(terms, self.name)
         for known in self._prepared.values():
@@ -305,22 +301,22 @@ class Owner:
 
 
 def _files_of(terms: Terms) -> tuple[str | None, str | None]:
-    """Where this party keeps what is public."""
+    """Return where this party keeps what is public."""
     return terms.model.public, terms.model.preparation
 
 
 def _columns_of(terms: Terms) -> tuple[object, ...]:
-    """What decides how columns are read: cells as they are for column statistics, else prepared."""
+    """Return what decides how columns are read: cells as they are for column statistics, else prepared."""
     return terms.model, terms.privacy.person, terms.task
 
 
 def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:
-    """What decides how an owner's table is prepared."""
+    """Return what decides how an owner's table is prepared."""
     return terms.model, terms.privacy.person, terms.privacy.records_per_person, terms.owner(name).records
 
 
 def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Reservation:
-    """What an owner of this name sets aside for these terms."""
+    """Return what an owner of this name sets aside for these terms."""
     budget = terms.promised_epsilon(name), Fraction(str(terms.privacy.delta))
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
@@ -331,9 +327,9 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
 
 
 def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
-    """What training and score cost together as zCDP (`setup.Part` has their noise), with a margin; None if the
-    mechanism has none, or hosts draw the noise: of finitely many bits, so that some of its delta is the probability
-    that it fails, as that of names is. It knows no secret draws either."""
+    """Return what training and score cost together as zCDP (`setup.Part` has their noise), with a margin. None with
+    secret draws, for a mechanism without one, or where delta includes a probability of failure (hosts' noise of
+    finitely many bits, names)."""
     privacy = terms.privacy
     if terms.noise.approximate or terms.learning.poisson or task_of(terms).noise_may_fail(terms):
         return None

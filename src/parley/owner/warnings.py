@@ -1,9 +1,8 @@
-"""What a person should see before accepting terms: the figures that bound a record, in words, and what about them looks
-wrong.
+"""What a person should see before accepting terms: the figures that bound a record, in words, and what looks wrong in
+them.
 
-For the owner's own eyes: warnings are raised by looking at its table, so they are shown to whoever accepts and neither
-logged nor sent. They hold shares and ratios, never a record's value. No warning does not mean no attack: the guarantee
-does not rest on them.
+Warnings come from looking at the owner's table: they are shown to whoever accepts, and neither logged nor sent. They
+hold shares and ratios, never a record's value. No warning does not mean no attack: the guarantee does not rest on them.
 """
 
 import hashlib
@@ -55,18 +54,18 @@ PERSON_COLUMN = re.compile(
 
 
 def figures(agreement: Agreement) -> dict[str, Any]:
-    """What limits a record, as numbers."""
+    """Return what limits a record, as numbers."""
     return agreement.setup.task.figures(agreement)
 
 
 def sentences(agreement: Agreement) -> list[str]:
-    """Sentences that say the same as `figures`."""
+    """Return sentences that say the same as `figures`."""
     return agreement.setup.task.limits(agreement)
 
 
 def record_figures(agreement: Agreement) -> dict[str, Any]:
-    """The figures of records that are bounded one by one; a record bound of None where records are counted and nothing
-    else limits them."""
+    """Return the figures of records bounded one by one; without a record bound, records are counted and nothing limits
+    them."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
     mechanism = training.series.mechanism
     bound, trees = training.question.bound, terms.model.trees
@@ -91,7 +90,7 @@ def record_figures(agreement: Agreement) -> dict[str, Any]:
 
 
 def record_sentences(agreement: Agreement) -> list[str]:
-    """Sentences that say the same as `record_figures`."""
+    """Return sentences that say the same as `record_figures`."""
     found, terms = figures(agreement), agreement.setup.terms
     lines = [
         limit_words(agreement, found),
@@ -127,8 +126,7 @@ def record_sentences(agreement: Agreement) -> list[str]:
 
 
 def noise_choice(setup: Setup, name: str) -> str | None:
-    """Where records are clipped in another norm than the mechanism's: which mechanism needs less noise for it, and how
-    much."""
+    """Say which mechanism needs less noise, and how much, where records are clipped in another norm than its own."""
     terms = setup.terms
     if terms.privacy.clip_norm is None:
         return None
@@ -152,7 +150,7 @@ def noise_choice(setup: Setup, name: str) -> str | None:
 
 
 def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
-    """The range of every feature and of the target, declared, of names, or from the public sample."""
+    """Return the range of every feature and of the target: declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
     found, model = preparation.ranges, agreement.setup.terms.model
     read = agreement.setup.task.columns(model)
@@ -162,12 +160,12 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
 
 
 def public_digest(terms: Terms) -> str | None:
-    """The SHA-256 of the public sample that lies here."""
+    """Return the SHA-256 of the public sample that lies here."""
     return None if terms.model.public is None else hashlib.sha256(Path(terms.model.public).read_bytes()).hexdigest()
 
 
 def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-    """What looks like a mistake or an attack, with the owner's table beside it."""
+    """Return what looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
     kept = counted_rows(table, terms.privacy, owner.name)
     frame = None if table.streams else rows_looked_at(table, kept, PERSON_COLUMN)
@@ -198,7 +196,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
 
 
 def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWarning | None:
-    """An agreed range that is far from the table's own."""
+    """Warn of an agreed range that is far from the table's own."""
     agreed, own = high - low, seen.high - seen.low
     about, start = (
         f"model.bounds.{column}",
@@ -220,7 +218,7 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
 
 
 def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
-    """Budgets of these owners at which an epsilon, or else the delta, promises next to nothing."""
+    """Warn of these owners' budgets if an epsilon, or else the delta, promises next to nothing."""
     loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MAX_EPSILON}
     if not loud and terms.privacy.delta > MAX_DELTA:
         delta = number(terms.privacy.delta)
@@ -242,7 +240,7 @@ def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
 
 
 def weight_warnings(class_weight: Any) -> list[TermsWarning]:
-    """Classes that count far more, or far less, than once."""
+    """Warn of classes that count far more, or far less, than once."""
     return [
         TermsWarning(
             f"model.class_weight.{name}",
@@ -255,7 +253,7 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
 
 
 def class_warnings(agreement: Agreement) -> list[TermsWarning]:
-    """A class that nobody in the table is of: a name may be written otherwise here."""
+    """Warn of a class that nobody in the table belongs to: a name may be spelled otherwise here."""
     preparation, rows = agreement.setup.preparation, agreement.tables.train
     if preparation.model.predicts != "two classes" or not len(rows):
         return []
@@ -270,7 +268,7 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
 
 
 def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-    """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
+    """Warn of columns in which many rows hold none of the agreed names: they may be spelled otherwise here."""
     preparation, found = agreement.setup.preparation, []
     told = [c for c in preparation.features if c in preparation.categories]
     if not told or owner.table.streams or not len(owner.table):
@@ -294,13 +292,13 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
 
 
 def target_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-    """Rows without a target: how many there are is as private as they are."""
+    """Warn of rows without a target, whose number is as private as they are."""
     words = target_words(owner, agreement)
     return [] if words is None else [TermsWarning("model.target", words)]
 
 
 def target_words(owner: Owner, agreement: Agreement) -> str | None:
-    """How many of the owner's rows have no target, for its own eyes; None if all have one."""
+    """Say how many of the owner's rows have no target, for its own eyes; None if all have one."""
     missing, rows, what = agreement.setup.task.untargeted(owner, agreement)
     if not missing:
         return None
@@ -308,7 +306,7 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
 
 
 def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
-    """A clip far from what records measure."""
+    """Warn of a clip far from the usual size of a record."""
     clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
     if agreement.setup.terms.privacy.unit == OWNER:  # it is no record's
         return []
@@ -325,7 +323,7 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
 
 
 def usual_size(agreement: Agreement) -> float:
-    """What a record measures on average where training starts; NaN without records."""
+    """Return a record's average size where training starts; NaN without records."""
     design, question = agreement.tables.train, agreement.part.training.question
     start = agreement.setup.objective.start(agreement.setup.preparation)
     total = (
@@ -337,7 +335,7 @@ def usual_size(agreement: Agreement) -> float:
 
 
 def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
-    """Rows that look like several of one person, where the terms take every row for a person of its own."""
+    """Warn of rows that look like several of one person, where the terms take every row for a person of its own."""
     # units are told apart by a column of their own
     if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER:
         return []
@@ -369,7 +367,7 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
 
 
 def alike_people(table: TableSource, column: str | None, name: str) -> list[TermsWarning]:
-    """Names of people that differ by capitals, spaces or decimals alone: the promise takes each for another person."""
+    """Warn of people's names that differ only by capitals, spaces or decimals: each counts as another person."""
     called = (
         set() if column is None or table.streams else {*names_of(table.frame([column]), column, name, PERSON_NAME)[1]}
     )
@@ -385,7 +383,7 @@ def alike_people(table: TableSource, column: str | None, name: str) -> list[Term
 
 
 def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
-    """A public sample made of the owner's own rows: it is read without noise."""
+    """Warn of a public sample made of the owner's own rows: it is read without noise."""
     if agreement.setup.public is None:
         return []
     tables = agreement.tables.train.in_memory(), agreement.tables.held_out.in_memory()
@@ -403,13 +401,13 @@ def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
 
 
 def _rows(design: Design) -> NDArray[Any]:
-    """Every row as one thing to compare."""
+    """Return every row as one value to compare."""
     cells = np.ascontiguousarray(np.column_stack([design.X, design.y]) + 0.0)
     return cells.view(np.dtype((np.void, cells.itemsize * cells.shape[1]))).ravel()
 
 
 def _range_words(agreement: Agreement) -> list[str]:
-    """The range of every feature and of the target."""
+    """Return the range of every feature and of the target, in words."""
     names = agreement.setup.preparation.categories
     lines = []
     for column, (low, high) in agreed_ranges(agreement).items():
@@ -421,7 +419,7 @@ def _range_words(agreement: Agreement) -> list[str]:
 
 
 def _times(large: float, small: float) -> str:
-    """How many times `small` goes into `large`, in words."""
+    """Say how many times `small` goes into `large`."""
     ratio = large / small if small > 0 else np.inf
     return (
         "beyond measure"
@@ -437,15 +435,15 @@ def _known(value: float) -> float | None:
 
 
 def rows_looked_at(table: TableSource, kept: Kept, people: re.Pattern[str]) -> pd.DataFrame:
-    """The rows that count; of a long table the columns that sound like people, and what tells copies."""
+    """Return the rows that count; of a long table, columns that sound like people, and hashes that tell copies."""
     if table.long:
         return hashed_rows(table, kept, people)
     return table.frame() if kept is None else table.frame()[kept]
 
 
 def hashed_rows(table: TableSource, kept: Kept, whole: re.Pattern[str]) -> pd.DataFrame:
-    """A hash of every row that counts, beside the columns whose names have the pattern `whole`: rows that are alike
-    have one hash, and others of a billion rows with a probability below 3 %."""
+    """Return a hash of every row that counts, beside the columns whose names have the pattern `whole`. Rows that are
+    alike have one hash, and others of a billion rows with a probability below 3 %."""
     names = column_names(table.example)
     found = []
     for _, rows in parts_of(table, names, kept):

@@ -1,8 +1,7 @@
 """The ledger: what an owner promised, what it released, and the refusal to go beyond.
 
-Check, record, then release: the debit and the noisy answer are committed in one transaction, and only the stored answer
-is sent. A crash at any moment leaves either both or neither. Asked the same question again, the owner sends the stored
-answer at no cost.
+Check, record, then release: debit and noisy answer are committed in one transaction, and only the stored answer is
+sent. A crash leaves both or neither. Asked the same question again, the owner sends the stored answer at no cost.
 """
 
 from parley.owner.ledger.account import AnyLedger, Cost, Facts, Release, StudyLedger

@@ -1,20 +1,15 @@
-"""What one agreement may still cost: the arithmetic of promises, on which every ledger agrees.
-
-A lifetime budget held as zero-concentrated differential privacy (zCDP): agreements cost rho, and rho adds up.
+"""What one agreement may still cost, and lifetime budgets held as zero-concentrated differential privacy (zCDP), where
+the rho of agreements add up. Statistics libraries are not imported, so that looking at books is quick.
 
 Formal guarantee: let every agreement that is accepted be rho_i-zCDP, each chosen in view of all answers before it, and
-let the sum of the rho_i never exceed rho. Then all answers together are rho-zCDP. This is the privacy filter of Feldman
-and Zrnic (2021, "Individual privacy accounting via a Renyi filter"), at every order at once; Whitehouse, Ramdas, Rogers
-and Wu (2023, "Fully-adaptive composition in differential privacy") prove it for zCDP. And rho-zCDP implies (epsilon,
-delta)-DP, for every order a > 1, with
+let the sum of the rho_i never exceed rho. Then all answers together are rho-zCDP, by the privacy filter of Feldman and
+Zrnic (2021), at every order at once; Whitehouse, Ramdas, Rogers and Wu (2023) prove it for zCDP. And rho-zCDP implies
+(epsilon, delta)-DP, for every order a > 1 (Canonne, Kamath and Steinke 2020, Proposition 12), with
 
     epsilon = a rho + ln(1 - 1/a) - (ln delta + ln a)/(a - 1)
 
-(Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", Proposition 12). Any order gives a
-valid bound, so soundness does not rest on the search for the best one. Numbers are rounded to the private side, by more
-than floats can be wrong.
-
-Nothing but `math` is needed: who only looks at books does not wait for statistics libraries.
+Any order gives a valid bound, so soundness does not rest on the search for the best one. Numbers are rounded to the
+private side, by more than floats can be wrong.
 """
 
 import math
@@ -37,8 +32,7 @@ RHO_TOLERANCE = Fraction(1, 10**6)  # another machine's libraries compute a Gaus
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a ledger's hash chain: how many rows it has, and the hash of the last one. Who knows it can tell an
-    older copy."""
+    """The end of a ledger's hash chain: its number of rows and the last hash, by which an older copy is noticed."""
 
     entries: int
     hash: str
@@ -49,9 +43,8 @@ class Account:
     """What one agreement may still cost. Budgets are exact fractions: no tolerance.
 
     `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be
-    skipped (`gaps`): a round that the owner missed costs nothing, and is never answered later. `head` is where the
-    ledger's chain ended at the moment at which it says so; a study's ledger has no chain. `closed` terms are not
-    answered any more.
+    skipped (`gaps`): a missed round costs nothing, and is never answered later. `head` is where the ledger's chain
+    ended at that moment; a study's ledger has no chain. `closed` terms are not answered any more.
     """
 
     terms_hash: str
@@ -78,11 +71,11 @@ class Account:
 
     @property
     def left(self) -> tuple[Fraction, Fraction]:
-        """(epsilon, delta) that are reserved and not spent."""
+        """The (epsilon, delta) that are reserved and not spent."""
         return self.epsilon - self.spent, self.delta_left
 
     def close(self) -> "Account":
-        """The account when nothing is answered any more and everything reserved counts as spent."""
+        """Return the account with nothing more to answer and everything reserved counted as spent."""
         return replace(self, spent=self.epsilon, closed=True)
 
     def require_open(self) -> None:
@@ -93,8 +86,8 @@ class Account:
             )
 
     def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
-        """The account after answering the learner's round `number`, when `spent_after(k)` bounds k answers; or a
-        refusal that changes nothing."""
+        """Return the account after the learner's round `number`, if `spent_after(k)` bounds k answers; or refuse
+        unchanged."""
         if learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {learner!r}")
         self.require_open()
@@ -115,9 +108,8 @@ class Account:
 class Reservation:
     """What an owner sets aside when it accepts terms.
 
-    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known. It
-    holds twice `RHO_TOLERANCE` more than the noise costs, so that it covers noise which is computed anew, on another
-    machine, within that tolerance.
+    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: unknown. It is twice
+    `RHO_TOLERANCE` more than the noise costs, to cover noise computed anew on another machine, within that tolerance.
     """
 
     terms_hash: str
@@ -130,7 +122,7 @@ class Reservation:
     rho: Fraction | None = None
 
     def account(self) -> Account:
-        """The account before any answer."""
+        """Return the account before any answer."""
         return Account(self.terms_hash, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)
 
 
@@ -139,7 +131,7 @@ _ORDERS = math.log(1e-4), math.log(1e14)  # of a - 1
 
 
 def epsilon_of(rho: Fraction, delta: Fraction) -> float:
-    """The smallest epsilon for which rho-zCDP is known to imply (epsilon, delta)-DP, rounded up.
+    """Return the smallest epsilon for which rho-zCDP is known to imply (epsilon, delta)-DP, rounded up.
 
     >>> round(epsilon_of(Fraction(1, 10), Fraction("1e-6")), 3)
     2.142
@@ -148,7 +140,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho for which rho-zCDP is known to imply (epsilon, delta)-DP, rounded down.
+    """Return the largest rho for which rho-zCDP is known to imply (epsilon, delta)-DP, rounded down.
 
     >>> round(float(largest_rho(Fraction("2.142"), Fraction("1e-6"))), 4)
     0.1
@@ -164,12 +156,12 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether rho-zCDP is known to imply (epsilon, delta)-DP."""
+    """Return whether rho-zCDP is known to imply (epsilon, delta)-DP."""
     return rho > 0 and float(delta) > 0 and Fraction(epsilon_of(rho, delta)) <= epsilon
 
 
 def _epsilon(rho: float, delta: float, u: float) -> float:
-    """By the order 1 + e^u, rounded up."""
+    """Return epsilon by the order 1 + e^u, rounded up."""
     a = 1 + math.exp(u)
     terms = a * rho, math.log1p(-1 / a), -math.log(delta) / (a - 1), -math.log(a) / (a - 1)
     return math.fsum(terms) + SLACK * math.fsum(map(abs, terms))
@@ -181,7 +173,7 @@ def _rho(epsilon: float, delta: float, u: float) -> float:
 
 
 def _largest(value: Callable[[float], float]) -> float:
-    """The largest value found, by thirds; both bounds have one hill."""
+    """Return the largest value found by ternary search; both bounds have one hill."""
     low, high = _ORDERS
     for _ in range(150):
         first, second = low + (high - low) / 3, high - (high - low) / 3
@@ -199,7 +191,7 @@ Cost = Callable[[int], Fraction]  # what this many answers cost together
 
 
 class AnyLedger(Protocol):
-    """Promises kept: terms are accepted once, answered within what they reserve, and every answer is stored."""
+    """A ledger: terms are accepted once, answered within what they reserve, and every answer is stored."""
 
     @property
     def durable(self) -> bool: ...
@@ -220,14 +212,14 @@ class AnyLedger(Protocol):
 
 
 def same_question(query: "Query", content: str, value: Floats) -> Floats:
-    """The stored answer, if this is the question that it answers."""
+    """Return the stored answer, if this is the question that it answers."""
     if query.content != content:
         raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
     return value
 
 
 class StudyLedger:
-    """Every study starts a fresh one, and only the latest answer is kept."""
+    """A ledger in memory for one study, which keeps only the latest answer."""
 
     durable = False
     secret = b""  # a study has none
@@ -251,7 +243,7 @@ class StudyLedger:
         return self._accounts[terms_hash]
 
     def hash_at(self, entries: int) -> str | None:
-        """Always None: a study keeps no chain."""
+        """Return None: a study keeps no chain."""
         return None
 
     def answer(

@@ -1,13 +1,13 @@
 """Copies of a ledger: made beside a running daemon, and put back so that nothing that was lost can be spent again.
 
-A backup is a ledger of an earlier time. What was answered after it was made is lost to it; so whoever puts one back
-without a word could answer again, and spend twice. `restore` books everything that may have been answered since as
-spent, and has the state folder remember the restored ledger alone: no other copy is answered from any more.
+A backup lacks what was answered after it was made, so an owner that simply put one back could spend twice. `restore`
+books everything that may have been answered since as spent, and has the state folder remember the restored ledger
+alone: no other copy is answered from any more.
 
 Formal guarantee: after `restore` no agreement that the backup holds, and none among `lost`, is answered any more, and
 each counts in full. If what was accepted after the backup is all among `lost`, or with `everything` in any case, all
-that was ever sent about the table, and all that will be, is within the lifetime budget. (`everything`: nobody knows
-what was accepted since, so all that the lifetime budget has left may have been spent, and counts as spent.)
+that was ever sent about the table, and all that will be, is within the lifetime budget. (`everything`: all that the
+lifetime budget has left may have been spent, and counts as spent.)
 """
 
 import os
@@ -28,12 +28,8 @@ from parley.owner.ledger.opening import beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
-    """Copy the ledger, as it is at one moment, to a file of its own that must not exist yet; verified, and its end
-    returned.
-
-    Answers go on meanwhile. The copy has all rows, also those that a plain copy of the file would miss in the -wal
-    file.
-    """
+    """Copy the ledger, as it is at one moment, to a file that must not exist yet; verify the copy and return its end.
+    Answers go on meanwhile. The copy has all rows, also those that a plain copy would miss in the -wal file."""
     if to.exists():
         raise LedgerError(f"{to}: already exists; a backup never replaces a file")
     fresh = to.with_name(f".{to.name}.{os.getpid()}")
@@ -59,8 +55,8 @@ def restore(
 ) -> tuple[Head, Path | None]:
     """Put a backup in the ledger's place, with all that may have been answered since it was made counted as spent.
 
-    `lost` are agreements that may have been accepted since. (The new end, where the ledger lies that was there before.)
-    A crash leaves the old ledger, none, or the new one: never one that answers what it should not. Nobody may use the
+    `lost` are agreements that may have been accepted since. Return the new end, and where the replaced ledger lies. A
+    crash leaves the old ledger, none, or the new one: never one that answers what it should not. Nobody may use the
     ledger meanwhile.
     """
     _require_latest(backup, ledger)
@@ -88,7 +84,7 @@ def restore(
 
 
 def _copied(source: Path, to: Path) -> Ledger:
-    """A copy for this account alone, on the disk, and verified from the first row on."""
+    """Return a copy for this account alone, on the disk, and verified from the first row on."""
     if not source.is_file():
         raise LedgerError(f"{source}: no such ledger")
     _remove(to)
@@ -113,7 +109,7 @@ def _settle(path: Path) -> None:
 
 
 def _require_latest(backup: Path, ledger: Path) -> None:
-    """Refuse to put an older ledger in the place of a whole one that goes on from it."""
+    """Refuse to replace a whole ledger by an older one that it goes on from."""
     if not ledger.is_file() or not backup.is_file() or backup.samefile(ledger):
         return
     with suppress(sqlite3.Error), closing(sqlite3.connect(ledger)) as now, closing(sqlite3.connect(backup)) as then:
@@ -128,7 +124,7 @@ def _require_latest(backup: Path, ledger: Path) -> None:
 
 
 def _set_aside(ledger: Path) -> Path | None:
-    """Move the ledger away, its -wal file after it: in between there is none, and without one nobody answers."""
+    """Move the ledger away, its -wal file after it: in between there is no ledger, so nobody answers."""
     aside = ledger.with_name(f"{ledger.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     moved = [end for end in ("", "-wal", "-shm") if Path(f"{ledger}{end}").exists()]
     for end in moved:
@@ -144,7 +140,7 @@ def _reason(error: OSError | sqlite3.Error) -> str:
 
 
 def _left_in_place(ledger: Path, replaced: bool) -> str:
-    """What lies in the ledger's place after a restore that failed."""
+    """Say what lies in the ledger's place after a restore that failed."""
     if replaced:
         return "the restored ledger is in place, but a crash of the machine may lose it"
     if ledger.exists():

@@ -1,20 +1,18 @@
 """The hash chain: every row holds the hash of the one before it, so a row that was changed, or removed from the middle,
-is noticed.
+is noticed. Of an answer, or a table, its digest is hashed under a one-time pad: 32 random bytes of the row's own, which
+lie in the file, are used for nothing else and never leave.
 
-What is hashed of an answer, or of a table, is its digest under a one-time pad: 32 random bytes of the row's own, which
-lie in the file, are used for one thing alone and never leave. Formal guarantee: the hashes are independent of the table
-and of every answer, given what else the rows say (whose terms, which round, what it cost, when). So the end of the
-chain may be told to any learner: it says how busy the owner is with others, and nothing about what it told them, nor
-about a record. (A sealed digest is uniform whatever was sealed.)
+Formal guarantee: the hashes are independent of the table and of every answer, given what else the rows say (whose
+terms, which round, what it cost, when), because a sealed digest is uniform whatever was sealed. So any learner may know
+the end of the chain: it says how busy the owner is with others, and nothing about what it told them, nor about a
+record.
 
 The chain has no key. It notices accidents, careless hands, and, where somebody else remembers an earlier end, a ledger
-that went back in time. Who may write to the file can forge all of it: keep it where only the owner's daemon writes.
+that went back in time. Whoever may write to the file can forge all of it: keep it where only the owner's daemon writes.
 
-Where a chain of rows ended, noted in a small file that is also a lock: `Drawing` lies beside a ledger, `Memory` in
-the account's state folder.
-
-The `Memory` notices a ledger or a journal that was put back to an earlier time, copied or replaced. Without it nothing
-is written or released.
+Where a chain ended is noted in a small file that is also a lock: `Drawing` lies beside a ledger, `Memory` in the
+account's state folder. The latter notices a ledger or a journal that was put back to an earlier time, copied or
+replaced; without it nothing is written or released.
 """
 
 import fcntl
@@ -47,22 +45,18 @@ _encode = json.JSONEncoder().encode
 
 
 def seal(digest: bytes, pad: bytes) -> str:
-    """A digest under a one-time pad; sealed again with the same pad it is the digest."""
+    """Return a digest under a one-time pad; sealing it again with the same pad gives the digest."""
     return (int.from_bytes(digest) ^ int.from_bytes(pad)).to_bytes(PAD).hex()
 
 
 def answer_digest(answer: bytes | None, pruned: bytes | None = None) -> bytes | None:
-    """The digest of a row's answer; of one that is no longer kept, what was kept of it (`pruned`)."""
+    """Return the digest of a row's answer; `pruned` is the digest of an answer that is no longer kept."""
     return pruned if answer is None else hashlib.sha256(answer).digest()
 
 
 def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, digest: bytes | None = None) -> str:
-    """The link of the chain: a hash of everything in the row and of the row before. `digest` is the answer's, for who
-    has it already.
-
-    The row that says that the file was upgraded seals the hash before it: until then hashes covered the answers as they
-    are.
-    """
+    """Return the chain's link: a hash of everything in the row (`digest`: its answer's, if known) and of the row
+    before. An upgrade's row seals the hash before it, because earlier hashes covered the answers as they are."""
     *facts, answer = row
     if facts[2] == "upgrade":
         previous = seal(bytes.fromhex(previous), pad)
@@ -72,27 +66,26 @@ def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, digest: bytes | No
 
 
 def first_row_hash(previous: str, row: tuple[Any, ...], digest: bytes | None = None) -> str:
-    """The link as it was before files had a version."""
+    """Return the link as it was before files had a version."""
     *facts, answer = row
     digest = digest or answer_digest(answer)
     return hashlib.sha256(_encode([previous, *facts, None if digest is None else digest.hex()]).encode()).hexdigest()
 
 
 def head(db: sqlite3.Connection) -> Head:
-    """The end of the chain in this file: how many rows, the last hash."""
+    """Return the end of the chain in this file: how many rows, the last hash."""
     row = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     return Head(0, START) if row is None else Head(*row)
 
 
 def hash_at(db: sqlite3.Connection, entries: int) -> str | None:
-    """The hash that the chain had with this many rows; None if it never had so many."""
+    """Return the hash that the chain had with this many rows; None if it never had as many."""
     row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None = None, **entry: Any) -> Head:
-    """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new
-    end."""
+    """Add a row to the chain's end (`last`, if known), in the transaction under way; return the new end."""
     last, pad = last or head(db), pad or secrets.token_bytes(PAD)
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
     row, digest = tuple(entry.get(column) for column in COLUMNS), answer_digest(entry.get("answer"))
@@ -111,11 +104,8 @@ REMEDIES = {
 
 class NotedEnd:
     """A file that one party at a time holds, over threads and processes, and in which it notes where a chain of rows
-    ends. The kernel ends the hold with a process.
-
-    A note is on the disk when the system gets to it: the death of a process loses nothing, that of the machine perhaps
-    the last notes.
-    """
+    ends. The kernel ends the hold with a process. Notes are not synced: a process's death loses none, a machine's
+    perhaps the last."""
 
     rank: ClassVar[int]  # who holds one of a lower rank may wait for one of a higher rank, never the other way round
     flags = os.O_RDWR | os.O_CLOEXEC
@@ -151,12 +141,12 @@ class NotedEnd:
             self.lock.release()
 
     def note(self, end: Head) -> None:
-        """Write down where the chain ends; for who holds the lock."""
+        """Note where the chain ends, while holding the lock."""
         if self._descriptor is not None:
             os.pwrite(self._descriptor, _written(end), 0)
 
     def noted(self) -> Head | None:
-        """What was written down; None if nothing was."""
+        """Return what was noted; None if nothing was."""
         try:
             text, before = self.path.read_bytes(), b""
             while text != before:  # somebody may be writing it
@@ -166,7 +156,7 @@ class NotedEnd:
         return _read(text)
 
     def close(self) -> None:
-        """Let go of the file, which stays: to remove it would let two processes hold two files of the same name."""
+        """Let go of the file, which stays: else two processes could hold two files of the same name."""
         with self.lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
@@ -176,29 +166,29 @@ class NotedEnd:
         self.close()
 
     def _check(self, descriptor: int) -> None:
-        """Refuse a file that is not the one that is meant."""
+        """Refuse a file that is not the right one."""
 
     def missing(self) -> LedgerError:
-        """What is said where the file cannot be made."""
+        """Return the error for a file that cannot be made."""
         return LedgerError(f"{self.path}: its folder does not exist; nothing was released")
 
 
 class Drawing(NotedEnd):
-    """Held by who draws noise for an answer of this ledger. No SQLite lock is held meanwhile: however long a draw
-    takes, others read, accept and are told what is stored."""
+    """Held while noise is drawn for an answer of this ledger. No SQLite lock is held meanwhile: however long a draw
+    takes, others read, accept and get what is stored."""
 
     rank = 0
     flags = NotedEnd.flags | os.O_CREAT
 
 
 class Memory(NotedEnd):
-    """The end of the rows in the file `books` when it was last written to, in a file of its own; `kind` says what books
-    they are.
+    """The end of the rows in the file `books` (a ledger or a journal, by `kind`) when last written to, in a file of its
+    own.
 
     Formal guarantee: of all copies of one ledger or journal whose memory is one file, in whatever folders they lie, a
     transaction commits only in one whose rows go on from the noted end, and before it returns its own end is noted. So
     all that is ever sent comes from one line of rows, for as long as the memory is kept. Without the memory nothing is
-    written. Whoever puts back the memory together with the books takes back both: that is not noticed here.
+    written. Putting back the memory together with the books is not noticed here.
     """
 
     rank = 1
@@ -209,7 +199,7 @@ class Memory(NotedEnd):
         self.books, self.kind = books, kind
 
     def begin(self, end: Head) -> Head | None:
-        """Make the memory, on the disk, unless it is there; what it says."""
+        """Make the memory, on the disk, unless it is there; return what it says."""
         return _read(create_once(self.path, _written(end)))
 
     def replace(self, end: Head) -> None:
@@ -228,8 +218,8 @@ class Memory(NotedEnd):
             ) from None
 
     def require_latest(self, db: sqlite3.Connection, noted: Head | None = None) -> Head:
-        """The noted end; a file whose rows do not go on from it is refused. It is read under the lock that is held, or
-        was read before the file was (`noted`)."""
+        """Return the noted end; refuse a file whose rows do not go on from it. The end is read under the held lock, or
+        was read before the file (`noted`)."""
         noted = noted or self._under_lock()
         end = head(db)
         if noted != end and hash_at(db, noted.entries) != noted.hash:
@@ -260,7 +250,7 @@ class Memory(NotedEnd):
             raise StateFolderError(f"{self.path}: expected a file of this account to which no other account may write")
 
     def missing(self) -> MissingMemoryError:
-        """Why nothing is written without the memory, and what to do."""
+        """Return the error that says why nothing is written without the memory, and what to do."""
         lost = "parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
         return MissingMemoryError(
             f"{self.books}: {self.path} is missing. It says where this {self.kind} ended; without it nobody can tell "

@@ -1,4 +1,4 @@
-"""Connections to the file of a ledger or a journal: they survive forks, and write only what goes on from its memory."""
+"""Connections to a ledger's or journal's file: they survive forks, and write only what goes on from its memory."""
 
 import os
 import sqlite3
@@ -23,7 +23,7 @@ PRAGMAS = (
 
 
 class Place:
-    """Which file lies at a path: a connection would go on writing to one that was moved away."""
+    """The file that lies at a path: a connection would go on writing to one that was moved away."""
 
     def __init__(self, path: Path, kind: str = "ledger") -> None:
         self.path, self.kind = path, kind
@@ -45,7 +45,7 @@ class Place:
 
 @contextmanager
 def looking(path: Path) -> Iterator[sqlite3.Connection]:
-    """For who only looks: nothing is changed, and no file made (`sqlite3.Error` where there is none)."""
+    """Yield a connection that changes nothing and makes no file (`sqlite3.Error` where there is none)."""
     place = f"{path.resolve().as_uri()}?mode=rw"  # so that what waits in a -wal file is seen
     with closing(sqlite3.connect(place, uri=True, timeout=5, isolation_level=None)) as db:
         db.execute("PRAGMA query_only=ON")
@@ -53,10 +53,8 @@ def looking(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 class FileConnection:
-    """A connection that one thread uses at a time. Who reads sees one moment and keeps nobody from writing.
-
-    With a `memory`, a transaction that commits goes on from the end that is noted there, and notes its own.
-    """
+    """A connection that one thread uses at a time; reading sees one moment and keeps nobody from writing. With a
+    `memory`, a transaction that commits goes on from the end that is noted there, and notes its own."""
 
     rank = 2
 
@@ -69,7 +67,7 @@ class FileConnection:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """For a single statement, which by itself sees one moment."""
+        """Yield the connection for a single statement, which by itself sees one moment."""
         with self.lock:
             self._place.require_same()
             try:
@@ -81,7 +79,7 @@ class FileConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything or nothing; one writer at a time, over threads and processes."""
+        """Yield a transaction: everything or nothing; one writer at a time, over threads and processes."""
         memory = self.memory
         with memory or nullcontext(), self.connection() as db:
             db.execute("BEGIN IMMEDIATE" if self._writes else "BEGIN")
@@ -98,7 +96,7 @@ class FileConnection:
                 memory.note(end)
 
     def checkpoint(self) -> None:
-        """Bring the file up to date with what waits in its -wal file, as far as nobody is in the way."""
+        """Bring the file up to date with its -wal file, as far as nobody is in the way."""
         with self.lock:
             self._place.require_same()
             try:
@@ -120,7 +118,7 @@ class FileConnection:
 
 
 def connect(path: Path, writes: bool = False) -> sqlite3.Connection:
-    """A connection; for who only reads also to a file on a disk that cannot be written to."""
+    """Return a connection; for reading only, also to a file on a disk that cannot be written to."""
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
         for pragma in PRAGMAS:
@@ -138,7 +136,7 @@ def connect(path: Path, writes: bool = False) -> sqlite3.Connection:
 
 
 def _before_fork() -> None:
-    """Locks belong to a process: nothing open may live through a fork, in the parent or in the child."""
+    """Close everything before a fork: locks belong to one process, parent or child."""
     everything: list[FileConnection | NotedEnd] = [*NOTED, *_CONNECTIONS]
     for held in sorted(everything, key=lambda each: (each.rank, id(each))):
         held.lock.acquire()

@@ -58,22 +58,22 @@ class Ledger:
 
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime
     budget (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `account`), and the
-    answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts; at
-    most one answer ever exists for a query id and for a round of an agreement; all answers under an agreement come from
+    answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts. At
+    most one answer ever exists for a query id and for a round of an agreement. All answers under an agreement come from
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
     all, or for learners that keep their own state (`prune`) the latest, up to `stored_rows.KEPT` bytes for each
     agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
     account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put back
     together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
-    earlier version is upgraded (`opening`); every opening verifies the chain (`verification`).
+    earlier version is upgraded; every opening verifies the chain (`opening`).
 
     Parameters
     ----------
     path
         The file.
     lifetime, lifetime_delta, rule
-        Epsilon, delta (0 if left out) and "simple" (if left out) or "zcdp": stated in the first row of a new file and
-        never changed. Afterwards they must be left out or equal.
+        Epsilon, delta (default 0) and "simple" (default) or "zcdp": stated in the first row of a new file and never
+        changed. Afterwards they must be left out or equal.
     writes
         False to look only: nothing is made, upgraded or noted, and the disk may be read-only.
     remembered
@@ -143,8 +143,7 @@ class Ledger:
 
     @property
     def rho(self) -> Budget | None:
-        """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple
-        sums."""
+        """(rho that the lifetime budget amounts to, rho reserved of it) if held as zCDP; None with simple sums."""
         with self._reader.transaction() as db:
             return stored_rows.filtered(db)
 
@@ -156,15 +155,13 @@ class Ledger:
 
     @cached_property
     def identity(self) -> str:
-        """What this ledger and its copies have in common and no other has: the hash of the first row, which is
-        random."""
+        """What this ledger and its copies alone have in common: the hash of the first row, which is random."""
         with self._reader.connection() as db:
             return hash_at(db, 1) or START
 
     @cached_property
     def secret(self) -> bytes:
-        """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup`
-        leaves them out."""
+        """32 random bytes of this ledger, in a file NAME.secret beside it that `parley owner backup` leaves out."""
         path = beside(self.path, "secret")
         found = create_once(path, os.urandom(SECRET))
         if len(found) != SECRET:
@@ -175,8 +172,7 @@ class Ledger:
         return found
 
     def hash_at(self, entries: int) -> str | None:
-        """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a
-        version."""
+        """Return the hash that the chain had with this many rows; None if never, or not since the file has a version."""
         with self._reader.transaction() as db:
             return None if entries < (stored_rows.upgraded(db) or 0) else hash_at(db, entries)
 
@@ -189,69 +185,69 @@ class Ledger:
     ) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
 
-        `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another
-        table are refused; where none was kept yet, this one is. `schema` is the digest of what it declares of its
-        columns, which counts as public: it is kept with the terms, too, and another one is refused with a sentence of
-        its own. Terms that were accepted before ledgers kept it go on without. `other_books`: why the table may have
-        other books, kept with the terms.
+        `table` is the table's digest. It is kept with the terms, sealed, and another table is refused; where none was
+        kept yet, this one is. `schema` is the digest of what the table declares of its columns, which counts as public:
+        it is kept, too, and another one is refused. Terms accepted before ledgers kept it go on without. `other_books`
+        is why the table may have other books, kept with the terms.
         """
         with self._writer.transaction() as db:
             stored_rows.accept(db, self.path, reservation, table, schema, other_books)
 
     def require_room(self, reservation: Reservation) -> None:
-        """Raise what `accept` would raise, and change nothing."""
+        """Raise what `accept` would raise about this reservation, and change nothing."""
         with self._reader.transaction() as db:
             stored_rows.room(db, self.path, reservation)
 
     def table(self, terms_hash: str) -> bytes | None:
-        """The digest of the table that terms were accepted with, for the owner's own eyes; None: none was kept."""
+        """Return the digest of the table that terms were accepted with, for the owner's own eyes; None if not kept."""
         with self._reader.transaction() as db:
             return stored_rows.table(db, terms_hash)
 
     def other_books(self, terms_hash: str) -> str | None:
-        """Why the table may have other books, as was said when these terms were accepted; None: nothing was."""
+        """Return why the table may have other books, as stated when these terms were accepted; None if not stated."""
         with self._reader.transaction() as db:
             return stored_rows.other_books(db, terms_hash)
 
     def knows_table(self, terms_hash: str) -> bool:
-        """Whether the table with which these terms were accepted is known."""
+        """Return whether the table with which these terms were accepted is known."""
         with self._reader.transaction() as db:
             return stored_rows.table(db, terms_hash) is not None
 
     def close_terms(self, terms_hash: str, why: str) -> None:
-        """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes
-        nothing."""
+        """Answer nothing more under these terms; all they reserved counts as spent. Repeating it changes nothing."""
         with self._writer.transaction() as db:
             stored_rows.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so
-        wanted (`backup`)."""
+        """Close all agreements, also the `lost` ones; count the whole lifetime budget as spent if `everything`
+        (`backup`)."""
         with self._writer.transaction() as db:
             stored_rows.assume_spent(db, self.path, owner, lost, everything)
 
     def account(self, terms_hash: str) -> Account:
-        """What the agreement with this hash reserved and has spent so far."""
+        """Return what the agreement with this hash reserved and has spent so far."""
         with self._reader.transaction() as db:
             return replace(stored_rows.account(db, terms_hash), head=head(db))
 
     def accounts(self) -> list[tuple[str, Account]]:
-        """All agreements with the time of their acceptance, oldest first."""
+        """Return all agreements with the time of their acceptance, oldest first."""
         with self._reader.transaction() as db:
             return [(time, stored_rows.account(db, terms_hash)) for time, terms_hash in stored_rows.accepted(db)]
 
     def answer(
         self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
     ) -> tuple[Floats, Account]:
-        """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the
+        """Return the stored answer if there is one, else check, release, and commit debit and answer together; and the
         account.
 
         `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then
         drawn under the drawing lock, for a question that is still unanswered, and stored in a short transaction before
-        the lock is given up. Formal guarantee: for each answer that is ever stored one draw was made among all who hold
-        that lock, so no race chooses among several; a crash between draw and commit released nothing, and nobody saw
-        that draw. (Should a disk that cannot lock let a second one in, the transaction looks once more: who comes late
-        throws its draw away unseen, whatever it was.)
+        the lock is given up.
+
+        Formal guarantee: for each answer that is ever stored one draw was made among all who hold that lock, so no race
+        chooses among several. A crash between draw and commit released nothing, and nobody saw that draw. (Should a
+        disk that cannot lock let a second one in, the transaction looks once more: whoever comes late throws its draw
+        away unseen, whatever it was.)
         """
         with self._reader.transaction() as db:
             found = _look(db, query, spent_after, self._last)
@@ -300,7 +296,7 @@ class Ledger:
         return value, self._last
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Every row, oldest first, without the answers themselves; read in pages, so that nobody waits for it."""
+        """Yield every row, oldest first, without the answers themselves; read in pages, so that nobody waits for it."""
         last = 0
         while True:
             with self._archivist.transaction() as db:
@@ -315,18 +311,15 @@ class Ledger:
             last = page[-1][0]
 
     def verify(self) -> int:
-        """Recompute the whole chain and every balance; the number of rows, or a `BrokenChainError` that names the first
-        bad one."""
+        """Recompute the whole chain and every balance; return the number of rows, or raise `BrokenChainError` for the
+        first bad one."""
         whole = Verification()
         self._follow(whole)
         return whole.head.entries
 
     def remember(self) -> None:
         """Verify what was added since, and keep how far the chain is known to be sound; bring the file up to date with
-        its -wal file.
-
-        For whoever holds a ledger for long, now and then: an older copy of the file is then noticed.
-        """
+        its -wal file. Called now and then by whoever holds a ledger for long, so that an older copy is noticed."""
         with self._archivist.lock:
             self._follow(self._verified)
             if self._verified.head == self._kept:
@@ -350,7 +343,7 @@ class Ledger:
     def _begin(
         self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None, remembered: bool
     ) -> None:
-        """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""
+        """Make or upgrade the ledger; refuse a file that is none, or has another budget or rule."""
         with self._reader.transaction() as db:
             found = opening.version(db, self.path)
         if found in (None, 0) or (self._writes and found != opening.VERSION):
@@ -367,7 +360,7 @@ class Ledger:
             raise LedgerError(f"{self.path}: its lifetime budget is {stored_rows.written(known)}, which never changes")
 
     def _recall_end(self) -> Memory | None:
-        """The memory, from which every row that is written from now on goes on."""
+        """Return the memory from which every further row goes on."""
         if self._memories is None:
             return None
         memory = Memory(self._memories, self.identity, self.path, "ledger")
@@ -380,7 +373,7 @@ class Ledger:
         return memory
 
     def _catch_up(self) -> None:
-        """Note where the ledger ends, if that was not noted yet; refuse one that does not go on from what was."""
+        """Note where the ledger ends, if not noted yet; refuse one that does not go on from what was."""
         memory = self._writer.memory
         if memory is not None:
             with memory, self._reader.transaction() as db:
@@ -388,8 +381,8 @@ class Ledger:
                     memory.note(end)
 
     def _recalled(self) -> Verification:
-        """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is
-        refused."""
+        """Return the verification to go on from; refuse a ledger that is not the remembered one, or that one at an
+        earlier time."""
         kept = recall(beside(self.path, "verified"))
         begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
         if begin is not kept:
@@ -406,7 +399,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Open:
-    """A question that may be answered, by a ledger that ends here: its agreement before and after."""
+    """A question that may be answered: where the ledger ends, and the agreement before and after."""
 
     end: Head
     before: Account
@@ -416,8 +409,8 @@ class _Open:
 def _look(
     db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None
 ) -> _Open | tuple[Floats, Account]:
-    """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that
-    still holds if the chain ends where it did."""
+    """Return the stored answer, or that the question may have one; else refuse. `last` holds if the chain still ends
+    there."""
     end = head(db)
     stored = stored_rows.stored(db, query)
     if stored is not None:
@@ -428,7 +421,7 @@ def _look(
 
 
 def _delta(value: float | str) -> Fraction:
-    """A lifetime delta as people mean it."""
+    """Return a lifetime delta as the decimal that people wrote."""
     try:
         delta = Fraction(str(value))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
+"""What a ledger's rows say, and the rows that promises make: functions of the transaction under way."""
 
 import json
 import secrets
@@ -23,8 +23,7 @@ KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
-    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes. Its content is random:
-    no other ledger has its hash."""
+    """Write the first row: the lifetime budget and its rule, which never change. Random content makes its hash unique."""
     event, content = (
         _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {}),
         secrets.token_hex(),
@@ -33,7 +32,7 @@ def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
 
 
 def lifetime(db: sqlite3.Connection) -> Budget:
-    """The most that all agreements together may ever cost."""
+    """Return the most that all agreements together may ever cost."""
     budget = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='open'")
     if budget is None:
         raise BrokenChainError("the row with the ledger's lifetime budget is missing; do not use this ledger")
@@ -41,14 +40,14 @@ def lifetime(db: sqlite3.Connection) -> Budget:
 
 
 def reserved(db: sqlite3.Connection) -> Budget:
-    """What the accepted terms may cost together, and what counts as spent since a restore."""
+    """Return what the accepted terms may cost together, and what counts as spent since a restore."""
     accepted = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='accept'") or (Fraction(0), Fraction(0))
     lost = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='restore'") or (Fraction(0), Fraction(0))
     return accepted[0] + lost[0], accepted[1] + lost[1]
 
 
 def filtered(db: sqlite3.Connection) -> Budget | None:
-    """(rho of the lifetime budget, rho reserved of it) where that is held as zCDP; None by simple sums."""
+    """Return (rho of the lifetime budget, rho reserved of it) if held as zCDP; None with simple sums."""
     opened = db.execute("SELECT event FROM entries WHERE kind='open'").fetchone()
     most = None if opened is None else stated_rho(opened[0])
     if most is None:
@@ -60,25 +59,24 @@ def filtered(db: sqlite3.Connection) -> Budget | None:
 
 
 def stated(event: str | None) -> dict[str, Any]:
-    """What else a row of promises states: whether rounds may be skipped, the rule of a lifetime budget, rho. (On the
-    disk it is in the column `event`, which in an answer's row holds the mechanism's event.)"""
+    """Return what else a row of promises states in the column `event`: whether rounds may be skipped, the rule, rho."""
     return {} if event is None else dict(json.loads(event))
 
 
 def stated_rho(event: str | None) -> Fraction | None:
-    """The rho that a row of promises states; None if it states none."""
+    """Return the rho that a row of promises states; None if it states none."""
     rho = stated(event).get("rho")
     return None if rho is None else Fraction(rho)
 
 
 def upgraded(db: sqlite3.Connection) -> int | None:
-    """The row up to which files had no version; None in a file that always had one."""
+    """Return the row up to which files had no version; None in a file that always had one."""
     row = db.execute("SELECT seq FROM entries WHERE kind='upgrade'").fetchone()
     return None if row is None else int(row[0])
 
 
 def account(db: sqlite3.Connection, terms_hash: str) -> Account:
-    """What an agreement reserved and has spent so far, by the rows of this file."""
+    """Return what an agreement reserved and has spent so far, by the rows of this file."""
     accepted = db.execute(
         "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?) "
         "FROM entries WHERE kind='accept' AND terms=?",
@@ -104,12 +102,12 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
 
 
 def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
-    """(time, terms hash) of all acceptances, oldest first."""
+    """Return (time, terms hash) of all acceptances, oldest first."""
     return db.execute("SELECT time, terms FROM entries WHERE kind='accept' ORDER BY seq").fetchall()
 
 
 def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | None:
-    """The answer that this question got before, and where its agreement stands now."""
+    """Return the answer that this question got before, and where its agreement stands now."""
     row = db.execute(
         "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?",
         (query.terms_hash, query.id),
@@ -127,9 +125,9 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
 
 
 def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> None:
-    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if
-    those before it already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be
-    asked for again by who follows the rounds."""
+    """Let go of the oldest answer that is still here, after number `answers`, of `size` bytes, if those before fill
+    `KEPT`. Its digest and cost stay. The last one always stays: a learner that follows the rounds may ask for it alone
+    again."""
     if answers <= max(1, KEPT // size):
         return
     seq, known = db.execute(
@@ -144,8 +142,7 @@ def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> N
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
-    """What is reserved in all after accepting (epsilon, or rho where that adds up); None if these terms are accepted
-    already."""
+    """Return all that is reserved after accepting (epsilon, or rho where that adds up); None if accepted already."""
     require_owner(db, path, new.owner)
     known = db.execute(
         "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (new.terms_hash,)
@@ -212,8 +209,8 @@ def accept(
     schema: str | None = None,
     other_books: str | None = None,
 ) -> None:
-    """Reserve for these terms, once; with them the table's digest, sealed, its schema's, and why the table may have
-    other books. Another table later is refused."""
+    """Reserve for these terms, once; keep the table's digest, sealed, its schema's, and why it may have other books.
+    Another table later is refused."""
     after = room(db, path, new)
     if after is None:
         _require_schema(db, path, new.terms_hash, schema)
@@ -243,13 +240,13 @@ def accept(
 
 
 def other_books(db: sqlite3.Connection, terms_hash: str) -> str | None:
-    """Why the table may have other books, as somebody said when these terms were accepted; None if nobody did."""
+    """Return why the table may have other books, as stated when these terms were accepted; None if not stated."""
     row = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
     return None if row is None else stated(row[0]).get("other_books")
 
 
 def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
-    """The digest of the table that belongs to these terms; None if it was never told."""
+    """Return the digest of the table that belongs to these terms; None if it was never given."""
     row = db.execute("SELECT content, pad FROM entries WHERE kind='table' AND terms=?", (terms_hash,)).fetchone()
     if row is None:
         row = db.execute("SELECT content, pad FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
@@ -257,8 +254,7 @@ def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
 
 
 def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema: str | None) -> None:
-    """Refuse a table that declares other columns than the one with which the terms were accepted, as far as that one is
-    known."""
+    """Refuse a table that declares other columns than the accepted one, as far as that one's are known."""
     (event,) = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
     known = stated(event).get("schema")
     if known is not None and schema is not None and known != schema:
@@ -281,8 +277,7 @@ def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: b
 
 
 def close(db: sqlite3.Connection, terms_hash: str, why: str) -> None:
-    """End an agreement: nothing more is answered, and what it reserved counts as spent. Repeating it changes
-    nothing."""
+    """End an agreement: no more answers, and all it reserved counts as spent. Repeating it changes nothing."""
     known = account(db, terms_hash)
     if not known.closed:
         epsilon, delta = (str(part) for part in known.left)
@@ -298,8 +293,8 @@ def close(db: sqlite3.Connection, terms_hash: str, why: str) -> None:
 
 
 def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-    """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if
-    so wanted."""
+    """Reserve for agreements that the ledger does not know, close all, and if `everything` count the rest of the
+    lifetime."""
     known = {terms_hash for _, terms_hash in accepted(db)}
     require_owner(db, path, owner)
     for reservation in lost:
@@ -326,14 +321,14 @@ def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[
 
 
 def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
-    """Refuse the ledger of somebody else."""
+    """Refuse another owner's ledger."""
     holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
     if holder is not None and holder[0] != owner:
         raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own")
 
 
 def written(budget: Budget) -> str:
-    """A budget as people read it in a message."""
+    """Return a budget as people read it in a message."""
     epsilon, delta = (float(part) for part in budget)
     return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"
 
@@ -343,7 +338,7 @@ def _event(stated: dict[str, Any]) -> str | None:
 
 
 def _budget(db: sqlite3.Connection, rows: str) -> Budget | None:
-    """The sum of epsilon and delta over these rows; None without any."""
+    """Return the sum of epsilon and delta over these rows; None without any."""
     found = db.execute(rows).fetchall()
     if not found:
         return None
