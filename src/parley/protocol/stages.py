@@ -1,7 +1,5 @@
-"""What one owner is asked under one agreement, how its answers are released, and what any number of them costs.
-
-Who is asked in which round is public and known beforehand, so noise is calibrated for each owner's number of answers.
-"""
+"""What one owner is asked under one agreement, how its answers are released, and what any number of them costs. Who is
+asked in which round is public and known beforehand, so noise is calibrated for each owner's number of answers."""
 
 import hashlib
 import itertools

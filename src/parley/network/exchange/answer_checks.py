@@ -1,8 +1,6 @@
-"""Checks of an owner's words against the terms, their bound and noise, and its earlier words.
-
-Only public facts and the owner's own words are compared. So wrong numbers of a likely size, too little noise, and books
-kept beside the ones shown pass: no learner can see those.
-"""
+"""Checks of an owner's words against the terms, their bound and noise, and its earlier words. Only public facts and the
+owner's own words are compared. So wrong numbers of a likely size, too little noise, and books kept beside the ones
+shown pass: no learner can see those."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -75,12 +73,10 @@ class Scrutiny:
     def check_statement(
         self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None
     ) -> None:
-        """Refuse an account that does not follow from the schedule.
-
-        `least` is the round just answered (0: none was asked), `answers` how many this learner has received, `before`
-        the last statement in this run. A repeated stored answer leaves the account unchanged. An account that the owner
-        closed counts as spent whole, and gets no further answer.
-        """
+        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was
+        asked), `answers` how many this learner has received, `before` the last statement in this run. A repeated stored
+        answer leaves the account unchanged. An account that the owner closed counts as spent whole, and gets no further
+        answer."""
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
                 f"{self.owner}: its account has epsilon {float(statement.epsilon):g} and "

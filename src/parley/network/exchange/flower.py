@@ -1,10 +1,8 @@
-"""Parley over an existing Flower federation: Flower carries the messages, the owners' daemons stay as they are.
-
-The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, only relays bytes to the daemon's Unix
+"""Parley over an existing Flower federation, which carries the messages; the owners' daemons stay as they are. The
+ServerApp is the learner. The ClientApp, which Flower runs beside each owner, only relays bytes to the daemon's Unix
 socket and its reply back. So code that a run's submitter sends to an owner meets no data, no ledger and no noise; run
 as another user than the daemon, it can at most ask, and gain answers that were accepted and debited. Node settings:
-socket (the path of the daemon's).
-"""
+socket (the path of the daemon's)."""
 
 import threading
 import time
@@ -108,11 +106,9 @@ class FlowerOwner:
 
 
 def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
-    """Find the owners of the terms among the federation's nodes, each by the word of its daemon.
-
-    All nodes are asked at once, and failed ones again after a pause until the deadline, because a daemon may come up
-    late. Flower's node keys do not say which node is which owner.
-    """
+    """Find the owners of the terms among the federation's nodes, each by the word of its daemon. All nodes are asked at
+    once, and failed ones again after a pause until the deadline, because a daemon may come up late. Flower's node keys
+    do not say which node is which owner."""
     found: dict[str, FlowerOwner] = {}
     asked: dict[int, str | None] = {}  # None: it had its say
     rests: dict[int, float] = {}  # until when a node that failed is left alone

@@ -1,8 +1,5 @@
-"""Hosts as others reach them: addresses, keys and calls, and the protobuf messages of both sides.
-
-A host's key follows from the terms, this party's settings, or both. Sizes, names and numbers in messages are checked
-before use.
-"""
+"""Hosts as others reach them: addresses, keys and calls, and the protobuf messages of both sides. A host's key follows
+from the terms, this party's settings, or both. Sizes, names and numbers in messages are checked before use."""
 
 import re
 import threading

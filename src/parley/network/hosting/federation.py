@@ -1,9 +1,7 @@
-"""A run over real networks in which owners send shares to hosts and the learner sees the noisy sum alone.
-
-Each round the owners are asked, debit, and hand their share bundles to the hosts, which are then asked to open. Asking
-again is free: an owner repeats its share bundles, a host its opening. An aborted round is over: its debits stand, and
-the next round can be asked.
-"""
+"""A run over real networks in which owners send shares to hosts and the learner sees the noisy sum alone. Each round
+the owners are asked, debit, and hand their share bundles to the hosts, which are then asked to open. Asking again is
+free: an owner repeats its share bundles, a host its opening. An aborted round is over: its debits stand, and the next
+round can be asked."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,7 @@
 """What each host says it holds, and the record that follows from all proposals: a pure function that all compute alike.
-
 Two of three hosts compare the shares they both hold by tags: HMAC-SHA-256 under a key that they alone know. With a
 plain digest the third host, which holds the other two shares, could check a guess of the owner's exact answer. Two
-hosts hold no share alike; they compare the owner's own tag, which both were sent.
-"""
+hosts hold no share alike; they compare the owner's own tag, which both were sent."""
 
 import hashlib
 import hmac

@@ -107,11 +107,9 @@ class Neighbour:
 
 
 class InProcessHosts:
-    """The hosts of one agreement in one process, with the protocol's own code, noise and openings.
-
-    Nothing separates these hosts, so their promise is only that of the machine's owner. Journals lie in a folder or in
-    memory; noise is drawn when it is needed, or ahead by `draw`.
-    """
+    """The hosts of one agreement in one process, with the protocol's own code, noise and openings. Nothing separates
+    these hosts, so their promise is only that of the machine's owner. Journals lie in a folder or in memory; noise is
+    drawn when it is needed, or ahead by `draw`."""
 
     def __init__(self, assignment: HostAssignment, folder: Path | None = None, patience: float = PATIENCE) -> None:
         self.assignment = assignment

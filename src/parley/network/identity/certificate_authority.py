@@ -214,7 +214,6 @@ def _signed(authority: Path, ca: x509.Certificate) -> list[x509.Certificate]:
 
 
 def _issued_and_revoked(authority: Path) -> tuple[list[x509.Certificate], list[x509.Certificate]]:
-    """Return the authority's good certificates, and those that it revoked."""
     path, ca = authority / f"{AUTHORITY}.crl", read_certificate(authority / f"{AUTHORITY}.crt")
     listed = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
     good, revoked = list[x509.Certificate](), list[x509.Certificate]()

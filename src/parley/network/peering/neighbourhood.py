@@ -1,8 +1,6 @@
 """An owner's neighbours on the graph: what is said to them and heard from them, however often connections break.
-
 Everybody says its words at a place and then hears its neighbours' there, so nobody is more than one place ahead of a
-neighbour. Nothing is pushed: a peer that was killed asks again, and hears the same.
-"""
+neighbour. Nothing is pushed: a peer that was killed asks again, and hears the same."""
 
 import threading
 import time
@@ -181,11 +179,8 @@ class Neighbourhood:
 
     def agree(self, number: int) -> None:
         """Refuse neighbours with other public numbers before round `number`, and wait until everybody on the graph
-        agrees.
-
-        Everybody says how far from it all have agreed: one edge further than all of its neighbours say. A peer that
-        refuses stays for a moment, so that its neighbours can see why.
-        """
+        agrees. Everybody says how far from it all have agreed: one edge further than all of its neighbours say. A peer
+        that refuses stays for a moment, so that its neighbours can see why."""
         when, troubles = f"before round {number}", dict[str, str]()
         try:
             self._all(

@@ -73,11 +73,9 @@ class Acceptances:
 
     @contextmanager
     def storing(self, acceptance: Acceptance) -> Iterator[None]:
-        """Store it durably together with what the body writes elsewhere (the ledger's row), or neither.
-
-        Its file is on disk before the body begins, and takes its place afterwards, for which no room is needed. After a
-        crash in between, or if nobody knows how far a failed ledger came, `complete` does the rest.
-        """
+        """Store it durably together with what the body writes elsewhere (the ledger's row), or neither. Its file is on
+        disk before the body begins, and takes its place afterwards, for which no room is needed. After a crash in
+        between, or if nobody knows how far a failed ledger came, `complete` does the rest."""
         make_folder(self.folder)
         content = {
             "format": FORMAT,

@@ -175,12 +175,10 @@ def excess(
 def let_in(
     connections: Collection[Connection], now: float, known: Collection[str] = ()
 ) -> tuple[list[Connection], list[Connection]]:
-    """Return (the knocking connections that gRPC gets next, the entering ones that must leave for them).
-
-    Known addresses come first, then those with the fewest connections inside, newest first: under a flood the oldest
-    have been given up. A connection that had its `TURN` leaves for one whose address has fewer inside, or is known
-    where its own is not; or for one of its own address, if that has all its places taken.
-    """
+    """Return (the knocking connections that gRPC gets next, the entering ones that must leave for them). Known
+    addresses come first, then those with the fewest connections inside, newest first: under a flood the oldest have
+    been given up. A connection that had its `TURN` leaves for one whose address has fewer inside, or is known where its
+    own is not; or for one of its own address, if that has all its places taken."""
     inside: list[Connection] = [connection for connection in connections if connection.stage is Stage.ENTERING]
     count = Counter(neighbourhood(connection.remote[0]) for connection in inside)
 

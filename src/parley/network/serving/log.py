@@ -1,9 +1,7 @@
-"""What a daemon writes down about itself and about messages.
-
-What libraries write to stderr becomes lines of this log, rarely and never with a record's value. gRPC's lines about
-failed handshakes, which anybody can cause, are counted by reason and logged once a minute. Of others only what cannot
-quote a value is logged: gRPC's sentences without numbers, places in a traceback, an exception's kind.
-"""
+"""What a daemon writes down about itself and about messages. What libraries write to stderr becomes lines of this log,
+rarely and never with a record's value. gRPC's lines about failed handshakes, which anybody can cause, are counted by
+reason and logged once a minute. Of others only what cannot quote a value is logged: gRPC's sentences without numbers,
+places in a traceback, an exception's kind."""
 
 import json
 import os

@@ -140,7 +140,6 @@ def _books(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _same_place(folder: Path, known: str, table: Path) -> bool:
-    """Whether both are one file, one folder or one address."""
     addresses = store_address(known), store_address(table)
     if any(addresses):
         return addresses[0] == addresses[1]

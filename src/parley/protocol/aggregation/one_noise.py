@@ -35,11 +35,8 @@ class SharedLaws:
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
         """Return the law of a stage's noise (0: training, 1: score) if owners promised this epsilon in all; default:
-        the terms'.
-
-        The total variation of its random bits is paid from delta first. Terms whose delta does not suffice for their
-        epsilon are refused; a hypothetical `epsilon` is lowered to the largest for which delta suffices.
-        """
+        the terms'. The total variation of its random bits is paid from delta first. Terms whose delta does not suffice
+        for their epsilon are refused; a hypothetical `epsilon` is lowered to the largest for which delta suffices."""
         if (stage, epsilon) in self._laws:
             return self._laws[stage, epsilon]
         delta = Fraction(str(self.terms.privacy.delta))
@@ -88,7 +85,6 @@ class SharedLaws:
         return sum(self._openings(plan) * size for plan, size in zip(self.plans, self._sizes, strict=True))
 
     def _most_answers(self, plan: StagePlan) -> int:
-        """Return how many answers the most-asked owner gives."""
         if plan.kind == "score":
             return 1
         return max(len(self.schedule.rounds_of(part.name)) for part in self.terms.owners)
@@ -117,11 +113,9 @@ class SharedLaws:
 
 @dataclass(frozen=True, eq=False)
 class OneNoise(NoiseOfCoalitions):
-    """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2.
-
-    `demands` is the variance of a sum's noise for each owner's own epsilon (twice as much where two hosts draw it). An
-    empty coalition has variance 0.
-    """
+    """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2. `demands` is the
+    variance of a sum's noise for each owner's own epsilon (twice as much where two hosts draw it). An empty coalition
+    has variance 0."""
 
     records: Floats  # n_l [N]
     demands: Floats  # [..., N]
@@ -197,10 +191,9 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class DistributedNoise:
-    """Noise in shares that owners add to a sum hiding single answers; for comparison, terms cannot name it.
-
-    In a coalition of k owners of whom t may pool their draws, v_S is k/(k - t) times that of one noise. The shares of
-    the other k - t must make up the whole noise, so each is a (k - t)-th of it; if only the curious would be left,
+    """Noise in shares that owners add to a sum hiding single answers; for comparison, terms cannot name it. In a
+    coalition of k owners of whom t may pool their draws, v_S is k/(k - t) times that of one noise. The shares of the
+    other k - t must make up the whole noise, so each is a (k - t)-th of it; if only the curious would be left,
     everybody adds all of it. Normal numbers and differences of gamma numbers (Laplace) both split like this.
 
     >>> noise = DistributedNoise(OneNoise(np.ones(4), np.full(4, 9.0)))

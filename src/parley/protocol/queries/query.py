@@ -1,8 +1,6 @@
-"""What travels between a learner and an owner: frozen, numeric, nothing executable.
-
-The learner chooses a query's id, which names one question for ever: asked again it gets the same answer. `ask` derives
-it from the content, so a restarted learner that computes the same parameter asks the same question.
-"""
+"""What travels between a learner and an owner: frozen, numeric, nothing executable. The learner chooses a query's id,
+which names one question for ever: asked again it gets the same answer. `ask` derives it from the content, so a
+restarted learner that computes the same parameter asks the same question."""
 
 import hashlib
 from collections.abc import Mapping
