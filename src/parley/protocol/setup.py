@@ -50,7 +50,7 @@ class Setup(Context):
 
     @cached_property
     def numbers(self) -> PublicNumbers:
-        """The numbers that every party must resolve alike before anything is asked; none comes from a private record."""
+        """The numbers that every party must resolve alike before anything is asked; no private record is in them."""
         first = self.terms.owners[0].name
         found = preparation_numbers(self.preparation)
         for place, plan in enumerate(self.plans(first)):
@@ -157,7 +157,8 @@ def pin(terms: Terms, path: Path) -> Terms:
 
 
 def require_ready(terms: Terms) -> None:
-    """Refuse terms that release nothing, or that ask and pay for something before training: learning gets less epsilon."""
+    """Refuse terms that release nothing, or that ask and pay for something first: their epsilon is not all for
+    learning."""
     if (why := task_of(terms).unreleased(terms)) is not None:
         raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:

@@ -157,7 +157,7 @@ class Task(ABC):
         return None
 
     def command(self, name: str) -> Callable[..., Any] | None:
-        """Return the function that does a command in the task's own way, or None; refuse impossible ones (TermsError)."""
+        """Return the function that does a command in the task's own way, or None; refuse impossible ones."""
         if name in self.commands:
             module, _, function = self.commands[name].partition(":")
             found: Callable[..., Any] = getattr(import_module(module), function)

@@ -28,7 +28,7 @@ WORSE = 3.0  # standard errors by which pinned trees may cost more on the public
 
 @dataclass(frozen=True, eq=False)
 class TreeFold:
-    """Public rows (coded columns [columns, n], targets and weights [n]), and trees grown without the `held` ones [n]."""
+    """Public rows (coded columns [columns, n], targets, weights [n]), and trees grown without the `held` ones [n]."""
 
     objective: EmpiricalRisk
     preparation: Preparation  # with these trees

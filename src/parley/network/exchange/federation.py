@@ -115,7 +115,7 @@ class Federation:
         return [replies[part.name][1].answer for part in self._terms.owners if part.name in replies]
 
     def fetch_statements(self) -> None:
-        """Fetch the statements of all owners (or a quorum, by the terms) before any question; compare public numbers."""
+        """Fetch the statements of all owners (or a quorum) before any question, and compare public numbers."""
         statements = self._gather(self._introduced, "before the first round", self._peers)
         for name, statement in statements.items():
             self._record(name, PeerStatus(statement))

@@ -43,7 +43,7 @@ class Carrier(Protocol):
 
 
 class NetworkChannel:
-    """One host's end (`sharing.party.Channel`), sending to the others' daemons; `attempt` is the pool's number for it."""
+    """One host's end (`sharing.party.Channel`), sending to the others' daemons; `attempt` numbers its session."""
 
     def __init__(self, index: int, name: str, terms: str, peers: Mapping[int, Carrier], attempt: int) -> None:
         self.index, self.name, self.attempt = index, name, attempt

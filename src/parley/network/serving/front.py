@@ -342,7 +342,7 @@ def _bound(family: int, place: tuple[str, int], both: bool = False) -> socket.so
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """Make a folder for sockets, closed to other accounts and short of path, and remove it and killed daemons' later."""
+    """Make a folder for sockets, closed to other accounts and short of path; remove it and killed daemons' later."""
     places = [os.environ.get("RUNTIME_DIRECTORY", ""), os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
     for place in (*places, "/tmp"):  # noqa: S108 - mkdtemp makes a folder of our own in it
         if place and len(os.fsencode(place)) + len(f"/{FOLDER}12345678/1234567890") <= LONGEST_PATH:

@@ -59,7 +59,7 @@ class CallSlots:
                 del self._taken[caller]
 
     def acquire_shared(self, caller: Caller, call: Any) -> bool:
-        """Take a shared place for this call, if need be one that another call must leave; return whether there was one."""
+        """Take a shared place for this call, if need be from another call; return whether there was one."""
         leaves = None
         with self._lock:
             theirs = sum(bool(other.party & caller.party) for other in self._shared.values())

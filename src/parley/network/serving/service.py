@@ -241,7 +241,7 @@ class ProposalService:
         return self._reply(content, caller, lambda terms, text: self._keep(terms, text, caller) if text else None)
 
     def withdraw(self, content: bytes, caller: Caller) -> bytes:
-        """Withdraw the terms with the hash in this message if they are open; return what became of them, or a refusal."""
+        """Withdraw the terms with the hash in this message if they are open; return their state, or a refusal."""
         return self._reply(content, caller, lambda terms, text: self._withdraw(terms, caller))
 
     def lapse(self) -> None:

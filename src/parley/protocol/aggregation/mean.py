@@ -74,7 +74,7 @@ class EachOwnerNoise(NoiseOfCoalitions):
         return np.argsort(self.records * self.variances, kind="stable")
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:
-        """Return (n, v) of S without l for every owner l, each [..., N], in O(N) and without differences of large sums."""
+        """Return (n, v) of S without l for every owner l, each [..., N], in O(N), with no difference of large sums."""
         size = sums_of_others(members * self.records)
         return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
 

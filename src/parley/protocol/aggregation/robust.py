@@ -224,7 +224,7 @@ class Robust(EachOwner):
         return plain if stage else replace(plain, variances=plain.variances * self.price(setup))
 
     def price(self, setup: Resolver) -> float:
-        """Return the rule's factor on the mean's training noise, for round 1's owners; other coalitions count as alike."""
+        """Return the rule's factor on the mean's training noise, for round 1's owners; others count as alike."""
         stages = [setup.part(name).training for name in setup.schedule.at(1)]
         laws = tuple(each.series.mechanism for each in stages)
         records = tuple(each.question.records for each in stages)

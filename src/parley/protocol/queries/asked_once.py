@@ -88,7 +88,7 @@ class ScoreQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class ScoreQuestion(Question):
-    """A row counts for little at any theta, so no box is checked: rounding may move an average of iterates out of it."""
+    """A row counts for little at any theta, so no box is checked: rounding may move an average out of it."""
 
     asks = ScoreQuery
 

@@ -76,7 +76,7 @@ class Context:
 
     @cached_property
     def local_update(self) -> LocalUpdate:
-        """The local updates of owners without steps of their own; a `TermsError` if nothing limits a record's effect."""
+        """The local updates of owners without own steps; a `TermsError` if nothing limits a record's effect."""
         return local_update(self.terms, self.risk, self.preparation, self.limits, self.norm)
 
     def local_update_of(self, owner: str) -> LocalUpdate:
@@ -149,7 +149,7 @@ class Question(ABC):
         return self.rate < 1
 
     def likely_extent(self, probability: float) -> Extent:
-        """Return where exact answers lie except with this probability: always in `extent`, narrower if rows are drawn."""
+        """Return where exact answers lie except with this probability: in `extent`, or less if rows are drawn."""
         return self.extent
 
     @property
@@ -203,7 +203,7 @@ class Question(ABC):
         return sent
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        """Return the share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
+        """Return the share of records that the bound scales down at a parameter [P]. Private, for studies only."""
         bound = self.bound
         if bound is None or not bound.clips:
             return 0.0
@@ -217,7 +217,7 @@ class Question(ABC):
         return np.ones(len(design))
 
     def require_sound_arithmetic(self) -> None:  # noqa: B027 - most questions are sound on every machine
-        """Refuse (`GuaranteeError`) an owner's machine whose arithmetic breaks the guarantee, before reserving budget."""
+        """Refuse (`GuaranteeError`) a machine whose arithmetic breaks the guarantee, before budget is reserved."""
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         """Refuse a query of another kind or with an invalid parameter, before any record is touched."""
