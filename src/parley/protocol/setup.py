@@ -115,7 +115,6 @@ class Setup(Context):
 
     @cached_property
     def _shared_laws(self) -> SharedLaws:
-        """The noise hosts would draw for all owners together."""
         names = self.schedule.names
         plans = list(self.plans(names[0]))
         return SharedLaws(

@@ -1,9 +1,7 @@
-"""Public trees regrown without each fold of the public sample, which judges them, and pinned trees beside those.
-
-Trees fit their own rows too well to be judged by them. A file may hold any trees (`data.public_numbers`), so the
-learner checks that on the rows they were said to be grown on they cost not clearly more than trees on unseen rows. What
-a file says of rows unlike all public ones nobody can check.
-"""
+"""Public trees regrown without each fold of the public sample, which judges them, and pinned trees beside those. Trees
+fit their own rows too well to be judged by them. A file may hold any trees (`data.public_numbers`), so the learner
+checks that on the rows they were said to be grown on they cost not clearly more than trees on unseen rows. What a file
+says of rows unlike all public ones nobody can check."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -108,7 +106,6 @@ def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
 
 
 def _has_every_class(setup: Setup, y: Floats, kept: NDArray[np.bool_]) -> bool:
-    """Whether the kept rows have all classes, so that trees can be grown on them."""
     return not setup.preparation.model.classifies or np.unique(y[kept]).size == np.unique(y).size
 
 

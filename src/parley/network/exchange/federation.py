@@ -271,7 +271,6 @@ class Federation:
             over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
 
     def _retry(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
-        """Ask one owner again while that may help."""
         pause = FIRST_PAUSE
         while True:
             try:

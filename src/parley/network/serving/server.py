@@ -31,11 +31,9 @@ TURN = 1.0  # seconds for which a call keeps such a place while it sends nothing
 
 class CallSlots:
     """The calls that each caller has under way: `each` at most, with `patience` seconds for each to send its message.
-
     Callers that never end calls block only themselves, for a while. Calls that any member may make share `each` further
     places, `OF_PARTY` of them for one party, whatever certificates it shows. If all are taken, a party without any gets
-    the place of the call that has sent nothing for longest, once that had its `TURN`.
-    """
+    the place of the call that has sent nothing for longest, once that had its `TURN`."""
 
     def __init__(self, each: int, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._each, self._patience, self._clock, self._lock = each, patience, clock, threading.Lock()

@@ -7,13 +7,13 @@ the ledger, never on a record; that an owner is busy or in trouble depends on ho
 can be read. Errors inside never travel, neither their texts nor their types: a caller gets the reply, a refusal in the
 words of this package, or one fixed sentence of trouble.
 
-Terms that a certified learner proposes are kept for a person. Formal guarantee: no byte of a reply about them depends
-on a record or on the ledger. Who proposed terms with a key hears, with that key, whether they are open, accepted (for
-itself; also after their budget was closed, which only the ledger knows), refused, with the person's reason, lapsed or
-withdrawn; with that key alone they are withdrawn, while they are open. Who may ask by terms hears that they are
-accepted, whoever proposed them. A new key certified as the learner takes the place of the earlier one while the terms
-are open; later it hears that there is a proposal. Of others' proposals it hears only that the inbox is full, or too
-full for one more of its own, or that too many call.
+Formal guarantee: of proposed terms, which are kept for a person, no byte of a reply depends on a record or on the
+ledger. Who proposed terms with a key hears, with that key, whether they are open, accepted (for itself; also after
+their budget was closed, which only the ledger knows), refused, with the person's reason, lapsed or withdrawn; with that
+key alone they are withdrawn, while they are open. Who may ask by terms hears that they are accepted, whoever proposed
+them. A new key certified as the learner takes the place of the earlier one while the terms are open; later it hears
+that there is a proposal. Of others' proposals it hears only that the inbox is full, or too full for one more of its
+own, or that too many call.
 """
 
 import threading

@@ -65,12 +65,10 @@ class EachOwnerNoise(NoiseOfCoalitions):
 
     def quietest_first(self) -> NDArray[np.int64]:
         """Order the owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K
-        v, c and K >= 0.
-
-        Proof. A cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a strictly convex parabola in n. At the least f
-        it touches the points (sum n, sum n^2 var) of all coalitions from below, so at a corner of their lower convex
-        hull. The hull's slopes are the n_l var_l in ascending order, so its corners are the prefixes.
-        """
+        v, c and K >= 0. Proof. A cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a strictly convex parabola in
+        n. At the least f it touches the points (sum n, sum n^2 var) of all coalitions from below, so at a corner of
+        their lower convex hull. The hull's slopes are the n_l var_l in ascending order, so its corners are the
+        prefixes."""
         return np.argsort(self.records * self.variances, kind="stable")
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:

@@ -25,12 +25,10 @@ def weighted_median(values: Floats, weights: Integers, liars: int = 0) -> Floats
     """Return the median of answers [..., N, p] in each coordinate, owners counted by their weights [N]: [..., p].
 
     Half of the weight lies at or below it and half at or above; if that holds on an interval, its middle is taken.
-    Owners with less than half of the weight, whatever they send, leave it between two honest answers.
-
-    Weaknesses: with owners of different laws it is nobody's mean, and in a skewed crowd it leans to the majority.
-    Normal noise counts up to pi/2 times as much as in the mean for equal owners, more for unequal ones: 4 times if one
-    has nearly half of the weight beside many small ones. A liar just beside the middle in many coordinates is never
-    conspicuous.
+    Owners with less than half of the weight, whatever they send, leave it between two honest answers. Weaknesses: with
+    owners of different laws it is nobody's mean, and in a skewed crowd it leans to the majority. Normal noise counts up
+    to pi/2 times as much as in the mean for equal owners, more for unequal ones: 4 times if one has nearly half of the
+    weight beside many small ones. A liar just beside the middle in many coordinates is never conspicuous.
 
     >>> weighted_median(np.array([[1.0], [2.0], [9.0]]), np.array([1, 1, 1]))
     array([2.])
@@ -51,10 +49,9 @@ def trimmed_mean(values: Floats, weights: Integers, liars: int) -> Floats:
     p].
 
     Each end loses the weight of the `liars` heaviest owners; an owner at the edge may count in part. So nothing is left
-    of any `liars` owners, or what is left lies between honest answers.
-
-    Weaknesses: a liar within the honest answers is averaged like them. Cutting unequal tails of different laws moves
-    the mean. With hardly more than twice as many owners as liars it is the median, noise and all.
+    of any `liars` owners, or what is left lies between honest answers. Weaknesses: a liar within the honest answers is
+    averaged like them. Cutting unequal tails of different laws moves the mean. With hardly more than twice as many
+    owners as liars it is the median, noise and all.
 
     >>> trimmed_mean(np.array([[0.0], [1.0], [3.0], [90.0]]), np.array([1, 1, 1, 1]), 1)
     array([2.])
@@ -74,10 +71,9 @@ def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Float
 
     It follows Weiszfeld's iteration as mended by Vardi and Zhang 2000, with Newton's step where that is better. Unlike
     the coordinate-wise median it turns with the coordinates. Whatever owners with a share a < 1/2 of the weight send,
-    its distance from any point is at most 2 (1 - a)/(1 - 2 a) times that of the farthest honest answer.
-
-    Weaknesses: the bound grows with the honest answers' scatter, and noise in p coordinates scatters by root p. With
-    owners of different laws it leans towards where they crowd. A liar pulls with its whole weight in any direction.
+    its distance from any point is at most 2 (1 - a)/(1 - 2 a) times that of the farthest honest answer. Weaknesses: the
+    bound grows with the honest answers' scatter, and noise in p coordinates scatters by root p. With owners of
+    different laws it leans towards where they crowd. A liar pulls with its whole weight in any direction.
 
     >>> geometric_median(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]), np.array([1, 1, 1])).round(6)
     array([0., 0.])
@@ -107,15 +103,13 @@ def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Float
 
 
 def krum(values: Floats, weights: Integers, liars: int) -> Floats:
-    """Return the answer [..., p], of answers [..., N, p], with the least sum of squared distances to its N - `liars` -
-    2 nearest others (Blanchard et al. 2017).
+    """Return the answer [..., p] with the least sum of squared distances to its N - `liars` - 2 nearest others.
 
-    Every owner counts once, so a heavy one is no better protected from a neighbour that copies it. The result is one
-    owner's answer, liar or not, close to a majority; if noise is unequal, mostly a quiet owner's.
-
-    Weaknesses: nothing is averaged, so noise counts several times as much as in the mean, for many equal owners up to N
-    times. In many coordinates noise drowns distances and lies of its size. With different laws, one law is taken for
-    all.
+    Of answers [..., N, p] (Blanchard et al. 2017). Every owner counts once, so a heavy one is no better protected from
+    a neighbour that copies it. The result is one owner's answer, liar or not, close to a majority; if noise is unequal,
+    mostly a quiet owner's. Weaknesses: nothing is averaged, so noise counts several times as much as in the mean, for
+    many equal owners up to N times. In many coordinates noise drowns distances and lies of its size. With different
+    laws, one law is taken for all.
 
     >>> krum(np.array([[0.0], [1.0], [1.1], [1.2], [50.0]]), np.ones(5, dtype=np.int64), 1)
     array([1.1])
@@ -264,12 +258,10 @@ def noise_price(
     liars: int,
 ) -> float:
     """Return by what factor a rule multiplies the variance of the mean's noise, for owners whose exact answers agree.
-
     The rule runs on noise drawn with a fixed seed, so any law, unequal owners and joint rules are one case. The error
     is about root(2/(draws x size)), under 1 % for few owners. The median of normal noise costs pi/2 for many equal
-    owners and 1.35 for three; of many owners' Laplace noise 1/2, better than the mean. One owner with 49 records beside
-    51 with one, and noise of one size, makes it 3.6 and 3.2.
-    """
+    owners and 1.35 for three; of many owners' Laplace noise 1/2, better than the mean. With one owner of 49 records
+    beside 51 owners of one, and noise of one size, normal noise costs 3.6 and Laplace noise 3.2."""
     draws = int(np.clip(NUMBERS // (len(laws) * size), FEWEST, MOST))
     noise, nothing = FastNoise(0), np.zeros((draws, size))
     drawn = [law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws]

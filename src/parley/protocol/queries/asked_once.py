@@ -136,11 +136,9 @@ class MinimumQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class MinimumQuestion(Question):
-    """Rows are shortened until w |x| (several classes: sqrt 2 w |x|) is at most Xi, so gradients are, too.
-
-    The sensitivity of `bounded` is not how far a person moves the value, which is random, but twice how far the value
-    may be from the exact minimum. `linear_term.Perturbed`, which alone may release it, says what both guarantee
-    together.
+    """Rows are shortened until w |x| (several classes: sqrt 2 w |x|) is at most Xi, so gradients are, too. The
+    sensitivity of `bounded` is not how far a person moves the value, which is random, but twice how far the value may
+    be from the exact minimum. `linear_term.Perturbed`, which alone may release it, says what both guarantee together.
     """
 
     asks = MinimumQuery

@@ -259,11 +259,8 @@ def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> No
 
 def rows_and_slack(context: Context, owner: str, width: int | None = None) -> tuple[int, float, float]:
     """Return (n, rounding, norm) of means over an owner's training rows: the public divisor of sums, then the largest
-    rounding and the largest norm in units of a record's bound.
-
-    With people held out, of N > n rows none, some or all count: the sum of N bounded shares over n has norm at most N/n
-    and N/n times the rounding of a mean.
-    """
+    rounding and the largest norm in units of a record's bound. With people held out, of N > n rows none, some or all
+    count: the sum of N bounded shares over n has norm at most N/n and N/n times the rounding of a mean."""
     rows, places = context.terms.train_rows(owner), context.terms.train_places(owner)
     slack = summation_slack(places, context.preparation.width if width is None else width)
     return rows, slack * (places / rows), places / rows
