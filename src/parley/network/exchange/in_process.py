@@ -105,7 +105,7 @@ def sum_answer(query: str, noise: SharedNoise, names: Sequence[str], records: in
 
 
 class SimulatedSum:
-    """Owners of a study in one process: their sums are added, with the hosts' noise drawn in the clear."""
+    """Owners of a study in one process: their sums are added, and the hosts' noise, of its law, is drawn openly."""
 
     def __init__(self, owners: "Sequence[Owner]", seed: np.random.SeedSequence | int | None) -> None:
         self._owners, self._rng = {owner.name: owner for owner in owners}, np.random.default_rng(seed)

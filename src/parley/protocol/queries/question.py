@@ -203,7 +203,7 @@ class Question(ABC):
         return sent
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        """Return the share of records that the bound scales down at a parameter [P]. Private, for studies only."""
+        """Return the share of records that the bound scales down at [P]. Private: for studies and pilots."""
         bound = self.bound
         if bound is None or not bound.clips:
             return 0.0
