@@ -150,8 +150,7 @@ def _simple(events: Sequence[Event], delta: float) -> Bound:
 
 
 def _advanced(events: Sequence[Event], delta: float) -> Bound:
-    """Compose by Kairouz, Oh and Viswanath (2015), heterogeneous: half of delta for the deviation, half for the
-    releases that need one."""
+    """Compose by Kairouz, Oh and Viswanath (2015): half of delta for the deviation, half for releases that need one."""
     needing = sum(event.count for event in events if needs_delta(event))
     own, deviation = (delta / 2 / needing, delta / 2) if needing else (0.0, delta)
     parts = [(event.count, release_epsilon(event, own)) for event in events]

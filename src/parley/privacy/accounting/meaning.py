@@ -56,21 +56,17 @@ def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
 
 
 def approximate_posterior(epsilon: float, delta: float, prior: float) -> tuple[float, float, float]:
-    """Return (low, high, failure): with delta > 0 the bounds of 2 eps hold except with probability `failure`.
-
-    The set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), in either order,
-    for t > eps. No such probability exists for t = eps; t = 2 eps is the choice made here.
-    """
+    """Return (low, high, failure): with delta > 0 the bounds of 2 eps hold except with probability `failure`. For t >
+    eps the set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), in either
+    order; no such probability exists for t = eps. The choice made here is t = 2 eps."""
     low, high = posterior_bounds(2 * positive(epsilon, "epsilon"), prior)
     return low, high, min(1.0, 2 * probability(delta) / -math.expm1(-epsilon))
 
 
 def error_tradeoff(epsilon: float, delta: float, false_positive: ArrayLike) -> Floats:
-    """Return the least false-negative rate of any test for a person's presence, at these false-positive rates.
-
-    No attack lies below f(x) = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)). So e^eps p_FP + p_FN >= 1 - delta,
-    and the sum of both errors is at least 2 (1 - delta)/(1 + e^eps).
-    """
+    """Return the least false-negative rate of any test for a person's presence, at these false-positive rates x: max(0,
+    1 - delta - e^eps x, e^-eps (1 - delta - x)). In particular e^eps p_FP + p_FN >= 1 - delta, and the sum of both
+    errors is at least 2 (1 - delta)/(1 + e^eps)."""
     x = np.asarray(false_positive, dtype=np.float64)
     epsilon = non_negative(epsilon, "epsilon")
     if not (np.all(x >= 0) and np.all(x <= 1)):
@@ -242,8 +238,8 @@ def gaussian_bits(
 
 
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
-    """Return the object that `parley budget explain --json` prints. `prior` is an adversary's belief in a fact
-    beforehand; `people` are those among whom somebody is to be found."""
+    """Return what `parley budget explain --json` prints: for this belief in a fact beforehand, and one of so many
+    people."""
     positive(epsilon, "epsilon")
     whole(people, "people", least=2)
     failure = 0.0

@@ -83,12 +83,9 @@ class Pair:
         return moved if self.sampling == 1 else (1 - self.sampling) * self._above(x) + self.sampling * moved
 
     def curve(self) -> tuple[Curve, float]:
-        """Return (delta as a function of eps >= 0, the largest loss).
-
-        {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and, for heavy tails, falls back.
-        Its ends are found on a grid and polished. An error dx in an end changes delta by less than dx^2, and rounding
-        is added: errors are upward.
-        """
+        """Return (delta as a function of eps >= 0, the largest loss). {loss > eps} is an interval (a, b) in x > 0: the
+        loss rises from 0 to its top and, for heavy tails, falls back. Its ends are found on a grid and polished. An
+        error dx in an end changes delta by less than dx^2, and rounding is added: errors are upward."""
         c = self.half_shift
         around = np.sinh(np.linspace(0, math.asinh(self.law.reach + c), 6_000))
         x = np.concatenate([around, c + around, np.maximum(c - around, 0.0), np.linspace(0, 2 * c, 2_000)])
@@ -141,8 +138,7 @@ DELTA_ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-1
 
 
 def reading_error(compositions: int) -> float:
-    """Return the error of a delta read off a composed distribution, charged to delta (measured: 3e-13 once, 3e-12 at
-    1e5, 6e-11 at 1e6)."""
+    """Return the error, charged to delta, of reading it off (measured: 3e-13 once, 3e-12 at 1e5, 6e-11 at 1e6)."""
     return 1e-12 + 2e-16 * compositions
 
 

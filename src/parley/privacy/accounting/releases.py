@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 
 def pure_divergence(epsilon: float, orders: Floats) -> Floats:
-    """Return the largest R_a that an eps-DP release can have, that of randomised response: ln[cosh((a - 1/2)
-    eps)/cosh(eps/2)]/(a - 1)."""
+    """Return the largest R_a of an eps-DP release (randomised response): ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
     a = np.asarray(orders, dtype=np.float64)
 
     def log_cosh(x: Floats) -> Floats:
@@ -139,16 +138,15 @@ def release_epsilon(event: Event, delta: float) -> float:
 
 
 def exact_epsilon(event: Event, delta: float) -> Fraction:
-    """Return `release_epsilon`, not below the truth: exact for plain pure noise, whose multiplier is the decimal that
-    people wrote."""
+    """Return `release_epsilon`, not below the truth; for plain pure noise 1/multiplier, as the decimal that people
+    wrote."""
     if isinstance(event, PureEvent) and event.sampling == 1:
         return 1 / Fraction(repr(float(event.multiplier)))
     return Fraction(release_epsilon(event, delta) * (1 + EPSILON_ROUNDING))
 
 
 def amplified(epsilon: float, sampling: float) -> float:
-    """Return eps of a Poisson-sampled release, ln(1 + q (e^eps - 1)), also for replacing a record (Balle, Barthe,
-    Gaboardi 2018)."""
+    """Return ln(1 + q (e^eps - 1)), eps of a Poisson-sampled release, for replacing a record too (Balle et al. 2018)."""
     if sampling == 1:
         return epsilon
     if epsilon > 30:
@@ -162,8 +160,7 @@ def zcdp_rho(event: Event) -> float:
 
 
 def renyi_divergence(event: Event, orders: Floats, sensitivity: float = 1.0) -> Floats:
-    """Return R_a of one unsampled release at these orders, for the worst difference of `sensitivity` times the event's
-    own."""
+    """Return R_a of one unsampled release, for the worst difference of `sensitivity` times the event's own."""
     match event:
         case GaussianEvent():
             return orders * (sensitivity / event.multiplier) ** 2 / 2

@@ -1,8 +1,6 @@
-"""The noise of one agreement and what each of its answers costs: fixed when the terms are accepted.
-
-Each mechanism of the terms has a series: its calibration for all releases together, and what the first k cost. A budget
-written 0.1 means exactly one tenth. So T debits of eps/T add up to eps exactly, and the ledger needs no tolerance.
-"""
+"""The noise of one agreement and what each of its answers costs, fixed when the terms are accepted: a series for each
+mechanism. A budget written 0.1 means exactly one tenth. So T debits of eps/T add up to eps exactly, and the ledger
+needs no tolerance."""
 
 from abc import ABC, abstractmethod
 from collections import ChainMap
@@ -106,8 +104,8 @@ class Series(ABC):
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
-        """Return at most what the `count` releases that `calibrated` makes noise for cost together as zCDP; None if
-        unknown. A mechanism whose delta is the probability that it fails has none: rho-zCDP has no place for that."""
+        """Return a bound on the zCDP cost of the `count` releases that `calibrated` makes noise for; None if unknown. A
+        mechanism whose delta is the probability that it fails has none."""
         return None
 
     @property
@@ -201,9 +199,8 @@ class GaussianSeries(Series):
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-        """Return sensitivity^2/(2 sigma^2) for each release, rounded up, with sigma = ratio sqrt(count) sensitivity.
-        The noise is exact and all of delta is slack of the conversion, so nothing is lost when agreements are added up
-        as rho."""
+        """Return sensitivity^2/(2 sigma^2) of all releases, rounded up, with sigma = ratio sqrt(count) sensitivity. The
+        noise is exact and all of delta is slack of the conversion, so adding up rho loses nothing."""
         return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
 
     def partly_spent(self, answers: int) -> Fraction:
@@ -221,9 +218,10 @@ class StableSeries(Series):
     Formal guarantee: for exactly sampled noise, the amount spent is an upper bound in every direction and any
     dimension, replace-one adjacency: Renyi divergences of all releases, converted (`compose.renyi_epsilon`,
     `releases.stable_divergence`). Parts that a person moves by S_1, S_2, ..., all of them by S in L2, cost no more:
-    divergences of a shift are at most its square times a common number. Drawing records in secret gains nothing,
-    because Z proves no amplification for a sum with such noise. For every draw, the same in both tables, a replacement
-    moves the value by at most the sensitivity, and a mixture of (epsilon, delta)-DP releases is one.
+    divergences of a shift are at most its square times a common number. Drawing records in secret gains nothing, as the
+    documents that the noise comes from prove no amplification for a sum with it. For every draw, the same in both
+    tables, a replacement moves the value by at most the sensitivity, and a mixture of (epsilon, delta)-DP releases is
+    one.
     """
 
     norm = StableOnSums.norm
@@ -269,8 +267,8 @@ def make_series(
     coordinates: int | None = None,
     alpha: float | None = None,
 ) -> Series:
-    """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa). Only
-    stable noise has an `alpha`."""
+    """Calibrate all releases, with kappa `shared_records` to (epsilon/kappa, delta/kappa); only stable noise has an
+    `alpha`."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), ALL_SERIES[mechanism]
     if (alpha is not None) is not (kind is StableSeries):
         raise SettingError(

@@ -118,11 +118,9 @@ def sampling_rate(rate: float) -> float:
 
 @lru_cache(maxsize=1024)
 def spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampling: float) -> tuple[float, float]:
-    """Return (low, high) eps of `count` one-dimensional releases with this shift, by loss distributions.
-
-    `high` is pessimistic on its grid. Its error is quadratic in the interval, so halving the grid moves it by about
-    three quarters of its distance to the truth; `low` is the finer value less twice that move.
-    """
+    """Return (low, high) eps of `count` one-dimensional releases with this shift, by loss distributions. `high` is
+    pessimistic on its grid. Its error is quadratic in the interval, so halving the grid moves it by about three
+    quarters of its distance to the truth; `low` is the finer value less twice that move."""
     curve, largest = Pair(stable_law(alpha), shift / 2, sampling).curve()
     if count == 1 and largest * count <= 1e-12:
         return 0.0, 0.0
@@ -237,8 +235,7 @@ def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, fl
 def equal_privacy(
     epsilon: float, delta: float, dimension: int = 1, sensitivity: float = 1.0, rounds: int = 1
 ) -> dict[str, Any]:
-    """Return the object that `parley budget compare --json` prints; `sensitivity` is in L2, and sqrt(dimension) times
-    that in L1."""
+    """Return what `parley budget compare --json` prints; `sensitivity` is in L2, and sqrt(dimension) times that in L1."""
     whole(dimension, "dimension")
     l1 = positive(sensitivity, "sensitivity") * math.sqrt(dimension)
     share = Fraction(str(positive(epsilon, "epsilon"))) / whole(rounds, "rounds")

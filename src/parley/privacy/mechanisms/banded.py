@@ -63,8 +63,7 @@ class Band:
         return np.asarray(self._numbers[: len(rows)][::-1] @ rows)
 
     def solved(self, row: Floats, before: Floats) -> Floats:
-        """Return a row of g [..., P] from one of y and the rows of g before it [..., at most width - 1, P], oldest
-        first."""
+        """Return a row of g [..., P] from one of y and the rows of g before it [..., at most width - 1, P]."""
         return np.asarray(row - self._numbers[1 : before.shape[-2] + 1][::-1] @ before)
 
     def deviation(self, steps: int, uses: int, momentum: float = 0.0) -> float:

@@ -27,9 +27,8 @@ r = 2^-53:
 - The place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64,
   times 2^29. Product and sum, below 2^35, are rounded by at most 2^-19 each. In all: less than 2^-17.
 
-Only +, - and * of IEEE arithmetic are relied on, no library's exp. A draw closer to a decision than these bounds, or
-beyond 4.5 sigma (about five in 100,000), is settled in whole numbers with as many further digits of x and u as it
-takes.
+Only +, - and * of IEEE arithmetic are relied on, no library's exp. About five draws in 100,000 are closer to a decision
+than these bounds, or beyond 4.5 sigma: whole numbers settle them, with as many further digits of x and u as it takes.
 """
 
 import hashlib
@@ -151,8 +150,8 @@ def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
 
 
 def _below(limit: int, size: int) -> Words:
-    """Return `size` independent uniform whole numbers from 0 to limit - 1: words by their remainder, those of the last,
-    incomplete round of remainders drawn again."""
+    """Draw `size` uniform whole numbers below `limit`: words by their remainder, those of the incomplete last round
+    again."""
     if limit == 1:
         return np.zeros(size, dtype=np.uint64)
     words = random_words(size)

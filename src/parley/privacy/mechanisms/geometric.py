@@ -81,9 +81,9 @@ class GridGeometric:
 
     Formal guarantee: releasing a `Bounded` value of L1 sensitivity S at most `sensitivity` is sensitivity/scale-DP,
     floating point included. g is a power of two, so value/g is exact. Rounding d coordinates to whole numbers moves two
-    values apart by at most d grid units more than S/g. The noise has a whole scale of at least (S/g + d) scale/S grid
-    units (`steps`, at S = `sensitivity`), and the geometric law of scale b on whole numbers that differ by at most D in
-    L1 is D/b-DP. What follows is a function of the noisy whole numbers.
+    values apart by at most d grid units more than S/g. The noise has a whole scale (`steps`) of at least (S/g + d)
+    scale/S grid units at S = `sensitivity`, and the geometric law of scale b on whole numbers that differ by at most D
+    in L1 is D/b-DP. What follows is a function of the noisy whole numbers.
 
     >>> GridGeometric.calibrate(Fraction(1, 100), sensitivity=0.5).scale >= 50
     True

@@ -35,11 +35,9 @@ class Bounded:
 
 
 def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
-    """Return the value, if it is finite and bounded as the mechanism was calibrated for.
-
-    A refusal could reveal something, as whether a value is finite may depend on a record. Prepared values always are
-    (`data.design`); this is the last line.
-    """
+    """Return the value, if it is finite and bounded as the mechanism was calibrated for. Whether it is finite may
+    depend on a record, so a refusal could reveal something: prepared values always are (`data.design`), and this is the
+    last line."""
     if bounded.norm != norm:
         raise GuaranteeError(
             f"the mechanism needs a value bounded in {norm.upper()}, and this one is bounded in {bounded.norm.upper()}"
@@ -103,8 +101,7 @@ class Mechanism(Protocol):
         ...
 
     def rounding(self, coordinates: int) -> float:
-        """Return how far apart the sampler's grid moves two values in `norm`; the noise covers it beside the
-        sensitivity."""
+        """Return how far apart the sampler's grid moves two values in `norm`, covered beside the sensitivity."""
         ...
 
     def tail(self, probability: float, coordinates: int) -> float:

@@ -92,11 +92,9 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
 
 @lru_cache(maxsize=64)
 def laplace_recipe(exponent: int) -> Recipe:
-    """Return discrete Laplace noise of scale b = 2^exponent: P(k) proportional to e^(-|k|/b).
-
-    It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). Their binary digits are independent,
-    because e^(-g/b) is a product over the digits of g; digit i is 1 with probability 1/(1 + e^(2^i/b)).
-    """
+    """Return discrete Laplace noise of scale b = 2^exponent, P(k) proportional to e^(-|k|/b): the difference of two
+    geometric numbers, P(g) proportional to e^(-g/b). Digit i of one is 1 with probability 1/(1 + e^(2^i/b)),
+    independently of the others, because e^(-g/b) is a product over the digits of g."""
     digits = exponent + REACH_BITS
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
     b = recipe_scale(Law.LAPLACE, exponent)

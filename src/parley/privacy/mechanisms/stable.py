@@ -1,6 +1,5 @@
-"""The stable mechanism, for studies: symmetric alpha-stable noise on values bounded in L1, which needs no delta (Z
-chapter 3), and in L2, which does. The law (`stable_law`) is private in any dimension when sampled exactly; no sampler
-does that, so nothing is released with it."""
+"""The stable mechanism: symmetric alpha-stable noise on values bounded in L1, which needs no delta (Z chapter 3), or in
+L2, which does. Its law is private in any dimension when sampled exactly; no sampler does that, so it is for studies."""
 
 import math
 from dataclasses import dataclass
