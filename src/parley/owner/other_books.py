@@ -303,8 +303,7 @@ def find_other_books(books: BooksOf) -> list[OtherBooks]:
 
 
 def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
-    """Return the same for all owners of some terms, whose ledgers lie or will lie in `folder`; two may share people,
-    too."""
+    """Return the same for all owners of some terms, with ledgers in `folder` (now or later); two may share people."""
     found, among = list[OtherBooks](), list[Note]()
     for books in all_books:
         if not books.accepted:

@@ -64,7 +64,7 @@ def sentences(agreement: Agreement) -> list[str]:
 
 
 def record_figures(agreement: Agreement) -> dict[str, Any]:
-    """Return the figures of records bounded one by one; without a record bound, records are counted and nothing limits
+    """Return the figures of records bounded one by one; None as record bound: they are counted, nothing else limits
     them."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
     mechanism = training.series.mechanism
@@ -126,7 +126,8 @@ def record_sentences(agreement: Agreement) -> list[str]:
 
 
 def noise_choice(setup: Setup, name: str) -> str | None:
-    """Say which mechanism needs less noise, and how much, where records are clipped in another norm than its own."""
+    """Say which mechanism needs less noise, and how much, where records are clipped in another norm than the
+    mechanism's."""
     terms = setup.terms
     if terms.privacy.clip_norm is None:
         return None

@@ -86,8 +86,7 @@ class Account:
             )
 
     def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
-        """Return the account after the learner's round `number`, if `spent_after(k)` bounds k answers; or refuse
-        unchanged."""
+        """Return the account after the learner's round `number`, if `spent_after(k)` bounds k answers; or refuse."""
         if learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {learner!r}")
         self.require_open()
@@ -108,8 +107,8 @@ class Account:
 class Reservation:
     """What an owner sets aside when it accepts terms.
 
-    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: unknown. It is twice
-    `RHO_TOLERANCE` more than the noise costs, to cover noise computed anew on another machine, within that tolerance.
+    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: unknown. It exceeds
+    the noise's cost by twice `RHO_TOLERANCE`, to cover noise computed anew on another machine, within that tolerance.
     """
 
     terms_hash: str

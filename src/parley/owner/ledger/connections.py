@@ -136,7 +136,7 @@ def connect(path: Path, writes: bool = False) -> sqlite3.Connection:
 
 
 def _before_fork() -> None:
-    """Close everything before a fork: locks belong to one process, parent or child."""
+    """Close everything: locks belong to a process, and nothing open may live through a fork in parent or child."""
     everything: list[FileConnection | NotedEnd] = [*NOTED, *_CONNECTIONS]
     for held in sorted(everything, key=lambda each: (each.rank, id(each))):
         held.lock.acquire()
