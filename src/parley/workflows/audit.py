@@ -89,8 +89,7 @@ def is_model(file: Path) -> bool:
 
 
 def agreements_in(terms: Terms) -> list[Terms]:
-    """List the agreements in these terms: column statistics or heterogeneity first. Learning after statistics is left
-    out, because its terms depend on them."""
+    """List the agreements in these terms that are known yet: what is learned after column statistics is not."""
     if terms.privacy.scale_epsilon is not None:
         return [column_statistics_agreement(terms)]
     if terms.privacy.difference_epsilon is not None:
@@ -99,7 +98,6 @@ def agreements_in(terms: Terms) -> list[Terms]:
 
 
 def _require_files(attack: Attack) -> None:
-    """Refuse output files that cannot be written."""
     for file in (attack.plot, attack.report):
         require_folder(file)
     if attack.plot is not None:
@@ -114,7 +112,6 @@ def _end(terms_hash: str, seconds: float, *limits: str) -> list[Part]:
 
 
 def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
-    """Attack the noise of each agreement that these terms hold."""
     with person.progress("looking for a canary") as progress:
         *before, last = [
             audit_terms(each, attack.runs, attack.seed, progress=progress, says=progress.says, tries=attack.tries)
@@ -144,7 +141,6 @@ def _agreement(found: Audit) -> list[Part]:
 
 
 def _poisoning(terms: Terms, attack: Attack, person: Person) -> AuditReport:
-    """Measure what lying owners can do by these terms."""
     from parley.audit.attacks.damage import damage
 
     with person.progress("lying"):
@@ -234,7 +230,6 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
 
 
 def _whose(terms: Terms, owner: str | None) -> str:
-    """Return the owner named, or the only one."""
     if owner is not None:
         return terms.owner(owner).name
     if len(terms.owners) > 1:

@@ -118,7 +118,6 @@ def _heading(title: str, *commands: str) -> Iterator[Part]:
 
 
 def _question(members: list[Union], count: int) -> Iterator[Part]:
-    """Yield who asks what, and the terms."""
     *small, large = sorted(union.records for union in members)
     ask = "should we learn together what rate a loan should have?"
     yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
@@ -143,7 +142,6 @@ def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
 
 
 def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
-    """Yield who gained, beside the forecast."""
     yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error alone")
     yield Line(f"\n{joined.verdict(one, 'one shared noise')}", "bold")
     yield Line(joined.verdict(own, "each owner's own noise"))

@@ -199,8 +199,7 @@ def look_inside(
     seed: int = 0,
     worth: float | None = None,
 ) -> InsideReport:
-    """Return what joining would add for one owner by its own rows. `worth`: the least saving, as a share of the cost
-    alone, beyond its privacy cost."""
+    """Return what joining would add by one owner's own rows; `worth`: the least saving, as a share of cost alone."""
     terms = load_terms(terms_file)
     if task_of(terms).command("forecast") is not None:
         raise SettingError(f"--inside: not allowed for {terms.task}, whose figures --json has")

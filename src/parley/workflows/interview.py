@@ -1,8 +1,7 @@
 """People's wishes for first terms: as they typed them, and by questions if neither they nor a public sample says more.
 
 Formal guarantee: of private files only the names of columns are read here and, for the guess of a kind, whether the
-target holds numbers or names, which the person and the terms' comments are told. It is the person's answers that are
-written.
+target holds numbers or names, which the person and the terms' comments are told; the person's answers are written.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -203,7 +202,6 @@ def _format(text: str) -> tuple[str, str]:
 
 
 def _owner(text: str) -> tuple[str, tuple[int, float | None]]:
-    """Parse an owner's name, its records, and its own epsilon, if any."""
     name, _, rest = text.partition("=")
     try:
         records, _, epsilon = rest.partition(",")

@@ -128,8 +128,7 @@ def negotiate_terms(
     plot_owners: Path | None = None,
     report: Path | None = None,
 ) -> NegotiationReport:
-    """Negotiate a terms file and write the requested files; `value` and `privacy_cost` fill in for owners that state
-    none."""
+    """Negotiate a terms file and write files; `value` and `privacy_cost` fill in for owners that state none."""
     terms = load_terms(terms_file)
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
@@ -162,7 +161,6 @@ def negotiate_terms(
 
 
 def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
-    """Fill in the value and cost of owners that state none."""
     told: dict[str, dict[str, object]] = {}
     for part in terms.owners:
         own: dict[str, object] = {} if value is None or part.value is not None else {"value": value}

@@ -1,5 +1,4 @@
-"""A workflow's contact to its user: remarks, questions and progress. `report.terminal.Terminal` is a person at a
-terminal; `Nobody` takes usual answers, for notebooks, jobs and tests."""
+"""A workflow's contact to its user: remarks, questions and progress."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -126,8 +126,7 @@ class ReleaseReview:
 
 
 def review_release(terms: Terms, books: Books | None, shown: str = "", refused: str | None = None) -> ReleaseReview:
-    """Return what a person reads before agreeing to a release. `shown` names the ledgers' folder; `refused` is a reason
-    to refuse."""
+    """Return what a person reads before agreeing to a release; `shown`: the ledgers' folder; `refused`: a reason."""
     statistics = asks_statistics(terms)
     try:
         if refused is None:
@@ -148,7 +147,6 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
 
 
 def _example(terms: Terms) -> pd.DataFrame | None:
-    """Return a table's columns if the terms list no features."""
     return None if terms.model.features is not None else open_owners(terms)[0].example
 
 
