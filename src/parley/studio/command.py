@@ -122,7 +122,6 @@ def names(host: str) -> tuple[str, ...]:
 
 
 def _first_forecast(play: "Playground") -> None:
-    """Load libraries and make the first forecast while the page opens."""
     from parley.studio.server import load_libraries
 
     load_libraries()

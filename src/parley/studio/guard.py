@@ -46,8 +46,7 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Secrets:
-    """The secrets of one run of the studio: the token of its address, the cookie it is exchanged for, and its pages'
-    CSRF token."""
+    """The secrets of one run of the studio: the address's token, the cookie for it, and the pages' CSRF token."""
 
     token: str = field(default_factory=_secret, repr=False)
     session: str = field(default_factory=_secret, repr=False)

@@ -1,12 +1,10 @@
 """Commands that run in processes of their own, each with a folder that describes it.
 
-Job folders lie in the account's state folder, never in the studio's folder, where others could plant them. Links, and
-what is not this account's own, are not read.
-
-A job's folder holds `command.json` (command and start time), `log`, `progress.json`, `result.json` (the command's
-output), `exit.json` (how it ended; blank until then), and `stopped` if somebody ended it. The process inherits a lock
-on `running` and holds it while it lives, so anybody who looks at the folder, even after a restart of the studio, knows
-whether it runs. It begins when all of that is on the disk.
+Job folders lie in the account's state folder, never in the studio's, where others could plant them. Links, and what is
+not this account's own, are not read. A folder holds `command.json` (command and start), `log`, `progress.json`,
+`result.json` (output), `exit.json` (how it ended; blank until then), and `stopped` if somebody ended it. The process
+holds a lock on `running` while it lives, so anybody can see whether it runs, even after a restart of the studio. It
+begins when all of that is on the disk.
 """
 
 import fcntl
@@ -200,7 +198,6 @@ class Job:
 
 
 def _let_go(process: "subprocess.Popen[bytes]") -> None:
-    """Tell a job's process to begin."""
     if process.stdin is not None:
         with process.stdin as line:
             line.write(GO)

@@ -1,5 +1,4 @@
-"""The Owner tab, an owner's ledgers and certificates; and the Inbox tab, proposed terms and a person's decision on
-them."""
+"""The Owner tab, with ledgers and certificates, and the Inbox tab, with proposals and a person's decision."""
 
 import hashlib
 import json
@@ -92,7 +91,6 @@ async def look_inside(request: Request) -> Response:
 
 
 def _files(studio: Studio) -> list[str]:
-    """List the owners' settings, and the ledgers without settings."""
     settings = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
     known = {books.ledger.resolve() for books in _every(studio, settings, [])}
     return settings + [each for each in studio.files(LEDGER) if (studio.folder / each).resolve() not in known]
@@ -129,7 +127,6 @@ def _content(books: Books) -> dict[str, Any]:
 
 
 def _certificates(settings: OwnerSettings) -> list[list[str]]:
-    """List the owner's certificates, and how many days they are valid."""
     if settings.identity is None:
         return []
     rows = [["certificate", "for", "good until", "days left"]]

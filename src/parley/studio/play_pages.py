@@ -274,7 +274,6 @@ def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
 
 
 def _chart(found: "WhatIf") -> dict[str, Any]:
-    """Return the chart of owners' gains with intervals, largest first; of many owners, both ends."""
     ordered = sorted(found.outlook.owners, key=lambda owner: -owner.gain.mean)
     shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]
     return {

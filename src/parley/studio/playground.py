@@ -75,8 +75,8 @@ class Playground:
         sent: float = 0.0,
         tab: Tab | None = None,
     ) -> Played:
-        """Set these owners' numbers; other owners keep theirs. A change `sent` before one that came earlier is ignored;
-        a `tab` that shows outdated terms is refused."""
+        """Set these owners' numbers. A change `sent` before one that came earlier is ignored; an outdated `tab` is
+        refused."""
         with self._changing:
             played = self.require()
             self._require_current(tab)
@@ -207,7 +207,6 @@ def _alike(one: Terms, other: Terms) -> bool:
 
 
 def _of_kind(terms: Terms, noise: str | None) -> Terms:
-    """Return the same agreement with this kind of noise."""
     from parley.decisions.planning.noise_terms import each_owner_terms, kind_of, shared_terms
 
     if noise is None or noise == kind_of(terms):

@@ -126,14 +126,12 @@ async def _home(request: Request) -> Response:
 
 
 async def _colours(request: Request) -> Response:
-    """Serve the figures' colours as CSS."""
     names = {"together": TOGETHER, "alone": ALONE, "limit": LIMIT}
     lines = "".join(f"--{name}: {colour};" for name, colour in names.items())
     return PlainTextResponse(f":root {{ {lines} }}", media_type="text/css")
 
 
 async def _explained(request: Request, error: Exception) -> Response:
-    """Show a user's mistake in one sentence."""
     return error_page(request, str(error))
 
 

@@ -1,5 +1,4 @@
-"""The process of one job: `python -m parley.studio.worker FOLDER` runs the folder's command, once its studio has
-written down how to stop it."""
+"""The process of one job, `python -m parley.studio.worker FOLDER`, once its studio has noted how to stop it."""
 
 import io
 import json
