@@ -305,7 +305,6 @@ class KnownColumns:
 
     @property
     def _held_out(self) -> dict[str, Any]:
-        """The keys for held-out rows, or people if terms distinguish them."""
         wishes = self.wishes
         by = {"holdout_by": "person"} if wishes.person is not None and wishes.holdout else {}
         return {"holdout": wishes.holdout, **by}

@@ -91,7 +91,6 @@ def owner_names(files: Sequence[Path]) -> list[str]:
 
 
 def _parties(files: Sequence[Path], rows: Sequence[int], wishes: Wishes) -> list[dict[str, Any]]:
-    """List the owners: one for each file, then those whose files are elsewhere."""
     found = [
         {
             "name": name,
@@ -286,7 +285,7 @@ def _least(terms: Terms) -> float:
 
 
 def _fitting_clip(terms: Terms) -> float:
-    """Return a clip that one pilot record in a hundred reaches at its best model, where the planner begins."""
+    """Return a clip that one pilot record in a hundred reaches at its best model."""
     known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
     sizes = known.objective.record_norms(
         known.design, known.landscape().optimum, mechanism_norm(terms.privacy.mechanism)

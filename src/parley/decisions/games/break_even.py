@@ -1,5 +1,4 @@
-"""The value from which joining pays at the terms' own budgets, stated for a privacy cost of 1, since only the ratio of
-the two counts; and how joining pays as equal owners become more."""
+"""The value from which joining pays, for a privacy cost of 1; and how joining pays in crowds of equal owners."""
 
 from dataclasses import dataclass, replace
 from typing import Any

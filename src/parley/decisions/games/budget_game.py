@@ -84,8 +84,7 @@ class OwnersGame(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BudgetGame(OwnersGame):
-    """The game in which every owner chooses its own budget. Test costs are in the target's units, payoffs in money;
-    budgets, payoffs and coalitions are arrays [..., N]."""
+    """The game of own budgets [..., N]. Test costs are in the target's units, payoffs in money."""
 
     stakes: Stakes
     value: Floats  # of one unit of test cost
@@ -172,11 +171,9 @@ class StableCoalition:
 
 
 def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
-    """Return an equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
-
-    Up to eight owners it is the one with the largest total payoff, else the best end of searches, so a better one may
-    exist. A search that cycles ends at nobody joining, always an equilibrium. The learner pays `price` per unit of eps.
-    """
+    """Return an equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining. Up to
+    eight owners it has the largest total payoff; with more, a better one may exist, and a search that cycles ends at
+    nobody joining. The learner pays `price` per unit of eps."""
     if game.owners <= MAX_EXACT_OWNERS:
         return _best_of_all(game, price)
     earlier = set[bytes]()

@@ -26,12 +26,9 @@ MAX_ROUNDS = 40  # of best responses
 
 @dataclass(frozen=True, eq=False)
 class Equilibrium:
-    """A profile from which no player gains by deviating alone, up to the `largest_gain` that the check found.
-
-    `unique` is True only if proven, False if another equilibrium was found, None if unknown; `because` gives the
-    reason. `privacy`, `epsilon`, `improvement` and `price_of_privacy` are None if the game gives strategies no such
-    meaning.
-    """
+    """A profile from which no player gains by deviating alone, up to the `largest_gain` that the check found. `unique`
+    is True only if proven, False if another was found, None if unknown; `because` gives the reason. Other fields are
+    None if the game gives strategies no such meaning."""
 
     strategies: Floats
     payoff: Floats
@@ -239,8 +236,7 @@ def contraction(game: Game) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """The path of best-response dynamics: the profiles [rounds + 1, N], start first (T figures 4.2 and 4.3). `at_rest`
-    is true if nobody moves any more."""
+    """The path of best-response dynamics [rounds + 1, N] (T figures 4.2 and 4.3), and whether it came to rest."""
 
     path: Floats
     at_rest: bool

@@ -1,9 +1,8 @@
 """Payments that lift the lowest peaks, so that the common epsilon rises.
 
-At a common epsilon a member can always name less, or leave, and forgo its payment. So it must get at least its best
-payoff below, or 0. The least contract that works, member by member, pays just the rest for naming this epsilon and
-nothing for another: **no scheme that keeps these members at this epsilon can be cheaper.** A larger epsilon than needed
-can be cheaper, because members that lose by joining then lose less.
+A member can always name less, or leave, and forgo its payment, so it must get at least its best payoff below, or 0. The
+least contract that works, member by member, pays just the rest for naming this epsilon: **no scheme that keeps these
+members at this epsilon can be cheaper.** A larger epsilon can be cheaper, because losers then lose less.
 """
 
 import itertools

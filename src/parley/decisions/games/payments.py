@@ -245,8 +245,8 @@ def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int
 
 
 def posted_price(game: BudgetGame, target: float) -> Deal | None:
-    """Return the deal at the least posted price, to a thousandth, that reaches the target; None if none does. Bisection
-    assumes that a higher price never makes the model worse."""
+    """Return the deal at the least posted price, to a thousandth, that reaches the target; None if none does. A higher
+    price is assumed never to make the model worse."""
 
     def reaches(deal: Deal) -> bool:
         fitness = game.fitness(deal.epsilon, deal.members)

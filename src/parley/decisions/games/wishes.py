@@ -1,5 +1,4 @@
-"""The reasons why nobody joins: each owner's choice in the coalition of least test cost, its worth, and how far that is
-from its price. An owner outside that coalition is treated as if it joined, too."""
+"""Why nobody joins: each owner's choice in the best coalition, its worth, and how far that is from its price."""
 
 from dataclasses import dataclass
 

@@ -67,7 +67,6 @@ class AssumedSample(Sample):
         return replace(here, warnings=(*self._rests_on(), *here.warnings))
 
     def _rests_on(self) -> list[str]:
-        """Say what the rows are drawn from, and of which columns only a range is known."""
         model = self.preparation.model
         columns = [each for each in model.scales if range_alone(model, each)]
         scales = [] if model.scales and len(columns) == len(model.scales) else ["scales that the terms give"]

@@ -34,11 +34,9 @@ INTERVAL_ERRORS = 1.645  # standard errors to an end of a 90 % interval
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """The cost of boosted trees by the number of rows: a few sizes of the public sample, continued by a power law.
-
-    cost(n) = cost(m) + b (n^-c - m^-c), m the most rows tried. Each power c has the slope b that fits the smaller
-    sizes, and is weighted by its fit. The powers' disagreement is part of the error.
-    """
+    """The cost of boosted trees by the number of rows: cost(n) = cost(m) + b (n^-c - m^-c), m the most rows tried. Each
+    power c has the slope b that fits smaller sizes, and is weighted by its fit. Their disagreement is part of the
+    error."""
 
     rows: float  # m
     cost: float  # there

@@ -68,8 +68,7 @@ def coding_warning(terms: Terms) -> str | None:
 
 
 def coding_cost(terms: Terms) -> CodingCost | None:
-    """Return the cross-validated costs of both codings; None if terms are one-hot, lack a public sample or a column of
-    three names, or if a fit does not end or has too many parameters."""
+    """Return both codings' cross-validated costs; None if terms are one-hot, or nothing can be measured."""
     if terms.model.coding != "integer" or terms.model.public is None:
         return None
     preparation, public = task_of(terms).preparation(terms)

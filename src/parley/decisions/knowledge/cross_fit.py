@@ -228,7 +228,6 @@ def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -
 
 
 def _wide(terms: Terms, size: Trees) -> bool:
-    """Return whether trees have too many columns to try more than one way of growing."""
     return (
         len(resolve(_grown_by(terms, size, {**GROWTH_SETTINGS[0], "refitted": None})).preparation.unturned.labels)
         > MAX_FOREST_COLUMNS

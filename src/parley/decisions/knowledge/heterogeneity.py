@@ -1,8 +1,6 @@
-"""Heterogeneity: the variance between owners' best parameters, in units of the variance of an own estimate.
-
-The unit is that of the owner of median size. So 0 is one law for all; at 1 two owners' best parameters are as far apart
-as two estimates of one parameter, each from that owner's rows, are by chance.
-"""
+"""Heterogeneity: the variance between owners' best parameters, in units of the variance of the median owner's estimate.
+So 0 is one law for all; at 1 two owners' best parameters are as far apart as two estimates of one parameter are by
+chance."""
 
 import json
 from dataclasses import dataclass

@@ -239,8 +239,7 @@ class Pilot:
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
-    """Open public knowledge for these terms: their own `model.public`, another public table or another source; `speeds`
-    (asynchronous terms) as `train` takes them."""
+    """Open public knowledge for these terms: their own sample, another table or source; `speeds` as for `train`."""
     check_speeds(terms, speeds)
     require_prediction(terms)
     if terms.studied:

@@ -405,7 +405,6 @@ def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
 
 
 def _noise_choice(known: Pilot) -> list[str]:
-    """Say which noise is cheaper for the terms' clip, if both are possible."""
     sentence = noise_choice(known.setup, known.terms.owners[0].name)
     return [] if sentence is None else [sentence[0].lower() + sentence[1:].rstrip(".")]
 
@@ -417,7 +416,6 @@ def _loud(known: Pilot) -> list[str]:
 
 
 def _other_trees(known: Pilot) -> list[str]:
-    """Warn of pinned trees that this machine would not grow on the public sample."""
     if grown_here(known.setup.preparation) is not False:
         return []
     return [

@@ -1,8 +1,6 @@
 """What joining saves owners by one law: the costs of three models, in draws of all unknowns, from public knowledge.
-
-Losses other than the squared one are taken as quadratic around the optimum, and the joint model's error is scaled to
-its expected cost. Scatter costs the same in all directions, as it does for well-specified models.
-"""
+Losses are taken as quadratic around the optimum, and the joint model's error is scaled to its expected cost. Scatter
+costs the same in all directions, as it does for well-specified models."""
 
 import math
 from dataclasses import dataclass, replace

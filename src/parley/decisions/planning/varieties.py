@@ -69,7 +69,6 @@ def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
 
 
 def _require_room(*pilots: Pilot) -> None:
-    """Refuse other coordinates if the box limits the best public model in any of them."""
     radius = pilots[0].terms.model.radius
     if radius is None:
         return
