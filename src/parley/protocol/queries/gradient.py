@@ -87,8 +87,7 @@ class MinibatchQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class MinibatchQuestion(Question):
-    """The sum of the batch's clipped gradients over the public n/M, the average batch without held-out people, who add
-    0.
+    """The sum of the batch's clipped gradients, divided by the public n/M; people who are held out add 0.
 
     Formal guarantee (M batches, k rows a person, Xi the bound of a row in the mechanism's norm, s the relative rounding
     of a sum over the largest possible batch, r that batch's size over n/M). Partition: an epoch costs at most what one
@@ -230,7 +229,7 @@ class MinibatchQuestion(Question):
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
-        """Return batches of the owner's size from the pilot's rows (all, if too few); groups of replicates share them."""
+        """Return batches of the owner's size from the pilot's rows (all, if too few), shared by replicates in groups."""
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
