@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def pure_divergence(epsilon: float, orders: Floats) -> Floats:
-    """Return the largest R_a of an eps-DP release (randomised response): ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
+    """Return R_a of randomised response, the largest at eps: ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
     a = np.asarray(orders, dtype=np.float64)
 
     def log_cosh(x: Floats) -> Floats:
@@ -146,7 +146,7 @@ def exact_epsilon(event: Event, delta: float) -> Fraction:
 
 
 def amplified(epsilon: float, sampling: float) -> float:
-    """Return ln(1 + q (e^eps - 1)), eps of a Poisson-sampled release, for replacing a record too (Balle et al. 2018)."""
+    """Return ln(1 + q (e^eps - 1)), eps of a Poisson-sampled release, also for replacement (Balle et al. 2018)."""
     if sampling == 1:
         return epsilon
     if epsilon > 30:

@@ -120,7 +120,7 @@ class GridGeometric:
         return np.asarray(noise.geometric(whole, float(steps)) * unit)
 
     def rounding(self, coordinates: int) -> float:
-        """Return how far apart the grid moves two values in L1; the noise covers it beside the sensitivity."""
+        """Return how far apart the grid moves two values in L1, covered beside the sensitivity."""
         return coordinates * self.grid(coordinates)[0]
 
     @property

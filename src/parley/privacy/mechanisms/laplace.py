@@ -58,7 +58,7 @@ class Laplace:
         return self.scale
 
     def rounding(self, coordinates: int) -> float:
-        """Return how far apart the sampler's grid moves two values in L1; the noise covers it beside the sensitivity."""
+        """Return how far apart the sampler's grid moves two values in L1, covered beside the sensitivity."""
         return (
             0.0
             if coordinates < VECTOR_SAMPLER_FROM

@@ -60,7 +60,7 @@ class Perturbed:
         return self.outside.rounding(coordinates)
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """Return the size that the noise outside exceeds in any of `coordinates` places with at most this probability."""
+        """Return the size that noise outside exceeds in any of `coordinates` places with at most this probability."""
         return self.outside.tail(probability, coordinates)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:

@@ -81,7 +81,7 @@ MIN_PROBABILITY = 1e-290  # a probability so small that no threshold is computed
 
 @dataclass(frozen=True, eq=False)
 class NamedCounts(Bounded):
-    """Shares of the rows on fixed places [..., columns x width], and each name's rows in columns whose names are asked."""
+    """Shares of the rows on fixed places [..., columns x width], and name counts of columns whose names are asked."""
 
     named: tuple[Mapping[str, int] | None, ...] = ()
 
@@ -109,8 +109,7 @@ class Stability:
         columns: int,
         width: int,
     ) -> "Stability":
-        """Return the least threshold with which names that one person adds or removes cost at most `delta`, at
-        `epsilon`."""
+        """Return the least threshold at which names that one person adds or removes cost at most `delta` at `epsilon`."""
         floor = min(records, max(records // MAX_CANDIDATES, per_person))
         places = records // (floor + 1)
         # 1 + e^eps <= 2 e^eps
@@ -164,8 +163,7 @@ class Stability:
         return self.base.norm_tail(probability, max(coordinates, self.drawn))
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """Return noisy shares on fixed places; where names are asked, those that passed stand in a column's places
-        instead."""
+        """Return noisy shares on fixed places; in columns whose names are asked, names that passed stand there instead."""
         checked = require_bounded(bounded, self.norm, self.sensitivity)
         named = checked.named if isinstance(checked, NamedCounts) else ()
         candidates = [self._candidates(counts) for counts in named]

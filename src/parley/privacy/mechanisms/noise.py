@@ -48,7 +48,7 @@ class Noise(Protocol):
         ...
 
     def choose(self, scores: Floats, scale: float) -> int:
-        """Return the place of the largest score + Gumbel noise: i with probability proportional to exp(score_i/scale)."""
+        """Return the place of the largest score + Gumbel noise: i with P proportional to exp(score_i/scale)."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Randomised response: every record answers truly or at random, so nobody who hears it need be trusted (A section 3.3)."""
+"""Randomised response: each record answers truly or at random, so no listener need be trusted (A section 3.3)."""
 
 import math
 from dataclasses import dataclass

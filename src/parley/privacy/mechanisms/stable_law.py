@@ -2,8 +2,8 @@
 
 alpha = 1 is the Cauchy law, alpha = 2 the Gaussian of variance 2 scale^2. Between them the density is computed by
 inversion along a rotated ray, joined to the tail series; both are checked against 50-digit arithmetic. Stated error of
-`pdf` and `cdf`'s tails: 1e-8 relative for |x| <= 1e6 scale. The sampler is floating-point Chambers-Mallows-Stuck, whose
-low bits depend on the value it is added to: for studies, never for a release.
+`pdf` and `cdf`'s tails: 1e-8 relative for |x| <= 1e6 scale. There is no exact sampler. The one here is floating-point
+Chambers-Mallows-Stuck, whose low bits depend on the value it is added to: for studies, never for a release.
 
 The noise has no mean square, so the mean of m answers is not 1/m as uncertain. Under a flat prior the posterior of what
 m >= 2 answers are about is the product of their densities, of finite variance (tails like z^(-m (1 + alpha))). Its mean
@@ -33,7 +33,7 @@ _NODES = 6001
 
 
 def check_alpha(alpha: float) -> float:
-    """Return the stability index as a float in [1, 2]; refuse those between 1.9999 and 2, whose tails drown in
+    """Return the stability index as a float in [1, 2]; refuse the range from 1.9999 to 2, where tails drown in
     rounding."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 1 <= alpha <= 2:
         raise SettingError(f"alpha = {alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
@@ -183,7 +183,7 @@ def _law(alpha: float) -> _Law:
 
 
 def _series(z: Floats, alpha: float, terms: Floats) -> Floats:
-    """Return sum_k terms_k z^(-alpha k), the asymptotic tail: at z >= 20 the last terms are below 1e-14 of the first."""
+    """Return sum_k terms_k z^(-alpha k), the tail; at z >= 20 its last terms are below 1e-14 of the first."""
     y = z**-alpha
     total = np.zeros_like(z)
     for coefficient in terms[::-1]:

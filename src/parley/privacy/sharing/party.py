@@ -25,11 +25,9 @@ T = TypeVar("T")
 
 
 class Channel(Protocol):
-    """One host's end: messages between a pair arrive whole, in order and unread by others (over a network: TLS).
-
-    `send` never waits for the receiver to read (all three send before they receive). `receive` waits, and raises
-    `Unavailable` when the other does not send in time or is gone.
-    """
+    """One host's end: messages between a pair arrive whole, in order and unread by others (over a network: TLS). `send`
+    never waits for the receiver to read (all three send before they receive). `receive` waits, and raises `Unavailable`
+    when the other does not send in time or is gone."""
 
     @property
     def index(self) -> int: ...
@@ -94,7 +92,7 @@ class Counted:
 
 
 def together(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple[T, ...]:
-    """Run the hosts' tasks in threads; the first error closes the wires, so that nobody waits for ever, and is raised."""
+    """Run the hosts' tasks in threads. The first error closes the wires, so that nobody waits, and is raised."""
     with ThreadPoolExecutor(len(tasks)) as pool:
         futures = [pool.submit(task) for task in tasks]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
@@ -137,8 +135,7 @@ class Party:
         return self._guarded(lambda: Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape)))
 
     def zero_bits(self, *shape: int) -> Words:
-        """Return this host's part of words whose exclusive or over all hosts is 0; to a host, either other part is
-        uniform."""
+        """Return this host's part of words whose exclusive or is 0; to a host, either other part is uniform."""
         return self._guarded(lambda: self._words(0, _ZEROS, shape) ^ self._words(1, _ZEROS, shape))
 
     def zero_words(self, *shape: int) -> Words:
@@ -146,8 +143,7 @@ class Party:
         return self._guarded(lambda: self._words(0, _ZEROS, shape) - self._words(1, _ZEROS, shape))
 
     def complete(self, part: Words) -> Replicated:
-        """Make replicated shares of parts, one a host: part i, which must be masked by zeros, is share i and goes to
-        host i - 1."""
+        """Make replicated shares: part i is share i and goes to host i - 1. Parts must be masked by zeros."""
         return self._guarded(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
 
     def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
@@ -167,8 +163,7 @@ class Party:
         return self._guarded(act)
 
     def scratch(self, *shape: int) -> Words:
-        """Return room to work in, overwritten by the next call: fresh memory for each draw would cost a third of its
-        time."""
+        """Return room to work in, overwritten by the next call: fresh memory would cost a third of a draw's time."""
         size = int(np.prod(shape))
         if self._scratch.size < size:
             self._scratch = np.empty(size, dtype=np.uint64)

@@ -149,7 +149,7 @@ def lanes(planes: Words, size: int) -> NDArray[np.uint8]:
 
 
 def weigh(bits: NDArray[np.uint8], weights: Words) -> Words:
-    """Return the sums of weight times bit, modulo 2^64, of bits [n, size]; equal weights are counted first, in bytes."""
+    """Return sums of weight times bit [n, size], modulo 2^64; equal weights are counted first, in bytes."""
     total = np.zeros(bits.shape[1], dtype=np.uint64)
     for weight in np.unique(weights):
         rows = np.flatnonzero(weights == weight)
