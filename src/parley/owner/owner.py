@@ -128,7 +128,7 @@ class Owner:
         return known
 
     def resolve(self, terms: Terms) -> Setup:
-        """Return the setup of these terms, with its own columns if they list none; other budgets reuse a public sample."""
+        """Return the setup of these terms, from its columns if they list none; a public sample is read once."""
         for known in self._prepared.values():
             before = known.setup.terms
             if _columns_of(before) == _columns_of(terms):
@@ -261,7 +261,7 @@ class Owner:
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
-        """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, table prepared once."""
+        """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, same prepared rows."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in simulations")
         own = self._holding if self.table.streams else self

@@ -172,7 +172,7 @@ class Ledger:
         return found
 
     def hash_at(self, entries: int) -> str | None:
-        """Return the hash that the chain had with this many rows; None if never, or not since the file has a version."""
+        """Return the hash that the chain had with this many rows; None if never, or before the file had a version."""
         with self._reader.transaction() as db:
             return None if entries < (stored_rows.upgraded(db) or 0) else hash_at(db, entries)
 
@@ -219,8 +219,7 @@ class Ledger:
             stored_rows.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-        """Close all agreements, also the `lost` ones; count the whole lifetime budget as spent if `everything`
-        (`backup`)."""
+        """Close all agreements, `lost` ones too; if `everything`, count the whole lifetime budget as spent (`backup`)."""
         with self._writer.transaction() as db:
             stored_rows.assume_spent(db, self.path, owner, lost, everything)
 
@@ -311,8 +310,8 @@ class Ledger:
             last = page[-1][0]
 
     def verify(self) -> int:
-        """Recompute the whole chain and every balance; return the number of rows, or raise `BrokenChainError` for the
-        first bad one."""
+        """Recompute the chain and every balance; return the number of rows, or raise `BrokenChainError` for the first
+        bad."""
         whole = Verification()
         self._follow(whole)
         return whole.head.entries
@@ -381,8 +380,7 @@ class Ledger:
                     memory.note(end)
 
     def _recalled(self) -> Verification:
-        """Return the verification to go on from; refuse a ledger that is not the remembered one, or that one at an
-        earlier time."""
+        """Return the verification to go on from; refuse a ledger that is not the remembered one, or is an earlier one."""
         kept = recall(beside(self.path, "verified"))
         begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
         if begin is not kept:
@@ -409,8 +407,7 @@ class _Open:
 def _look(
     db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None
 ) -> _Open | tuple[Floats, Account]:
-    """Return the stored answer, or that the question may have one; else refuse. `last` holds if the chain still ends
-    there."""
+    """Return the stored answer, or that the question may have one; else refuse. `last` holds if the chain ends there."""
     end = head(db)
     stored = stored_rows.stored(db, query)
     if stored is not None:

@@ -23,7 +23,7 @@ KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
-    """Write the first row: the lifetime budget and its rule, which never change. Random content makes its hash unique."""
+    """Write the first row: the lifetime budget and its rule, which never change, and a random content of its own."""
     event, content = (
         _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {}),
         secrets.token_hex(),
@@ -125,9 +125,9 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
 
 
 def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> None:
-    """Let go of the oldest answer that is still here, after number `answers`, of `size` bytes, if those before fill
-    `KEPT`. Its digest and cost stay. The last one always stays: a learner that follows the rounds may ask for it alone
-    again."""
+    """Drop an agreement's oldest kept answer after number `answers`, of `size` bytes, if those before fill `KEPT`. Its
+    digest and cost stay. The last answer always stays: it alone may be asked for again by a learner that follows the
+    rounds."""
     if answers <= max(1, KEPT // size):
         return
     seq, known = db.execute(
@@ -293,8 +293,7 @@ def close(db: sqlite3.Connection, terms_hash: str, why: str) -> None:
 
 
 def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-    """Reserve for agreements that the ledger does not know, close all, and if `everything` count the rest of the
-    lifetime."""
+    """Reserve for agreements that the ledger lacks, close all, and if `everything` count the rest of the lifetime."""
     known = {terms_hash for _, terms_hash in accepted(db)}
     require_owner(db, path, owner)
     for reservation in lost:
