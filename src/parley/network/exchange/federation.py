@@ -125,7 +125,7 @@ class Federation:
         return upper(self.status[name].statement.spent) if name in self.status else None
 
     def catch_up(self) -> list[str]:
-        """Ask owners that missed the last round again, as late ones have spent; name who is unreachable or still at
+        """Ask owners that missed the last round again, as late ones have spent; name those unreachable or still at
         work."""
         if not self._asked:
             return []

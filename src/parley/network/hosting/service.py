@@ -158,8 +158,7 @@ class HostService:
         self._beginning = False
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """Return None for a caller of accepted terms, else a refusal, its message unread. Until all terms are taken up,
-        the refusal says to ask again."""
+        """Return None for a caller of accepted terms, else a refusal, its message unread; at the start, to ask again."""
         self._take_new_agreements()
         if any(hosted.admits(caller) for hosted in self.hosted):
             return None

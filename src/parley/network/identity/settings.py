@@ -143,8 +143,8 @@ Address = Annotated[
 
 
 class Addresses(_Settings):
-    """Where a learner finds each owner: "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or {
-    own = "owner.toml" } for its own table."""
+    """Where a learner finds each owner: "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or
+    for its own table { own = "owner.toml" }."""
 
     identity: Identity | None = None
     owners: dict[Party, Address] = Field(min_length=1)

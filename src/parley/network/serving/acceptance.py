@@ -36,8 +36,7 @@ class Caller:
 
     @property
     def party(self) -> frozenset[str]:
-        """What tells parties apart: names, with any number of keys, or without names the key; a shared name is one
-        party."""
+        """What tells parties apart: names, with any number of keys, or without names the key; a shared name is one."""
         return frozenset(self.names or (self.fingerprint or "",))
 
 

@@ -295,8 +295,7 @@ class Connections:
                 self._inside.pop(place, None)
 
     def count(self, connection: Connection, size: int) -> bool:
-        """Count bytes that came; return whether they may be passed on. If not, their sender must wait for a new
-        connection."""
+        """Count bytes that came; return whether they may pass. If not, their sender waits for new connections."""
         with self._lock:
             connection.received += size
             if connection.received <= connection.allowed(self._longest()):

@@ -70,8 +70,7 @@ class Network:
 
     @contextmanager
     def open(self, where: str, bind: Callable[[Path], None]) -> Iterator[int]:
-        """Take bounded connections at this "host:port" for gRPC, which `bind` lets listen on a Unix socket; yield the
-        port."""
+        """Take bounded connections at this address for gRPC, which `bind` puts on a Unix socket; yield the port."""
         with private_folder() as folder:
             self._folder = folder
             bind(folder / "grpc")

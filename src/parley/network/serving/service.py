@@ -46,8 +46,7 @@ class Replies:
     trouble: str
 
     def reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        """Return the work's reply or a refusal, logged with the work's facts; without an event, only failures are
-        logged."""
+        """Return the work's reply or a refusal, logged with the work's facts; without an event only failures are."""
         began, facts = time.perf_counter(), caller_facts(caller)
         try:
             reply = work(facts)

@@ -229,7 +229,7 @@ class MinibatchQuestion(Question):
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
-        """Return batches of the owner's size from the pilot's rows (all, if too few), shared by replicates in groups."""
+        """Return batches of the owner's size from the pilot's rows (all, if too few); replicate groups share them."""
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
