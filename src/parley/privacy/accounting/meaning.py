@@ -238,8 +238,7 @@ def gaussian_bits(
 
 
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
-    """Return what `parley budget explain --json` prints: for this belief in a fact beforehand, and one of so many
-    people."""
+    """Return what `parley budget explain --json` prints, for a `prior` belief in a fact and one among `people`."""
     positive(epsilon, "epsilon")
     whole(people, "people", least=2)
     failure = 0.0

@@ -70,7 +70,7 @@ def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) ->
 
 @lru_cache(maxsize=1024)
 def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
-    """Return eps of 2^doublings releases by loss distribution, at least that of half of them; else infinity."""
+    """Bound eps of 2^doublings releases by loss distribution, no less than for half; infinite beyond any grid."""
     fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
     count = 1 << doublings
     try:

@@ -235,7 +235,7 @@ def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, fl
 def equal_privacy(
     epsilon: float, delta: float, dimension: int = 1, sensitivity: float = 1.0, rounds: int = 1
 ) -> dict[str, Any]:
-    """Return what `parley budget compare --json` prints; L2 `sensitivity` counts as sqrt(dimension) times that in L1."""
+    """Return what `parley budget compare --json` prints; `sensitivity` is in L2, sqrt(dimension) times that in L1."""
     whole(dimension, "dimension")
     l1 = positive(sensitivity, "sensitivity") * math.sqrt(dimension)
     share = Fraction(str(positive(epsilon, "epsilon"))) / whole(rounds, "rounds")

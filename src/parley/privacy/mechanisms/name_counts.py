@@ -109,7 +109,7 @@ class Stability:
         columns: int,
         width: int,
     ) -> "Stability":
-        """Return the least threshold at which names that one person adds or removes cost at most `delta` at `epsilon`."""
+        """Return the least threshold at which names that one person adds or removes cost `delta` at `epsilon`."""
         floor = min(records, max(records // MAX_CANDIDATES, per_person))
         places = records // (floor + 1)
         # 1 + e^eps <= 2 e^eps
@@ -163,7 +163,7 @@ class Stability:
         return self.base.norm_tail(probability, max(coordinates, self.drawn))
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """Return noisy shares on fixed places; in columns whose names are asked, names that passed stand there instead."""
+        """Return noisy shares on fixed places; in columns whose names are asked, names that passed replace them."""
         checked = require_bounded(bounded, self.norm, self.sensitivity)
         named = checked.named if isinstance(checked, NamedCounts) else ()
         candidates = [self._candidates(counts) for counts in named]
