@@ -27,8 +27,8 @@ MAX_ROUNDS = 40  # of best responses
 @dataclass(frozen=True, eq=False)
 class Equilibrium:
     """A profile from which no player gains by deviating alone, up to the `largest_gain` that the check found. `unique`
-    is True only if proven, False if another was found, None if unknown; `because` gives the reason. Other fields are
-    None if the game gives strategies no such meaning."""
+    is True only if proven, False if another was found, None if unknown; `because` gives the reason. `privacy` and the
+    fields after it are None if the game gives strategies no such meaning."""
 
     strategies: Floats
     payoff: Floats

@@ -80,7 +80,6 @@ class Negotiation:
         }
 
     def _owners_json(self) -> dict[str, Any]:
-        """Return the outlook of all owners at the terms' own budgets, with each owner's deal."""
         outlook = self.game.stakes.outlook
         deals = [{**vars(owner)} | {"deal_gain": owner.gain} for owner in self.owners]
         if outlook is None:
@@ -267,7 +266,6 @@ def _negotiate_common(
     differences: Heterogeneity | None,
     doing: Callable[[str], None],
 ) -> CommonNegotiation:
-    """Return the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
     known = common_stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
     doing(SEARCHING)
     game = common_game(terms, known, keep_own)
