@@ -219,7 +219,7 @@ class Ledger:
             stored_rows.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-        """Close all agreements, `lost` ones too; if `everything`, count the whole lifetime budget as spent (`backup`)."""
+        """Close all agreements, `lost` ones too; if `everything`, count the whole lifetime budget as spent."""
         with self._writer.transaction() as db:
             stored_rows.assume_spent(db, self.path, owner, lost, everything)
 
@@ -380,7 +380,7 @@ class Ledger:
                     memory.note(end)
 
     def _recalled(self) -> Verification:
-        """Return the verification to go on from; refuse a ledger that is not the remembered one, or is an earlier one."""
+        """Return the verification to go on from; refuse a ledger that does not go on from the remembered one."""
         kept = recall(beside(self.path, "verified"))
         begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
         if begin is not kept:
@@ -407,7 +407,7 @@ class _Open:
 def _look(
     db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None
 ) -> _Open | tuple[Floats, Account]:
-    """Return the stored answer, or that the question may have one; else refuse. `last` holds if the chain ends there."""
+    """Return the stored answer, or that the question may have one; else refuse. `last` holds at the same end."""
     end = head(db)
     stored = stored_rows.stored(db, query)
     if stored is not None:

@@ -23,7 +23,7 @@ KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
-    """Write the first row: the lifetime budget and its rule, which never change, and a random content of its own."""
+    """Write the first row: the unchanging lifetime budget and rule, and random content for a unique hash."""
     event, content = (
         _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {}),
         secrets.token_hex(),
