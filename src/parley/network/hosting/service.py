@@ -158,7 +158,8 @@ class HostService:
         self._beginning = False
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """Return None for a caller of accepted terms, else a refusal, its message unread; at the start, to ask again."""
+        """Return None for a caller of accepted terms, else the refusal, its message unread. While terms are still being
+        taken up, an unknown caller is told to ask again."""
         self._take_new_agreements()
         if any(hosted.admits(caller) for hosted in self.hosted):
             return None
