@@ -1,13 +1,11 @@
 """Sums over pieces of a table on the owner's own Dask cluster, whose workers keep their pieces between rounds.
 
-A speed setting: pieces are dealt out among the workers, their sums come back one by one and are added up in the order
-of the pieces, so a result does not depend on how many workers there are. What travels in a round is the question.
+Pieces are divided among the workers, and their sums are added up in the order of the pieces: a result does not depend
+on the number of workers.
 
-What a worker of a cluster holds of a table between two sums: its pieces, in its memory and nowhere else.
-
-Formal guarantee: rows never leave the memory of the process that read them. What holds them refuses to be written down
-(pickled), so that no Dask of whatever settings can send it to another worker or spill it to a disk; and a worker that
-spills sums is told not to before it reads a row (`stay_in_memory`), or refused.
+Formal guarantee: rows never leave the memory of the process that read them. Objects that hold rows refuse to be
+pickled, so Dask, whatever its settings, can neither send them to another worker nor spill them to a disk. Before a
+worker reads a row, it is told not to spill sums (`stay_in_memory`), or refused.
 """
 
 import threading
@@ -44,7 +42,7 @@ class Reader(Protocol[P_contra, B_co]):
 
 
 class Held(ABC):
-    """Held by one worker, and never written down."""
+    """Rows or pieces held by one worker, never pickled."""
 
     def __init__(self) -> None:
         stay_in_memory()
@@ -53,7 +51,7 @@ class Held(ABC):
         raise TypeError("rows stay in the memory of the worker that read them")
 
     def sums(self, part: Callable[[Any], Floats], first: int) -> list[Floats]:
-        """The sums over its pieces from number `first` on, one for each, as many as travel at once."""
+        """Return one sum for each of its pieces from number `first` on, as many as travel at once."""
         found, size = list[Floats](), 0
         with one_blas_thread():
             for value in self._sums(part, first):
@@ -65,11 +63,11 @@ class Held(ABC):
 
     @abstractmethod
     def _sums(self, part: Callable[[Any], Floats], first: int) -> Iterator[Floats]:
-        """Those sums, one after the other, as they are asked for."""
+        """Yield those sums one by one."""
 
 
 class HeldBlocks(Held, Generic[B]):
-    """Blocks of a table that is studied, each a piece of its own."""
+    """Blocks of a table in a study, each a piece of its own."""
 
     def __init__(self, blocks: Sequence[B]) -> None:
         super().__init__()
@@ -80,8 +78,7 @@ class HeldBlocks(Held, Generic[B]):
 
 
 class HeldPieces(Held, Generic[P, B]):
-    """Pieces of a table on a disk. A piece that is summed over a second time stays, if the worker's memory has room;
-    the others are read whenever they are asked for."""
+    """Pieces of a table on a disk, kept in memory from their second sum on if there is room."""
 
     def __init__(self, reader: Reader[P, B], pieces: Sequence[P]) -> None:
         super().__init__()
@@ -111,7 +108,7 @@ class HeldPieces(Held, Generic[P, B]):
         return self._kept.get(number) or self._reader.blocks(piece)
 
     def _reserve(self, size: int) -> bool:
-        """Whether there is room for so many bytes, which are its own from then on."""
+        """Reserve so many bytes; False if there is no room."""
         with _reserving:
             limit, used = memory()
             if (
@@ -128,7 +125,7 @@ _reserving = threading.Lock()
 
 
 def memory() -> tuple[int, int]:
-    """(bytes that this worker may use, bytes that its process uses)."""
+    """Return (bytes that this worker may use, bytes that its process uses)."""
     from distributed import get_worker
     from distributed.system import MEMORY_LIMIT
 
@@ -137,7 +134,7 @@ def memory() -> tuple[int, int]:
 
 
 def stay_in_memory() -> None:
-    """Keep this worker from writing what it holds to its disk; refused where it has ways of its own to do so."""
+    """Keep this worker from writing what it holds to its disk; refuse a worker that may still do so."""
     from distributed import get_worker
     from distributed.spill import SpillBuffer
 
@@ -154,7 +151,7 @@ def stay_in_memory() -> None:
 
 
 def spills(worker: Any) -> bool:
-    """Whether a Dask worker may write to its disk what it holds."""
+    """Whether a Dask worker may write what it holds to its disk."""
     manager = worker.memory_manager
     if isinstance(manager.data, dict):
         return False
@@ -186,7 +183,7 @@ class _ConnectionLost(Exception):  # noqa: N818 - never seen outside
 
 @dataclass(frozen=True, eq=False)
 class Dealt:
-    """Who holds what: the threads of the workers as they were, and what each of them holds. Freed with this object."""
+    """The workers' threads and what each of them holds; freed with this object."""
 
     client: Any
     threads: Mapping[str, int]
@@ -195,7 +192,7 @@ class Dealt:
 
 
 class Cluster:
-    """A connection to a Dask scheduler, made anew when it is lost, and what workers hold of tables for it."""
+    """A connection to a Dask scheduler, renewed when it is lost, and what workers hold of tables for it."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect, self._client = connect, connect(CONNECT_TIMEOUT_S)
@@ -206,8 +203,7 @@ class Cluster:
     def sum(
         self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P], part: Callable[[Any], Floats]
     ) -> Floats:
-        """The sum over the pieces of a table, added up in their order. `hold` makes what a worker holds of some of
-        them."""
+        """Return the sum over a table's pieces in order; `hold` makes the object that holds some of them on a worker."""
         for _ in range(MAX_ATTEMPTS):
             client = self._connected()
             try:
@@ -227,7 +223,7 @@ class Cluster:
         self._disconnect(self._client)
 
     def _connected(self) -> Any:
-        """A client of the scheduler. Whoever waits while another waits for a lost scheduler shares its outcome."""
+        """Return a client of the scheduler; threads that wait for a lost scheduler share the outcome."""
         asked_at = time.monotonic()
         with self._connecting:
             if self._client is None and self._failed_at < asked_at:
@@ -238,7 +234,7 @@ class Cluster:
             return self._client
 
     def _connected_again(self) -> Any:
-        """A client of a scheduler that was lost; None if it does not come back in time."""
+        """Return a client of a scheduler that was lost; None if it does not come back in time."""
         until = time.monotonic() + RECONNECT_TIMEOUT_S
         while (left := until - time.monotonic()) > 0:
             try:
@@ -248,7 +244,7 @@ class Cluster:
         return None
 
     def _disconnect(self, client: Any) -> None:
-        """Give up a client, unless another thread did. What it dealt counts no more."""
+        """Give up a client and what it dealt, unless another thread did."""
         with self._connecting:
             if client is None or self._client is not client:
                 return
@@ -257,7 +253,7 @@ class Cluster:
             client.close()
 
     def _sums(self, dealt: Dealt, pieces: int, part: Callable[[Any], Floats]) -> Iterator[Floats]:
-        """The sums of all pieces in their order. Each thread has an equal share of any first so many."""
+        """Yield the sums of all pieces in order; each thread has an equal share of any first pieces."""
         first, threads = 0, len(dealt.seats)
         while first * threads < pieces:
             seats = zip(dealt.holders, dealt.seats, strict=True)
@@ -268,7 +264,7 @@ class Cluster:
             first += len(results[0])
 
     def _told(self, dealt: Dealt, asked: list[Any]) -> list[list[Floats]]:
-        """What these tasks come to. What a lost worker held is lost with it: then all is dealt out anew."""
+        """Return the results of these tasks; a lost worker's pieces are lost, and then all is dealt again."""
         from distributed import KilledWorker, wait
 
         late = 0
@@ -293,8 +289,7 @@ class Cluster:
         )
 
     def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
-        """Every thread of every worker has a seat and is dealt each so many-th piece; dealt anew when workers came or
-        went, and after a lost connection."""
+        """Deal each thread an equal share of the pieces; again if workers changed or the connection was lost."""
         with _needing(client):
             threads = client.nthreads()
             if not threads:  # as when all of them restart
@@ -315,13 +310,13 @@ class Cluster:
             return dealt
 
     def _submit(self, client: Any, worker: str, work: Callable[..., Any], *about: Any) -> Any:
-        """Work for one worker and no other, where what it is about is held."""
+        """Submit work to one worker only, where its data is held."""
         return client.submit(work, *about, workers=[worker], pure=False)
 
 
 @contextmanager
 def _needing(client: Any, asked: Sequence[Any] = ()) -> Iterator[None]:
-    """Tell what a lost connection causes from what tasks met with, as a file that is missing."""
+    """Distinguish a lost connection from errors of the tasks themselves, such as a missing file."""
     try:
         yield
     except Exception as error:
@@ -338,9 +333,9 @@ def _sums_of(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Fl
 
 
 def _in_order(results: Sequence[Sequence[Floats]], left: int) -> list[Floats]:
-    """The sums that every thread told of its next pieces, in the order of the pieces, of which so many are left.
+    """Return the threads' sums in the order of the pieces, of which `left` are left.
 
-    Formal guarantee: each piece's once, or a `GuaranteeError`: the sensitivity counts on it.
+    Formal guarantee: each piece's sum once, or a `GuaranteeError`: the sensitivity depends on it.
     """
     threads = len(results)
     pieces = range(min(left, threads * len(results[0])))
@@ -352,22 +347,21 @@ def _in_order(results: Sequence[Sequence[Floats]], left: int) -> list[Floats]:
 
 
 def use_cluster(cluster: Cluster | None) -> None:
-    """Let the sums over tables that this thread asks for be computed there from now on; None: here."""
+    """Compute this thread's sums over tables on this cluster from now on; None: on this machine."""
     _thread.cluster = cluster
 
 
 def current_cluster() -> Cluster | None:
-    """The cluster that this thread uses, if any."""
+    """Return the cluster that this thread uses, if any."""
     return getattr(_thread, "cluster", None)
 
 
 @contextmanager
 def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
-    """Connected to a Dask cluster. What is yielded is to be called in each thread whose sums shall be computed there;
-    without a scheduler it changes nothing.
+    """Connect to a Dask cluster; each thread that uses it calls the yielded function. Without a scheduler, nothing
+    changes.
 
-    The cluster's machines read the table and send exact sums: they must be the owner's own, and so must the lines
-    between them.
+    The cluster's machines read the table and send exact sums: they and the lines between them must be the owner's own.
     """
     if scheduler is None:
         yield lambda: None
