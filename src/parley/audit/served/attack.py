@@ -1,5 +1,4 @@
-"""A served owner as a black box: the daemon that production runs, over TLS and gRPC, on an audit table with books of
-its own."""
+"""A served owner as a black box: the production daemon, over TLS and gRPC, on an audit table with its own ledger."""
 
 import json
 import shutil
@@ -44,8 +43,8 @@ TABLE_FORMAT = "parley-audit-1"
 
 @dataclass(frozen=True, eq=False)
 class ServedTable:
-    """A table that an audit made, where its things lie, and where its ledger's chain ended when its terms were
-    accepted: whoever serves other books, or this ledger with another table, cannot show the same."""
+    """An audit's table, its folder, and where its ledger's chain ended when its terms were accepted. Other books, or
+    this ledger with another table, cannot show the same."""
 
     folder: Path
     planted: PlantedPairs
@@ -69,7 +68,7 @@ class ServedTable:
         return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
 
     def exact(self, query: Query) -> Floats | None:
-        """What the table says to a question of training, without noise [size]; None where rows are drawn in secret."""
+        """Return the table's exact answer to a training question [size]; None if rows are drawn in secret."""
         question = self.planted.setup.part(self.planted.name).training.question
         return None if question.draws else question.bounded(query, self._prepared).value.reshape(-1)
 
@@ -80,10 +79,9 @@ class ServedTable:
 
 
 def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.Generator) -> ServedTable:
-    """A new audit table with its books in a folder that must not exist: its coins are thrown, and its terms accepted.
+    """Make an audit table and its ledger in a new folder: toss its coins and accept its terms.
 
-    No row of anybody is in it, and its ledger's lifetime budget is what the terms cost, so nothing else can ever be
-    asked of it.
+    It holds nobody's rows. Its ledger's lifetime budget is what the terms cost, so nothing else can ever be asked.
     """
     terms, name = planted.setup.terms, planted.name
     require_other_learner(terms, name)
@@ -108,7 +106,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
 
 
 def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
-    """The audit table that was made there for the same terms and owner, to be attacked; refused if there is another."""
+    """Return the audit table that was made in this folder for these terms and this owner; refuse any other."""
     try:
         content: dict[str, Any] = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
         known = (content["format"], content["terms"], content["owner"], len(content["coins"]))
@@ -205,12 +203,12 @@ def audit_served(
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
 ) -> ServedVerdict:
-    """Make audit tables in a new folder, start `program owner serve` on each, ask all rounds of the agreed training as
-    the certified learner, each twice and the last once more after a restart, and judge what comes back.
+    """Make audit tables in a new folder, serve each by `program owner serve`, and judge the answers. Ask all training
+    rounds as the certified learner, each twice, and the last one again after a restart.
 
-    Formal guarantee: whatever the daemon does, if its answers are as private as claimed, `lower_bound` exceeds the
-    claim with probability at most 1 - confidence (`one_run_bound`); honest noise is called another, or drawn before,
-    with probability at most `noise_law.FALSE_ALARM`.
+    Formal guarantee: for any daemon, if its answers are as private as claimed, `lower_bound` exceeds the claim with
+    probability at most 1 - confidence (`one_run_bound`). Honest noise is called another law's, or drawn before, with
+    probability at most `noise_law.FALSE_ALARM`.
     """
     began, tables = time.perf_counter(), whole(tables, "tables", least=LEAST_TABLES)
     check_confidence(terms.privacy.delta, confidence)
@@ -240,8 +238,7 @@ def audit_address(
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
 ) -> ServedVerdict:
-    """The same of a daemon that somebody else started on the audit table in a folder, and that listens at an
-    address."""
+    """Audit a daemon that somebody else started at this address on the audit table in a folder."""
     began, planted = time.perf_counter(), plant(terms, name)
     check_confidence(terms.privacy.delta, confidence)
     rounds, table = len(planted.setup.part(name).training.rounds), open_table(folder, planted)
@@ -261,8 +258,7 @@ def reached(table: ServedTable, address: str) -> Iterator[RemoteOwner]:
 
 
 def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda count: None) -> TableAnswers:
-    """Ask every round of training at the parameter where a run begins, each twice; refused if the owner has other books
-    than the audit table's."""
+    """Ask every training round twice at the parameter where a run begins; refuse any ledger but the audit table's."""
     planted = table.planted
     part, rules = planted.setup.part(planted.name), Scrutiny(planted.setup.part(planted.name), gaps=False)
     scores, answers, changed, charged = np.zeros(len(planted)), list[Floats](), set[int](), set[int]()
@@ -286,8 +282,7 @@ def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda
 
 
 def asked_once_more(table: ServedTable, owner: Peer, answers_by_table: TableAnswers) -> TableAnswers:
-    """The same with the last question asked once more, of a daemon that was started anew: its answer was stored, and
-    its books must stand where they stood."""
+    """Ask the last question again of a restarted daemon, whose stored answer and ledger must be unchanged."""
     part = table.planted.setup.part(table.planted.name)
     number = part.training.rounds[-1]
     again = _asked(owner, table.planted.search.query(number), Scrutiny(part, gaps=False))
@@ -300,8 +295,7 @@ def asked_once_more(table: ServedTable, owner: Peer, answers_by_table: TableAnsw
 
 
 def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
-    """Return where the ledger stands before the first question. Refuse a ledger whose chain is not the audit table's,
-    or that holds answers already."""
+    """Return the ledger's state before the first question; refuse another table's ledger, or one with answers."""
     terms, known = table.planted.setup.terms, table.accepted
     statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
@@ -333,7 +327,7 @@ def _debited_once(
     before: AccountStatement,
     rules: Scrutiny,
 ) -> bool:
-    """Whether a round was debited as the terms say, and the same question again changed nothing in the books."""
+    """Return whether a round was debited as agreed, and asking it again changed nothing in the ledger."""
     try:
         rules.check_statement(first, number, answers, before)
     except ContradictionError:
@@ -370,7 +364,7 @@ def judge(
 
 
 def _repeats(part: Part, answers_by_table: Sequence[TableAnswers]) -> RepeatVerdict | None:
-    """Whether any answer's noise was drawn before, in the same table or another, where the noise is known."""
+    """Find whether any answer's noise was drawn before, in any table, where the noise is known."""
     left = [each.answers - each.exact for each in answers_by_table if each.exact is not None]
     if not left:
         return None
@@ -379,5 +373,4 @@ def _repeats(part: Part, answers_by_table: Sequence[TableAnswers]) -> RepeatVerd
 
 
 def _within(progress: Progress, before: int, total: int) -> Callable[[int], None]:
-    """Report progress of one part of the work."""
     return lambda done: progress(before + done, total)
