@@ -1,18 +1,14 @@
-"""Minimisers of a table's mean loss, each pulled towards a centre of its own: many at once.
+"""Minimisers of a table's mean loss, each pulled towards its own centre, many at once.
 
 Each minimises f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2, for a batch of centres c and strengths s [B, P]. One
-eigendecomposition of second derivatives serves the whole batch, whatever the strengths (`Curvature`). For squared
-losses its step is the answer. For other losses of a margin it begins a quasi-Newton method, whose steps take two matrix
-products for all models together. Where rows are fewer than parameters, as with leaves of many trees, everything happens
-in the space that the rows span.
+eigendecomposition of second derivatives serves the whole batch (`Curvature`). For squared losses its step is the
+answer; other losses of a margin continue with a quasi-Newton method.
 
-Pulled models of rows that are fewer than parameters, by Newton's method among as many numbers as there are rows.
-
-The minimiser of the mean loss + 1/2 sum_j s_j (theta_j - c_j)^2 is theta = c + S^-1 X' a for some a [n]: whatever else
-differs from the centre changes no margin, and is pulled back to nothing. Margins are then X c + K a with K = X S^-1 X',
-the pull costs 1/2 a.K a, and with the derivatives g and the curvatures W of the mean loss by margins the minimum is
-where g + a = 0. Newton's step is -(I + W K)^-1 (g + a) = -(r - W^1/2 B^-1 W^1/2 K r), r = g + a, of which B = I +
-W^1/2 K W^1/2 has no eigenvalue below 1: no second derivatives by parameters are ever written out.
+With few rows and many parameters, the search is in the space that the rows span (`RowSpace`). There theta = c + S^-1 X'
+a for some a [n], because any other difference from the centre changes no margin and is pulled back to 0. Margins are X
+c + K a with K = X S^-1 X', the pull costs 1/2 a.K a, and with the derivatives g and the curvatures W of the mean loss
+by margins the minimum is where g + a = 0. Newton's step is -(I + W K)^-1 (g + a) = -(r - W^1/2 B^-1 W^1/2 K r), with r
+= g + a and B = I + W^1/2 K W^1/2, which has no eigenvalue below 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +37,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """Rows, and models that are pulled with these strengths [B, P], alike in the parameters that are marked [P]."""
+    """Rows, and models pulled with these strengths [B, P], the same in all parameters marked in `alike` [P]."""
 
     loss: Loss
     rows: Design
@@ -55,7 +51,7 @@ class RowSpace:
         return cls(loss, rows, strengths, alike, own @ own.T)
 
     def minimisers(self, centres: Floats, starts: Floats | None) -> Floats:
-        """The minimisers [B, P] for these centres, searched from the margins of `starts`, or from the centres."""
+        """Return the minimisers [B, P] for these centres, searched from the margins of `starts`, or from the centres."""
         base = centres @ self.rows.X.T
         a = np.zeros_like(base) if starts is None else self._begin(base, starts @ self.rows.X.T)
         raised, left = self._raised(a, slice(None)), np.arange(len(a))
@@ -72,8 +68,7 @@ class RowSpace:
         return np.asarray(centres + a @ self.rows.X / self.strengths)
 
     def _begin(self, base: Floats, margins: Floats) -> Floats:
-        """Where Newton's method goes from margins [B, n] that no a need have; nothing where that costs more than the
-        centres do."""
+        """Return a after a Newton step from margins [B, n] that no a need have; 0 if the centre costs less."""
         root = self._roots(margins)
         wanted = root**2 * (margins - base) - self._slopes(margins)
         a = wanted - root * self._solved(root, root * self._raised(wanted, slice(None)), np.arange(len(base)))
@@ -82,14 +77,14 @@ class RowSpace:
         return np.where(better[:, None], a, 0.0)
 
     def _step(self, margins: Floats, a: Floats, models: Places) -> tuple[Floats, Floats, Floats]:
-        """(Newton's step, what it adds to margins, twice what it should save) of models [b, n]."""
+        """Return Newton's step, its change of margins, and twice its expected saving, for models [b, n]."""
         root, rest = self._roots(margins), self._slopes(margins) + a
         step = root * self._solved(root, root * self._raised(rest, models), models) - rest
         lift = self._raised(step, models)
         return step, lift, -np.sum(rest * lift, axis=1)
 
     def _solved(self, root: Floats, towards: Floats, models: Places) -> Floats:
-        """Apply B^-1 to `towards` of models [b, n], whose curvatures have these roots."""
+        """Apply B^-1 to `towards` [b, n], given the roots of the models' curvatures."""
         found, own = np.empty_like(towards), self.rows.X[:, ~self.alike]
         for place, model in enumerate(models):
             strength = self.strengths[model]
@@ -106,8 +101,7 @@ class RowSpace:
     def _length(
         self, margins: Floats, a: Floats, raised: Floats, step: Floats, lift: Floats, fall: Floats, value: Floats
     ) -> Floats:
-        """As much of each step as makes the cost fall: halves of it are tried in turn; 0 where rounding leaves nothing
-        to gain."""
+        """Halve each step until the cost falls; return the lengths, 0 where rounding leaves nothing to gain."""
         length = np.ones(len(a))
         for _ in range(60):
             moved, lifted = a + length[:, None] * step, length[:, None] * lift
@@ -120,7 +114,7 @@ class RowSpace:
         return length
 
     def _raised(self, a: Floats, models: Places | slice) -> Floats:
-        """K a: how much a raises margins [b, n]."""
+        """Return K a [b, n]."""
         own, strengths = self.rows.X[:, ~self.alike], self.strengths[models]
         return np.asarray(
             a @ self.products / strengths.max(axis=1, keepdims=True) + (a @ own / strengths[:, ~self.alike]) @ own.T
@@ -130,11 +124,11 @@ class RowSpace:
         return np.asarray(self.loss.loss(margins, self.rows.y) @ self._share)
 
     def _slopes(self, margins: Floats) -> Floats:
-        """Derivatives of the mean loss by margins [b, n]."""
+        """Return derivatives of the mean loss by margins [b, n]."""
         return self.loss.gradient(margins.copy(), self.rows.y) * self._share
 
     def _roots(self, margins: Floats) -> Floats:
-        """Of the curvatures of the mean loss by margins [b, n]."""
+        """Return the roots of the mean loss's curvatures by margins [b, n]."""
         return np.asarray(np.sqrt(self.loss.hessian(margins, self.rows.y) * self._share))
 
     @property
@@ -159,7 +153,7 @@ def pulled(
 ) -> Floats:
     """Find the minimisers [B, P], searched from `starts` [B, P] or from the centres. The objective has no penalty.
 
-    `second` [P, P]: second derivatives of the mean loss near the minimisers, where they are known (`without_each`).
+    `second` [P, P] are second derivatives of the mean loss near the minimisers, if known (`without_each`).
     """
     begin = centres if starts is None else starts
     if not isinstance(objective, MarginObjective):
@@ -177,8 +171,8 @@ def pulled(
 
 
 def without_each(objective: EmpiricalRisk, parts: Sequence[Design], thetas: Floats) -> list[Floats | None]:
-    """Second derivatives [P, P], at the middle one of these parameters [B, P], of the mean loss of all rows without
-    each part; None where `pulled` has no use for them. Each part is summed over once."""
+    """Return second derivatives [P, P] of the mean loss without each part, at the middle parameter of `thetas` [B, P];
+    None where `pulled` does not use them."""
     many = np.array([len(part) for part in parts])
     if not isinstance(objective, MarginObjective) or len(parts) < 2 or 2 * many.sum() <= thetas.shape[1]:
         return [None] * len(parts)
@@ -189,9 +183,8 @@ def without_each(objective: EmpiricalRisk, parts: Sequence[Design], thetas: Floa
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Second derivatives H [P, P], decomposed for all strengths at once. The block of H whose parameters are pulled
-    alike is diagonal along `directions`; the others, an intercept as a rule, are eliminated through their Schur
-    complement."""
+    """Second derivatives H [P, P], decomposed once for all strengths. The block of parameters that are pulled alike is
+    diagonal along `directions`; the others, usually an intercept, are eliminated by their Schur complement."""
 
     alike: Marked
     values: Floats  # eigenvalues of the block that is pulled alike, none below 0
@@ -206,7 +199,7 @@ class Curvature:
         return cls(alike, np.maximum(values, 0.0), directions, mixed, second[np.ix_(~alike, ~alike)])
 
     def solved(self, gradient: Floats, strengths: Floats) -> Floats:
-        """Apply (H + diag s)^-1 to gradients, with strengths s [b, P]."""
+        """Apply (H + diag s)^-1 to gradients, for strengths s [b, P]."""
         alike, mixed = self.alike, self.mixed
         shrunk = 1 / (self.values + strengths.max(axis=1, keepdims=True))  # [b, those alike]
         along = gradient[:, alike] @ self.directions
@@ -220,10 +213,11 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Minimisers of a loss that is not squared, by the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno.
+    """Minimisers of a loss that is not squared, by L-BFGS.
 
-    All models begin with the same second derivatives. Those that have not arrived after `STEPS_PER_CURVATURE` go on in
-    halves, each half with the second derivatives of its middle model: in the end each alone, with its own."""
+    All models begin with the same second derivatives. Those unfinished after `STEPS_PER_CURVATURE` steps continue in
+    halves, each with the second derivatives of its middle model.
+    """
 
     objective: MarginObjective
     rows: Design
@@ -231,7 +225,7 @@ class _Search:
     strengths: Floats
 
     def minimisers(self, starts: Floats, curvature: Curvature) -> Floats:
-        """The minimisers [B, P], searched from `starts` [B, P] and with this curvature first."""
+        """Return the minimisers [B, P], searched from `starts` [B, P] with this curvature first."""
         theta, many = starts.copy(), -(-len(starts) * len(self.rows) // MAX_GROUP_MARGINS)
         groups = [(group, curvature, 1) for group in np.array_split(np.arange(len(starts)), many)]
         while groups:
@@ -244,7 +238,7 @@ class _Search:
         return theta
 
     def _steps(self, theta: Floats, group: Places, curvature: Curvature) -> tuple[Floats, Marked]:
-        """(models [b, P] of a group after some steps from `theta`, which of them have arrived)."""
+        """Return a group's models [b, P] after some steps from `theta`, and which have converged."""
         found, at, arrived = theta.copy(), np.arange(len(group)), np.zeros(len(group), dtype=bool)
         centres, strengths, margins = self.centres[group], self.strengths[group], theta @ self.rows.X.T
         slopes, pull, past = self._slopes(margins.copy()), strengths * (theta - centres), list[tuple[Floats, Floats]]()
@@ -271,9 +265,8 @@ class _Search:
     def _length(
         self, margins: Floats, lift: Floats, begin: Floats, pull: Floats, bend: Floats
     ) -> tuple[Floats, Floats]:
-        """(how far to go along each step [b, 1], derivatives by margins there [b, n]): to where at most
-        `MAX_SLOPE_LEFT` of the slope `begin` [b] is left, by the rule of false position. Of the slope the pull has its
-        part, which bends."""
+        """Return step lengths [b, 1] that leave at most `MAX_SLOPE_LEFT` of the slope `begin` [b] (false position), and
+        the derivatives by margins there [b, n]. `pull` is the pull's part of the slope, which changes by `bend`."""
         length, slopes, far = np.ones(len(lift)), np.empty_like(lift), np.ones(len(lift), dtype=bool)
         low, under, high, over = np.zeros(len(lift)), begin, *np.full((2, len(lift)), np.inf)
         for _ in range(60):
@@ -291,7 +284,7 @@ class _Search:
         return length[:, None], slopes
 
     def _slopes(self, margins: Floats) -> Floats:
-        """Derivatives of the mean loss by margins [b, n], which are overwritten."""
+        """Return derivatives of the mean loss by margins [b, n], overwriting the margins."""
         slopes = self.objective.loss.gradient(margins, self.rows.y)
         slopes *= self.rows.weight / len(self.rows)
         return slopes
@@ -300,7 +293,7 @@ class _Search:
 def _quasi_newton(
     curvature: Curvature, past: list[tuple[Floats, Floats]], gradient: Floats, strengths: Floats
 ) -> Floats:
-    """B^-1 g of gradients g [b, P]: B is the pulled curvature, made to agree with what past moves did to gradients."""
+    """Return B^-1 g for gradients g [b, P], where B is the pulled curvature updated with past moves."""
     found, parts = gradient, list[Floats]()
     weights = [1 / np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 1e-300) for moved, changed in past]
     for (moved, changed), weight in zip(past[::-1], weights[::-1], strict=True):
@@ -313,19 +306,18 @@ def _quasi_newton(
 
 
 def _alike(strengths: Floats) -> NDArray[np.bool_]:
-    """Which parameters every model pulls as strongly as its others [P]: all but intercepts."""
+    """Mark the parameters [P] that every model pulls as strongly as its others: all except intercepts."""
     return np.asarray((strengths == strengths.max(axis=1, keepdims=True)).all(axis=0))
 
 
 def _few(rows: Design, strengths: Floats) -> bool:
-    """Whether the rows span so little that their space is worth finding."""
+    """Whether there are few enough rows to search in their span."""
     return 2 * len(rows) <= int(np.count_nonzero(_alike(strengths)))
 
 
 def _spanned(objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats) -> Floats:
-    """The same minimisers of squared losses, found among parameters that differ from their centres by what the rows
-    span: no other difference changes a margin, and each is pulled back to nothing. Pulls that are alike are alike along
-    every basis; parameters with pulls of their own stay as they are."""
+    """Return minimisers of squared losses, searched in the rows' span around the centres; parameters with pulls of
+    their own keep their own axes."""
     alike, many = _alike(strengths), len(rows)
     apart = int(np.count_nonzero(~alike))
     basis = np.zeros((rows.width, many + apart))
@@ -352,19 +344,19 @@ def _closed(
 
 
 def _second(objective: MarginObjective, rows: Design, theta: Floats) -> Floats:
-    """Second derivatives [P, P] of the mean loss at parameters [P]."""
+    """Return second derivatives [P, P] of the mean loss at parameters [P]."""
     return _mean(lambda block: block.curved(objective.record_curvatures(block, theta)), rows)
 
 
 def _mean(part: Callable[[Design], Floats], rows: Design) -> Floats:
-    """part(block) added up over all rows, divided by their number; few of them are a block, and not worth threads."""
+    """Add up part(block) over all rows and divide by their number; few rows are one block, without threads."""
     return (part(rows) if len(rows) <= BLOCK_ROWS else rows.sum(part)) / len(rows)
 
 
 def _one_by_one(
     objective: EmpiricalRisk, rows: Design, centres: Floats, strengths: Floats, starts: Floats | None
 ) -> Floats:
-    """Each searched from where the last one ended, if their centres are the same."""
+    """Minimise each, starting where the last one ended if their centres are the same."""
     found: list[Floats] = []
     for place, (centre, strength) in enumerate(zip(centres, strengths, strict=True)):
         near = found[-1] if place > 0 and np.array_equal(centre, centres[place - 1]) else centre
@@ -373,7 +365,7 @@ def _one_by_one(
 
 
 def _single(objective: EmpiricalRisk, rows: Design, centre: Floats, strength: Floats, start: Floats) -> Floats:
-    """One minimiser of a cost that is none of a margin, searched from `start`."""
+    """Return one minimiser of a cost that is not one of a margin, searched from `start`."""
 
     def cost(theta: Floats) -> float:
         return float(objective.cost(rows, theta)) + 0.5 * float(strength @ (theta - centre) ** 2)
