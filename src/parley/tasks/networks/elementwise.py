@@ -1,14 +1,13 @@
-"""Activations, normalisation, pooling and slopes of losses in which no row's place shows.
+"""Activations, normalisation, pooling and slopes of losses that do not depend on a row's place.
 
-PyTorch computes most elements of an array by vector instructions and the last ones of each thread's piece by a scalar
-formula. For sigmoid and its like the two differ in the last digit, so that a row's number would depend on its place.
-So here are functions made of single additions, subtractions, multiplications, divisions, square roots, roundings to
-whole numbers and comparisons, each an operation of its own.
+PyTorch computes most elements by vector instructions and the last of each thread's piece by a scalar formula, which may
+differ in the last digit. So these functions consist of single additions, subtractions, multiplications, divisions,
+square roots, roundings to whole numbers and comparisons.
 
-Formal guarantee: what is returned for a row is a function of that row's numbers and of public settings, the same to the
-bit at every place, whatever stands beside it, with any number of threads. IEEE 754 fixes each operation's result for
-one element, in a vector or not, and sums are added up in an order that follows from their length (`folded`). It rests
-on threads that round and treat tiny numbers alike (`kernels.require_alike_threads`).
+Formal guarantee: a row's result is a function of that row's numbers and public settings, the same to the bit at every
+place, beside any other rows, with any number of threads. IEEE 754 fixes each operation's result for one element, in a
+vector or not, and the order of sums follows from their length (`folded`). Threads must round and treat tiny numbers
+alike (`kernels.require_alike_threads`).
 """
 
 import math
@@ -34,7 +33,7 @@ CUBIC, ROOT_2_PI = 0.044715, math.sqrt(2 / math.pi)
 
 
 def folded(terms: Tensor) -> Tensor:
-    """The sum over the last axis, its second half added to its first again and again. Overwrites `terms`.
+    """Return the sum over the last axis by repeated halving. Overwrites `terms`.
 
     >>> folded(torch.tensor([[1.0, 2.0, 4.0, 8.0, 16.0]]))
     tensor([31.])
@@ -48,7 +47,7 @@ def folded(terms: Tensor) -> Tensor:
 
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(p, c, r) with e^x = p (c + r)/(c - r): x = k ln 2 + r with |r| <= ln(2)/2, p = 2^k and c = r coth(r/2)."""
+    """Return (p, c, r) with e^x = p (c + r)/(c - r), x = k ln 2 + r, |r| <= ln(2)/2, p = 2^k, c = r coth(r/2)."""
     r = x.clamp(-FARTHEST, FARTHEST)
     k = (r * PER_LN2).round_()
     r -= k * LN2_HIGH
@@ -69,7 +68,7 @@ def _exp(x: Tensor) -> Tensor:
 
 
 def _odds(x: Tensor) -> tuple[Tensor, Tensor]:
-    """(1/(1 + e^-x), 1/(1 + e^x))."""
+    """Return (1/(1 + e^-x), 1/(1 + e^x))."""
     p, c, r = _parts(x)
     above, below = (c + r).mul_(p), c.sub_(r)
     total = above + below
@@ -149,7 +148,7 @@ def leaky_relu(x: Tensor, below: float) -> tuple[Tensor, Tensor]:
 
 
 class Elementwise(nn.Module):  # type: ignore[misc]
-    """An activation of every number by itself."""
+    """An activation applied to every number by itself."""
 
     def __init__(self, activation: Callable[..., tuple[Tensor, Tensor]], **settings: float) -> None:
         super().__init__()
@@ -175,8 +174,7 @@ class _Applied(torch.autograd.Function):  # type: ignore[misc]
 
 
 class Normalised(nn.Module):  # type: ignore[misc]
-    """Each row's numbers, in `groups` of neighbours, brought to mean 0 and deviation 1; those of the last `axes` axes
-    where groups are 0."""
+    """Bring each row's `groups` of neighbours, or its last `axes` axes if that is 0, to mean 0 and deviation 1."""
 
     def __init__(self, groups: int, eps: float, axes: int = 0) -> None:
         super().__init__()
@@ -208,7 +206,7 @@ def _mean(x: Tensor) -> Tensor:
 
 
 class Scaled(nn.Module):  # type: ignore[misc]
-    """Numbers times weights, and constants added: of every channel, or of every number of the `last` axes."""
+    """Weights and constants for every channel, or for every number of the `last` axes."""
 
     def __init__(self, shape: tuple[int, ...], last: bool, bias: bool = True) -> None:
         super().__init__()
@@ -221,7 +219,7 @@ class Scaled(nn.Module):  # type: ignore[misc]
         return said if self.bias is None else said + self.bias.reshape(shape)
 
     def gradients(self, taken: Tensor, slope: Tensor) -> list[Tensor]:
-        """Every record's gradients by weights and constants, in float64 [n, numbers]."""
+        """Return every record's gradients by weights and constants, in float64 [n, numbers]."""
         found = [taken.double() * slope.double()] + ([] if self.bias is None else [slope.double()])
         if self.last:
             return [folded(each.reshape(len(each), -1, self.weight.numel()).transpose(1, 2)) for each in found]
@@ -229,9 +227,8 @@ class Scaled(nn.Module):  # type: ignore[misc]
 
 
 class Pooled(nn.Module):  # type: ignore[misc]
-    """The largest, or the mean, of every `kernel` neighbours along each of the last axes, `stride` apart: comparisons
-    or sums of whole arrays, whose slopes are added up in one order on every device; those of nn.MaxPool2d are not on a
-    GPU."""
+    """The largest, or the mean, of every `kernel` neighbours along each last axis, `stride` apart. Unlike nn.MaxPool2d
+    on a GPU, its slopes are added in one order on every device."""
 
     def __init__(
         self,
@@ -266,7 +263,7 @@ class Pooled(nn.Module):  # type: ignore[misc]
 
 
 class Averaged(nn.Module):  # type: ignore[misc]
-    """The mean of all pixels of every channel, or of all places of a sequence."""
+    """The mean of each channel over all pixels, or over all places of a sequence."""
 
     def forward(self, images: Tensor) -> Tensor:
         return _Mean.apply(images.flatten(2)).reshape(*images.shape[:2], *[1] * (images.dim() - 2))
@@ -284,19 +281,19 @@ class _Mean(torch.autograd.Function):  # type: ignore[misc]
 
 
 def cross_entropy_slopes(said: Tensor, y: Tensor) -> Tensor:
-    """Of `architectures.cross_entropy`: probabilities, less 1 for the class that it was."""
+    """Slopes of `architectures.cross_entropy`: probabilities, less 1 for the true class."""
     odds = _exp(said - said.amax(1, keepdim=True))
     share = odds / folded(odds.clone())[:, None]
     return share - (torch.arange(said.shape[1], device=said.device) == y[:, None]).to(share.dtype)
 
 
 def squared_slopes(said: Tensor, y: Tensor) -> Tensor:
-    """Of `architectures.squared`: the error of the first number."""
+    """Slopes of `architectures.squared`: the error of the first number."""
     return _first(said, said[:, 0] - y.to(said.dtype))
 
 
 def binary_cross_entropy_slopes(said: Tensor, y: Tensor) -> Tensor:
-    """Of `architectures.binary_cross_entropy`: the probability of class 1, less 1 where it was that."""
+    """Slopes of `architectures.binary_cross_entropy`: the probability of class 1, less 1 where it is true."""
     return _first(said, _odds(said[:, 0])[0] - y.to(said.dtype))
 
 

@@ -1,16 +1,14 @@
-"""Whether a row's numbers depend on who else was drawn, by the kernels of this machine; and shapes by which they do
-not.
+"""Batch shapes in which a row's numbers do not depend on who else was drawn, found by probing this machine's kernels.
 
-A library chooses its instructions by the shape of what it is given, and by where a row stands in it: a batch of one row
-is a product with a vector, added up in another order than a product with a matrix, and the last digits differ. Rows
-here are drawn in secret, so that their number must not show. So rows are put into batches of a few public shapes,
-filled up with zeros, and only shapes and places count of which all give the same.
+Libraries choose instructions by a batch's shape and a row's place in it, which changes the last digits. The number of
+secretly drawn rows must not show, so rows are padded with zeros to a few public shapes, and only shapes and places that
+all give the same bits are used.
 
 Formal guarantee, for products and sums whose order of operations on a row follows from the shape and the row's place,
-and not from what any row holds: random rows and weights tell two orders apart, since every number of every probe
-differs with a fair chance, and there are `COMPARED` of them or more. So by the shapes and places that `sound_shapes`
-returns, what is computed of a row is one function of that row and the parameters. Nothing is promised of kernels that
-compute a function by two formulas: such differ for few numbers, and no probe need find them (`elementwise` has none).
+not from any row's content: random rows and weights tell two orders apart, since every number of every probe differs
+with a fair chance and at least `COMPARED` numbers are compared. So at the shapes and places that `sound_shapes`
+returns, a row's result is one function of that row and the parameters. Nothing is promised of kernels that compute a
+function by two formulas: these differ for few numbers, which no probe need find (`elementwise` has none).
 """
 
 import math
@@ -36,7 +34,7 @@ MIXED = (
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """A public shape, and its places that rows may be put in."""
+    """A public shape, and its places where rows may be put."""
 
     size: int
     places: Tensor
@@ -46,8 +44,7 @@ class Slots:
 
 
 def require_device(device: str) -> str:
-    """The device, if it is a processor or a GPU of NVIDIA's that PyTorch sees; another has no float64, or no kernels
-    whose order of operations is fixed (SettingError)."""
+    """Return the device if it is a CPU or a visible NVIDIA GPU; refuse others (SettingError)."""
     kind, _, place = device.partition(":")
     if device != "cpu" and (kind != "cuda" or (place and not place.isdigit())):
         raise SettingError(f"device = {device!r}: expected cpu, cuda or cuda:0")
@@ -60,8 +57,8 @@ def require_device(device: str) -> str:
 
 @contextmanager
 def exact_kernels(device: str = "cpu") -> Iterator[None]:
-    """Float32 means float32 in here, and the same order of operations every time: no TF32, no bfloat16, no search for
-    the fastest kernel; on a GPU no kernel whose order is left to chance, which is refused (GuaranteeError)."""
+    """Compute in true float32 with a fixed order of operations: no TF32, no bfloat16, no search for the fastest kernel.
+    Kernels of a GPU without a fixed order are refused (GuaranteeError)."""
     if os.environ.get("DNNL_DEFAULT_FPMATH_MODE", "STRICT").upper() not in ("STRICT", ""):
         raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: unset it; matrix products must not use bfloat16")
     cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
@@ -89,8 +86,8 @@ def exact_kernels(device: str = "cpu") -> Iterator[None]:
 
 
 def require_alike_threads() -> None:
-    """Refuse (GuaranteeError) threads that take the tiniest numbers for 0 (`torch.set_flush_denormal`): where one does
-    and another does not, a row's numbers depend on its place."""
+    """Refuse (GuaranteeError) threads that flush denormal numbers (`torch.set_flush_denormal`): where only some do, a
+    row's numbers depend on its place."""
     tiny = torch.full((torch.get_num_threads() << 16,), 2.0**-100) * 2.0**-49
     if not bool((tiny.view(torch.int32) == 1).all()):  # the tiniest number has the digit 1
         raise GuaranteeError("torch: a thread flushes denormal numbers; expected torch.set_flush_denormal(False)")
@@ -100,8 +97,8 @@ Computed = Callable[[Tensor], Sequence[Tensor]]  # rows [n, ...] to what is comp
 
 
 def shape_sizes(expected: float, most: float) -> list[int]:
-    """Sizes of shapes for draws of so many rows on average, largest first: as few shapes of up to about `most` rows as
-    hold two deviations more, and what holds draws of less.
+    """Return shape sizes for draws of `expected` rows on average, largest first: the fewest shapes of up to about
+    `most` rows that hold two deviations more, and sizes for smaller draws.
 
     >>> shape_sizes(256, 1e6), shape_sizes(256, 200)
     ([288, 272, 256, 240], [144, 136, 128, 120])
@@ -112,8 +109,8 @@ def shape_sizes(expected: float, most: float) -> list[int]:
 
 
 def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int], device: str) -> list[Slots]:
-    """The shapes of these sizes with places, at least half of all, at which a row comes out the same whatever stands
-    beside it; the first one is among them, or that is a `GuaranteeError`."""
+    """Return the shapes of these sizes, each with the places (at least half) where a row's result does not depend on
+    other rows. If the first size has none it is a `GuaranteeError`."""
     draw = torch.Generator().manual_seed(0)
     numbers = sum(each[0].numel() for each in computed(torch.zeros(sizes[-1], *row, device=device)))
     probes = torch.rand((min(max(-(-COMPARED // numbers), 2), PROBES), *row), generator=draw)
@@ -135,7 +132,7 @@ def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int],
 
 
 def _alone(computed: Computed, row: Tensor, wanted: list[Tensor], size: int, places: Tensor, draw: Any) -> bool:
-    """Whether the row comes out the same among random rows, and among zeros."""
+    """Whether the row gives the same result among random rows and among zeros."""
     some = places[[0, len(places) // 2, len(places) - 1]]
     for company in (torch.rand((size, *row.shape), generator=draw), torch.zeros(size, *row.shape)):
         batch = company.to(row.device)
@@ -146,11 +143,11 @@ def _alone(computed: Computed, row: Tensor, wanted: list[Tensor], size: int, pla
 
 
 def _digits(numbers: Tensor) -> Tensor:
-    """The binary digits of what was computed of each row, as whole numbers [n, ...]."""
+    """Return the binary digits of each row's result as integers [n, ...]."""
     flat = numbers.detach().cpu().flatten(1) if numbers.dim() > 1 else numbers.detach().cpu()[:, None]
     return flat.contiguous().view(torch.int32)
 
 
 def _same(seen: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
-    """Which rows have these digits [n]."""
+    """Return which rows have these digits [n]."""
     return torch.stack([(rows == row).all(1) for rows, row in zip(seen, wanted, strict=True)]).all(0)

@@ -1,17 +1,14 @@
-"""How records' gradients by the parameters of one layer are measured and added up, by the cheapest way for the layer.
+"""Norms and weighted sums of records' gradients by the parameters of one layer.
 
-A linear layer or a convolution multiplies a weight with what it takes in at T places: with a_t what a record brings to
-place t and d_t the slope of its loss there, the record's gradient is the sum of d_t a_t' over places, and that of d_t
-for the constant. One place (a linear layer of rows): |gradient| is a product of two norms, and nothing is written out.
-Several: the gradient of every record is written out, or, where it is long and places are few, its square is the sum
-of (d_s . d_t) (a_s . a_t), and the weighted sum of all records is one product of matrices.
+A linear layer or convolution multiplies a weight with its inputs at T places. With a_t a record's input at place t and
+d_t the slope of its loss there, the gradient is the sum of d_t a_t' over places, and of d_t for the constant. With one
+place |gradient| is a product of two norms. With several, every record's gradient is written out, or, where it is long
+and places are few, its square is the sum of (d_s . d_t) (a_s . a_t) and the weighted sum over records is one matrix
+product.
 
-Formal guarantee: a and d are float32 numbers as the module computed them; all arithmetic on them that a bound rests on
-is done in float64. `size` is a record's squared L2 norm, or its L1 norm, within a relative error of `error`, not
-counting that of `spread`: for products of places the error is `error` times `spread`, the square of what a record would
-measure if nothing cancelled.
-
-PyTorch's own `nn.functional.unfold` copies image by image: on a GPU thousands of launches for a batch.
+Formal guarantee: a and d are float32 numbers as the module computed them; all arithmetic on them that a bound relies on
+is in float64. `size` is a record's squared L2 norm, or its L1 norm, within a relative error of `error`, except for
+`spread`: for products of places the error is `error` times `spread`, the square of the norm without cancellation.
 """
 
 from collections.abc import Callable
@@ -29,9 +26,9 @@ Tensor = Any  # torch.Tensor
 
 
 def windows(layer: Module, images: Tensor) -> Tensor:
-    """The numbers that a convolution with padding by zeros multiplies with its weight at each of its places [n,
-    channels, rows, columns, height, width], of images [n, channels, ...]; no copy but that of padded images. Of
-    sequences [n, channels, places, width].
+    """Return the windows of a zero-padded convolution [n, channels, rows, columns, height, width] of images [n,
+    channels, ...], or of sequences [n, channels, places, width]. Only padding copies; PyTorch's own unfold launches
+    kernels image by image.
 
     >>> import torch
     >>> windows(nn.Conv2d(1, 4, 3, stride=2), torch.arange(25.0).reshape(1, 1, 5, 5))[0, 0, 0, 1, 0]
@@ -49,8 +46,7 @@ UNIT = 2.0**-53
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a layer took in, [n, in, places], and the slopes of losses by what it said, [n, out, places]; whether it has
-    a constant."""
+    """A layer's inputs [n, in, places], slopes by its outputs [n, out, places], and if it has a constant."""
 
     taken: Tensor
     slopes: Tensor
@@ -59,7 +55,7 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """One place: a and d in float64, [n, in] and [n, out]."""
+    """One place: a [n, in] and d [n, out] in float64."""
 
     a: Tensor
     d: Tensor
@@ -68,7 +64,7 @@ class Outer:
 
     @property
     def numbers(self) -> list[Tensor]:
-        """All that was computed of records."""
+        """All numbers computed of records."""
         return [self.a, self.d]
 
     @property
@@ -114,7 +110,7 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Several places, nothing written out: a and d in float64, [n, in, places] and [n, out, places]. L2 alone."""
+    """Several places, not written out: a [n, in, places] and d [n, out, places] in float64. L2 alone."""
 
     a: Tensor
     d: Tensor
@@ -130,7 +126,7 @@ class Places:
 
     @property
     def spread(self) -> Tensor:
-        """(sum of |d_t| |a_t|)^2 at most [n], the constant's included."""
+        """An upper bound on (sum of |d_t| |a_t|)^2 [n], the constant included."""
         return square(self.d) * (square(self.a) + self.a.shape[2] * self.constant)
 
     def size(self, norm: Norm) -> Tensor:
@@ -150,7 +146,7 @@ LayerGradients = Outer | Written | Places
 
 
 def layer_gradients(trace: Trace, norm: Norm, double: Callable[[Tensor], Tensor]) -> LayerGradients:
-    """Records' gradients by a layer's weight and constant, by the cheapest way; `double`: long rows in float64."""
+    """Return records' gradients by a layer's weight and constant in the cheapest form; `double` converts long rows."""
     a, d = trace.taken, trace.slopes
     (width, places), out = a.shape[1:], d.shape[1]
     if places == 1:
@@ -162,15 +158,15 @@ def layer_gradients(trace: Trace, norm: Norm, double: Callable[[Tensor], Tensor]
 
 
 def measured(rows: Tensor, norm: Norm) -> Tensor:
-    """The squared L2 norm, or the L1 norm, of every row [n]."""
+    """Return the squared L2 norm, or the L1 norm, of every row [n]."""
     return rows.abs().sum(1) if norm == "l1" else torch.linalg.vector_norm(rows, dim=1).square()
 
 
 def square(stack: Tensor) -> Tensor:
-    """The squared L2 norm of every stack [n]."""
+    """Return the squared L2 norm of every stack [n]."""
     return measured(stack.flatten(1), "l2")
 
 
 def zeroed(stack: Tensor, rows: Tensor) -> Tensor:
-    """The same with 0 in all rows but those that are marked: a number that is none times 0 would be none."""
+    """Set all rows except the marked ones to 0; multiplying NaN by 0 would not."""
     return torch.where(rows.reshape(-1, *[1] * (stack.dim() - 1)), stack, 0.0)

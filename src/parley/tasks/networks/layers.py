@@ -1,12 +1,8 @@
-"""The layers of which a network may be released, and the exact version of each.
+"""The layers of networks that may be released, and the exact version of each.
 
-Formal guarantee: `exact_network` is made anew of listed settings and numbers; nothing of a module's own code runs. In
-it, linear layers and convolutions are PyTorch's, whose order of operations `kernels` looks for; every other layer is a
+Formal guarantee: `exact_network` is built anew from listed settings and numbers; no code of a module's own runs. Its
+linear layers and convolutions are PyTorch's, whose order of operations `kernels` checks. Every other layer is a
 function of single rows by construction (`elementwise`), or moves numbers without computing.
-
-A scattering transform of two orders (Bruna and Mallat 2013; Tramer and Boneh 2021 put it before private training): how
-strongly wavelets of eight directions swing around every pixel of the image, at two resolutions, and how that strength
-swings in turn. All numbers follow from the formulas below; nothing of it is learned, so that it costs no privacy.
 """
 
 import math
@@ -33,8 +29,12 @@ SHRINKS = 4  # an image's side by so much
 
 
 class Scattering(nn.Module):  # type: ignore[misc]
-    """Images [n, 1, 4 h, 4 w] to numbers [n, 81, h, w], each image's brought to mean 0 and deviation 1 by threes of
-    channels: a function of each image alone, without parameters."""
+    """A scattering transform of two orders (Bruna and Mallat 2013; before private training Tramer and Boneh 2021).
+
+    It maps images [n, 1, 4 h, 4 w] to [n, 81, h, w]: the strengths of wavelets in eight directions at two resolutions,
+    normalised per image by threes of channels. It is a function of each image alone, without parameters, and costs no
+    privacy.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,23 +49,23 @@ class Scattering(nn.Module):  # type: ignore[misc]
         return self._standard.forward(self._halved(torch.cat([coarse, self._strengths(coarse)], 1)))
 
     def _strengths(self, images: Tensor) -> Tensor:
-        """How strongly every wavelet swings around every pixel [n, 8 channels, h, w]."""
+        """Return the strength of every wavelet at every pixel [n, 8 channels, h, w]."""
         along, across = self._filtered(images, self.waves, REACH, 1).chunk(2, 2)
         return torch.sqrt(along * along + across * across).flatten(1, 2)
 
     def _halved(self, images: Tensor) -> Tensor:
-        """Blurred, and every second pixel of it [n, channels, h/2, w/2]."""
+        """Blur and keep every second pixel [n, channels, h/2, w/2]."""
         return self._filtered(images, self.blur, 1, 2).flatten(1, 2)
 
     def _filtered(self, images: Tensor, filters: Tensor, padding: int, stride: int) -> Tensor:
-        """Every channel by every filter [n, channels, filters, h, w]."""
+        """Apply every filter to every channel [n, channels, filters, h, w]."""
         n, channels, *size = images.shape
         made = nn.functional.conv2d(images.reshape(n * channels, 1, *size), filters, padding=padding, stride=stride)
         return made.reshape(n, channels, *made.shape[1:])
 
 
 def wavelets() -> Any:
-    """Morlet's wavelets [directions, pixels, pixels]: waves under a bell, of mean 0, so that plain areas say nothing.
+    """Return Morlet's wavelets [directions, pixels, pixels], of mean 0 so that plain areas give 0.
 
     >>> waves = wavelets()
     >>> waves.shape, bool(abs(waves.sum((1, 2))).max() < 1e-12)
@@ -91,8 +91,7 @@ _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
 
 
 def exact_network(module: Module) -> Module:
-    """The same network with the same parameters, of layers that treat every record by itself; of others it is refused
-    (GuaranteeError)."""
+    """Return the same network of layers that treat every record by itself; refuse others (GuaranteeError)."""
     with torch.random.fork_rng(devices=[]):  # fresh layers draw weights, which are overwritten
         made = nn.Sequential(*_translated(module, "", set())).float()
     with torch.no_grad():
@@ -102,8 +101,8 @@ def exact_network(module: Module) -> Module:
 
 
 def require_row_axes(network: Module, row: tuple[int, ...]) -> None:
-    """Refuse (SettingError) an exact network whose layers do not fit rows of this shape: of fewer axes, some would take
-    the axis of records for one of theirs."""
+    """Refuse (SettingError) layers that do not fit rows of this shape; with fewer axes, some would use the axis of
+    records as their own."""
     said = torch.zeros(2, *row)
     for layer in network:
         kind, axes = type(layer).__name__, said.dim() - 1
@@ -122,7 +121,7 @@ def require_row_axes(network: Module, row: tuple[int, ...]) -> None:
 
 
 def _row_axes(layer: Module) -> int:
-    """How many axes a row has at least, or exactly before a convolution."""
+    """Return the least number of axes of a row, or the exact number before a convolution."""
     if isinstance(layer, nn.Conv1d | nn.Conv2d):
         return len(layer.kernel_size) + 1
     if isinstance(layer, Pooled):
@@ -135,7 +134,7 @@ def _row_axes(layer: Module) -> int:
 
 
 def require_parameters(module: Module) -> None:
-    """Refuse a module without parameters, or with other ones than float32."""
+    """Refuse a module without parameters, or with parameters other than float32."""
     if not any(True for _ in module.parameters()):
         raise SettingError("network: expected parameters to learn; this module has none")
     for name, parameter in module.named_parameters():
@@ -144,7 +143,7 @@ def require_parameters(module: Module) -> None:
 
 
 def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
-    """The exact layers of a part, which is called so; `seen` has the parameters of those before it."""
+    """Yield the exact layers of the part called `name`; `seen` collects parameters used so far."""
     if type(part) not in (nn.Sequential, *_LISTED):
         raise _refused(part, name, _why(part))
     _require_plain(part, name)
@@ -171,7 +170,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
 
 
 class _UnlistedError(Exception):
-    """Settings of a listed layer that are not."""
+    """A listed layer has settings that are not."""
 
 
 def _refused(part: Module, name: str, why: str) -> GuaranteeError:
@@ -182,7 +181,7 @@ def _refused(part: Module, name: str, why: str) -> GuaranteeError:
 
 
 def _require_plain(part: Module, name: str) -> None:
-    """Refuse hooks, and what hides a layer's own methods: neither would take part, and so neither is passed over."""
+    """Refuse hooks, overridden methods and buffers: the exact version would drop them silently."""
     held = vars(part)
     if any(held[key] for key in held if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))):
         raise _refused(part, name, "has hooks, which could see records")
@@ -201,14 +200,14 @@ def _why(part: Module) -> str:
 
 
 def _whole_numbers(setting: object, axes: int, least: int) -> None:
-    """Refuse a setting other than one whole number for each of these axes, or one for all."""
+    """Refuse a setting other than one whole number per axis, or one for all."""
     numbers = setting if isinstance(setting, tuple | list) else (setting,) * axes
     if len(numbers) != axes or not all(type(each) is int and each >= least for each in numbers):
         raise _UnlistedError(f"has a setting other than {axes} whole numbers from {least} on, and could mix records")
 
 
 def _numbers(*settings: object) -> None:
-    """Refuse settings other than plain numbers: a tensor could hold one for each record."""
+    """Refuse settings other than plain numbers: a tensor could hold one per record."""
     if not all(type(each) in (int, float) for each in settings):
         raise _UnlistedError("has a setting that is not a plain number")
 

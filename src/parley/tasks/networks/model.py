@@ -1,5 +1,4 @@
-"""Networks as fitted models: predict from raw columns, saved as JSON with weights beside it, nothing executable;
-and how good one is.
+"""Networks as fitted models: prediction from raw columns, files without executable content, and quality.
 
 Formal guarantee: none for what is measured. It is computed from private records without noise: for studies, and for an
 owner's own eyes.
@@ -31,10 +30,10 @@ from parley.validate import Floats
 
 
 class NetworkModel(JointModel):
-    """What regressors and classifiers of networks share. theta_ has all weights; there is no `coef_`."""
+    """The base of network regressors and classifiers. theta_ has all weights; there is no `coef_`."""
 
     def _take_coefficients(self, split: int) -> None:
-        """None: weights of layers are no coefficients of columns."""
+        """Do nothing: weights of layers are no coefficients of columns."""
 
     def _scores(self, X: Any) -> Floats:
         from parley.tasks.networks.architectures import module_scores, set_parameters
@@ -46,7 +45,7 @@ class NetworkModel(JointModel):
         return said if self.preparation_.model.classifies else said[:, 0]
 
     def save(self, path: str | Path) -> None:
-        """Write the weights as safetensors beside a JSON file that names them: numbers and names."""
+        """Write a JSON file, and the weights as safetensors beside it."""
         with extras():
             from safetensors.numpy import save
 
@@ -82,13 +81,13 @@ class NetworkClassifier(NetworkModel, JointSoftmaxClassifier):
 
 
 def network_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
-    """The fitted model of these weights [P]."""
+    """Return the fitted model of these weights [P]."""
     kind = NetworkClassifier if preparation.model.classifies else NetworkRegressor
     return kind()._take(preparation, theta, terms_hash, released)
 
 
 def stored_weights(content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
-    """The weights [P] that a model file at this path names, if they are those it was saved with (ModelError)."""
+    """Return the weights [P] that a model file names; refuse (ModelError) others than it was saved with."""
     from safetensors.numpy import load
 
     named, shapes = content["weights"], architecture_of(preparation).shapes
@@ -109,7 +108,7 @@ NO_OPTIMUM = "networks have no best model without privacy to compare with"
 
 
 def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
-    """The quality of a study's models [replicates, P]: mean loss of training records, metrics of held-out ones."""
+    """Return the quality of a study's models [replicates, P]: mean training loss and held-out metrics."""
     preparation = agreements[0].setup.preparation
     train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
     if preparation.model.holdout_by is not None:  # who is held out is there, and counts 0
@@ -122,7 +121,7 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
 
 
 def held_out_metrics(preparation: Preparation, rows: NetworkRows, theta: Floats) -> Metrics:
-    """The task's own metrics of one model [P] on these records; numbers in their own units."""
+    """Return the task's metrics of one model [P] on these records, in their own units."""
     some, predicts = rows.where(rows.present), preparation.model.predicts
     said = _scores(preparation, some, theta)
     found = metrics_of(predicts, some.y, said if predicts == "classes" else said[:, 0])
@@ -132,7 +131,7 @@ def held_out_metrics(preparation: Preparation, rows: NetworkRows, theta: Floats)
 
 
 def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Metrics]:
-    """(held-out rows, metrics of the joint model on them)."""
+    """Return (held-out rows, metrics of the joint model on them)."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
@@ -166,7 +165,7 @@ def _pooled(parts: Sequence[object]) -> NetworkRows:
 
 
 def score_network(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
-    """How good the joint network is for one owner, or for all, on rows that it was not learned from."""
+    """Score the joint network on held-out rows of one owner, or of all."""
     from parley.learning.outcome import load_model
     from parley.learning.owners import open_owners, table_of
 

@@ -1,10 +1,7 @@
-"""Boosted trees as a fitted model, how good it is on held-out rows, and what public rows foresee of it.
+"""Boosted trees as a fitted model: prediction, quality on held-out rows, and its forecast from public rows.
 
 Formal guarantee: none for what is measured. It is computed from private records without noise: for studies, and for an
 owner's own eyes.
-
-Owners have more rows than the public sample, so trees of a fold err more. What they would err with all rows follows
-from trees of half the fold: the part of the cost that goes with 1/n is twice as large there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,10 +46,10 @@ from parley.validate import Floats
 
 
 class BoostedModel(JointModel):
-    """What regressors and classifiers of trees share: scores are sums of leaf values."""
+    """The base of regressors and classifiers of trees: scores are sums of leaf values."""
 
     def _take_coefficients(self, split: int) -> None:
-        """None: leaves are no coefficients. The level is `intercept_`."""
+        """Set `intercept_` to the level; leaves are no coefficients."""
         self.intercept_ = float(self.theta_[0])
 
     @cached_property
@@ -72,7 +69,7 @@ class BoostedModel(JointModel):
         return place_numbers(self.preparation_, coded, len(raw))
 
     def shapes(self, runs: Floats | None = None) -> Shapes:
-        """What every column adds by itself, in the order of the features; what pairs add beside it is not in it."""
+        """Return what every column adds by itself, in the order of the features; pairs are left out."""
         self._require_theta()
         found, first = list[ShapeFunction](), 0
         for column, encoding in enumerate(self.preparation_.encodings):
@@ -93,7 +90,7 @@ class BoostedClassifier(BoostedModel, JointLogisticClassifier):
 
 
 def boosted_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
-    """The fitted model of these leaf values [P]."""
+    """Return the fitted model of these leaf values [P]."""
     kind = BoostedClassifier if preparation.model.classifies else BoostedRegressor
     return kind()._take(preparation, theta, terms_hash, released)
 
@@ -114,7 +111,7 @@ SILENT = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
 
 
 def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
-    """The quality of a study's models [replicates, P]: mean loss of training records, metrics of held-out ones."""
+    """Return the quality of a study's models [replicates, P]: mean training loss and held-out metrics."""
     structure = make_structure(agreements[0].setup.preparation)
     train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
     classes, by = agreements[0].setup.terms.model.classifies, agreements[0].setup.terms.model.holdout_by
@@ -127,13 +124,13 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
 
 
 def held_out_metrics(agreement: Agreement, rows: PlacedRows, theta: Floats) -> Metrics:
-    """The task's own metrics of one model [P] on these records."""
+    """Return the task's metrics of one model [P] on these records."""
     preparation, some = agreement.setup.preparation, rows.where(rows.present)
     return metrics_of(preparation.model.predicts, some.y, make_structure(preparation).scores(some.X, theta))
 
 
 def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[str, Metrics]]:
-    """(held-out rows, metrics of the joint model and of trees that the owner would learn alone, without noise)."""
+    """Return (held-out rows, metrics of the joint model and of trees the owner learns alone without noise)."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained under other terms; give the terms file that it was trained with")
     agreement = owner.prepare(terms)
@@ -154,7 +151,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
 
 
 def record_losses(structure: Structure, rows: PlacedRows, theta: Floats, classes: bool) -> Floats:
-    """The loss of each record [n]; 0 without a target."""
+    """Return the loss of each record [n]; 0 without a target."""
     scores = structure.scores(rows.X, theta)
     losses = np.logaddexp(0.0, -rows.y * scores) if classes else np.square(rows.y - scores) / 2
     return np.asarray(losses * rows.present)
@@ -168,7 +165,12 @@ FOLDS = 3
 
 
 def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
-    """The mean loss of the joint trees on new rows, in the target's own units. No private record is looked at."""
+    """Return the mean loss expected of the joint trees on new rows, in the target's own units. It reads no private
+    record.
+
+    Owners have more rows than the public sample, so a fold's loss is extrapolated: the part that falls like 1/n is
+    twice as large for trees of half the fold.
+    """
     setup = resolve(terms)
     preparation, algorithm = setup.preparation, BoostedTrees.make(setup)
     if not isinstance(preparation, TreePreparation):
@@ -189,7 +191,7 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
 
 
 def _trained(algorithm: BoostedTrees, begin: Floats, rows: PlacedRows, seed: list[int]) -> Floats:
-    """Leaf values [P] from `begin` by these rows, with noise that is to them what the owners' is to all records."""
+    """Leaf values [P] trained from `begin` on these rows, with noise scaled as the owners' noise is."""
     weights, count = algorithm.weights, float(len(rows))
     loud = float(weights**2 @ algorithm.noise) ** 0.5 / float(weights @ algorithm.records)  # in a mean
     few = replace(algorithm, names=("",), records=np.array([count]), noise=np.array([(count * loud) ** 2]))
@@ -203,7 +205,7 @@ def _trained(algorithm: BoostedTrees, begin: Floats, rows: PlacedRows, seed: lis
 
 
 def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
-    """How good the joint trees are for one owner, or for all, beside those it would learn alone without noise."""
+    """Compare the joint trees with those an owner, or every owner, would learn alone without noise."""
     from parley.learning.outcome import load_model
     from parley.learning.owners import open_owners, table_of
 
@@ -226,7 +228,7 @@ def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | N
 
 
 def _better(owner: str, metrics: Mapping[str, Metrics]) -> str | None:
-    """Which trees serve this owner's own rows better, in one sentence."""
+    """Say in one sentence which trees serve this owner's rows better."""
     key = "r2" if "r2" in metrics["alone"] else "auc"
     together, alone = metrics["together"][key], metrics["alone"][key]
     if together is None or alone is None:
