@@ -83,7 +83,7 @@ class Proposal:
         return replace(self, text="", certificate=None, called=self.title, ended=ended, until=when, reason=reason)
 
     def terms(self, public: Path | None = None, preparation: Path | None = None) -> Terms:
-        """Return the terms, with own copies of files they need; refuse a text that is gone or not as Parley writes it."""
+        """Return the terms, with own copies of files they need; refuse a text that is gone, or not in Parley's form."""
         if self.ended in GONE:
             raise TermsError(
                 f"these terms are {self.ended}: to decide about them, ask the learner to propose them again"
