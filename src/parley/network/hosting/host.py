@@ -39,11 +39,13 @@ owners may do anything. Before A opens, they hold one share and the tag of an ho
 are uniform whatever x is (`sharing.ring`). A opens one set of owners for a question, with one noise that it drew for
 this alone and nobody else knows. So without their own shares and noise they learn only the sum of the honest owners'
 answers with one whole noise of the recipe's law: (eps, delta) as calibrated. Who knows neither noise sees twice its
-variance. If both keep the rules and one loses its journal or has an older one, its proposal has a fresh name. So its
-record differs from that of the other, who kept its own, and it aborts instead of opening a second noise. Beside a
-curious host a lost journal is not made good: A could open the same shares again under another noise. Two hosts that act
-together have both shares of every answer. So a host remembers in its account's state folder where its journal ended,
-and takes up no older one (`journal`); a disk that is put back whole takes both back.
+variance.
+
+If both keep the rules and one loses its journal or has an older one, its proposal has a fresh name. So its record
+differs from that of the other, who kept its own, and it aborts instead of opening a second noise. Beside a curious host
+a lost journal is not made good: A could open the same shares again under another noise. Two hosts that act together
+have both shares of every answer. So a host remembers in its account's state folder where its journal ended, and takes
+up no older one (`journal`); a disk that is put back whole takes both back.
 """
 
 import hashlib

@@ -1,9 +1,10 @@
-"""Noise drawn ahead by three hosts, as host 0 calls for it, in memory alone: two of three shares of unknown numbers.
+"""Noise drawn ahead by three hosts, as host 0 calls for it, in memory alone: two of three shares of unknown numbers. A
+session has fresh keys and is one channel from its first message to its first failure.
 
-Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session is one
-channel with fresh keys. It ends when any of the three hosts restarts or a draw fails, and everything that was drawn in
-it is dropped. Attempts at a session are numbered, and whoever begins, fills or ends one says its number: a thread of an
-earlier attempt, however late, changes nothing.
+Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when
+any of the three hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
+are numbered, and whoever begins, fills or ends one says its number: a thread of an earlier attempt, however late it
+comes, changes nothing.
 """
 
 import hashlib

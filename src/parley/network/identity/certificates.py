@@ -206,14 +206,14 @@ def revoked_serials(identity: Identity) -> frozenset[int]:
 
 
 class Revocations:
-    """Whom a running daemon turns away although TLS let them in: the authority's list, reread when its file changes.
+    """Whom a running daemon turns away although TLS let them in: the authority's list, reread when its file changes. A
+    list that is damaged, not the authority's or out of date is refused at the start.
 
-    Formal guarantee: a list that is damaged, not the authority's or out of date is refused at the start. A certificate
-    on any list that was read is turned away until a later list of the authority's own leaves it out; of two lists the
-    one with the higher number is the later. A file that vanishes, is damaged or is put back to an earlier list while
-    the daemon runs changes nothing: the list in force stays, and `warn` hears of it once. Only a running daemon
-    remembers: at its start it takes the list that it finds, so an earlier one of the authority's own that is still in
-    date passes then.
+    Formal guarantee: a certificate on any list that was read is turned away until a later list of the authority's own
+    leaves it out; lists are numbered, and of two the one with the higher number is the later. A file that vanishes, is
+    damaged or is put back to an earlier list while the daemon runs changes nothing: the list in force stays, and `warn`
+    hears of it once. Only a running daemon remembers: at its start it takes the list that it finds, so an earlier one
+    of the authority's own that is still in date passes then.
     """
 
     def __init__(self, identity: Identity, warn: Callable[[str], None]) -> None:
