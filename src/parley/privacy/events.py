@@ -42,12 +42,10 @@ Norm = Literal["l1", "l2"]  # in which a value is bounded
 @dataclass(frozen=True)
 class Event:
     """One kind of release: how large its noise is beside the sensitivity, on which share of the records, how often.
-
     `multiplier` is scale/sensitivity (dp_accounting: noise_multiplier); the sensitivity is how far replacing one record
     moves the value in `norm`. With `sampling` below 1 (Poisson, drawn in secret) a record that is not drawn must leave
     the value midway: with or without it, the value moves by at most half the sensitivity (as in sums of clipped
-    records, where that half is the clip).
-    """
+    records, where that half is the clip)."""
 
     mechanism: ClassVar[str]  # as ledgers and commands write it
     adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE

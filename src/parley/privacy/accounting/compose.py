@@ -1,9 +1,6 @@
-"""Compose events into (eps, delta) by every rule worth knowing. Every `high` is an upper bound.
-
-simple, zcdp and rdp hold however later events depend on earlier answers, within the given total. advanced and pld hold
-for a sequence of events fixed in advance, as in one accepted agreement; the queries inside may still be chosen
-adaptively.
-"""
+"""Compose events into (eps, delta) by every rule worth knowing; every `high` is an upper bound. simple, zcdp and rdp
+hold however later events depend on earlier answers, within the given total. advanced and pld hold for a sequence of
+events fixed in advance, as in one agreement; the queries inside may be chosen adaptively."""
 
 import math
 from collections.abc import Callable, Sequence

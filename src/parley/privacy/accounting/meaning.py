@@ -1,11 +1,9 @@
-"""What eps means for a person (Z chapter 2, T section 2.4, Lee and Clifton 2011).
+"""What eps means for a person (Z chapter 2, T section 2.4, Lee and Clifton 2011): the worst person, and an adversary
+who knows everything except that person's record. Statements are about what the release adds to what was known before.
 
-All statements hold for the worst person and an adversary who knows everything except that person's record. They are
-about what the release adds to what was known before. The rest bounds how many bits releases can tell about one record,
-given all others (T chapter 4, mutual information and min-entropy).
-
-Formal guarantee: let X be a person's records, of any law, and A all that is released while every other record is fixed
-and known. P_x is the law of A if X = x. Then I(X; A) <= max_x KL(P_x || Q) for any law Q, in nats.
+Formal guarantee, bits that releases tell about one record, given all others (T chapter 4): let X be a person's records,
+of any law, and A all that is released while every other record is fixed and known. P_x is the law of A if X = x. Then
+I(X; A) <= max_x KL(P_x || Q) for any law Q, in nats.
 
 - Pure eps. Let m and M be the least and the largest density over x, so M <= e^eps m, and Q proportional to sqrt(m M). L
   = ln P_x/Q then lies in an interval of length eps, and E e^-L = 1 under P_x. The mean of such an L is largest if it
@@ -179,9 +177,8 @@ class Leakage:
 
 
 def pure_nats(epsilon: Floats) -> Floats:
-    """Return C(eps), the most nats that pure-eps releases tell about one record, however many values it may have.
-
-    With x = eps/2 it is x coth x - 1 + ln(sinh(x)/x); near 0 a series, cut where it is above.
+    """Return C(eps), the most nats that pure-eps releases tell about one record, however many values it may have. With
+    x = eps/2 it is x coth x - 1 + ln(sinh(x)/x); near 0 a series, cut where it is above.
 
     >>> pure_nats(np.array([1.0, 10.0])).round(4).tolist()
     [0.1233, 6.6978]

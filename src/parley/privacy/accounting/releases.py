@@ -45,12 +45,9 @@ def pure_divergence(epsilon: float, orders: Floats) -> Floats:
 @lru_cache(maxsize=256)
 def stable_divergence(alpha: float, distance: float, orders: tuple[float, ...]) -> Floats:
     """Return distance^2 sup over 0 < d <= distance of R_a(d)/d^2 for SaS noise of scale 1: valid for every direction of
-    that L2 length.
-
-    The limit at zero is a/2 times the Fisher information (at least 0.4). Beyond d = 20 the quotient is at most kappa/20
-    < 0.2, since R_a(d) <= kappa d. Between, it varies slowly: it is evaluated at 20 shifts, and 1e-4 of it is added. In
-    all we computed it is largest at zero.
-    """
+    that L2 length. The limit at zero is a/2 times the Fisher information (at least 0.4). Beyond d = 20 the quotient is
+    at most kappa/20 < 0.2, since R_a(d) <= kappa d. Between, it varies slowly: it is evaluated at 20 shifts, and 1e-4
+    of it is added."""
     a = np.array(orders)
     if alpha == 2:
         return a * distance**2 / 4
@@ -172,12 +169,9 @@ def renyi_divergence(event: Event, orders: Floats, sensitivity: float = 1.0) -> 
 
 @lru_cache(maxsize=256)
 def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution":
-    """Return the privacy-loss distribution of one release, pessimistic on a grid of this interval.
-
-    Gaussian noise: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst one that
-    any eps-DP release can have (randomised response), because no smaller one is proved for spread-out differences;
-    sampled, by the amplified eps ln(1 + q (e^eps - 1)).
-    """
+    """Return the privacy-loss distribution of one release, pessimistic on a grid of this interval. It is exact for
+    Gaussian noise in any dimension. For pure releases of vectors it is the worst of any eps-DP release (randomised
+    response), as no smaller one is proved for spread-out differences; sampled, of the amplified eps."""
     if isinstance(event, GaussianEvent):
         return from_curve(*gaussian_pair(event.multiplier, event.sampling).curve(), interval)
     epsilon = amplified(pure_epsilon(event), event.sampling)

@@ -39,7 +39,6 @@ def per_round(epsilon: Fraction, rounds: int) -> Fraction:
 
 def shared_record_epsilon(epsilons: Sequence[float], shared: int) -> float:
     """Return what all owners' answers together reveal about a record that up to `shared` of them hold (W section II).
-
     Every owner adds the noise of eps_l/shared, so the mean of its owners' budgets covers a record: at worst the mean
     over the `shared` largest. W names eps_l, which is right when the budgets are equal.
 

@@ -26,11 +26,9 @@ ROUNDING_SLACK = Fraction(1, 2**50)  # more than the roundings of units and fact
 @dataclass(frozen=True)
 class Span:
     """One owner's answers: means over `records`, of this sensitivity, at most `extent` in the same norm and `largest`
-    in a coordinate.
-
-    `roundings` is how often a person's move pays for an answer's rounding: the number of answers over which it may be
-    spread (`pieces`), or two where records are drawn in secret, since half the move is rounded like all of it.
-    """
+    in a coordinate. `roundings` is how often a person's move pays for rounding an answer: the number of answers over
+    which it may be spread (`pieces`); two where records are drawn in secret, since half the move is rounded like all of
+    it."""
 
     records: int
     sensitivity: float

@@ -1,11 +1,8 @@
-"""What stable noise costs when vectors are bounded in L2: an interval (erratum d of Z) and privacy curves (Z figures
-4.1 and 4.6 to 4.11 among them).
-
-Z accounts for one dimension and adds noise to many. A difference of L2 length D spread equally over m coordinates is m
-releases of shift D/sqrt(m): the same for the Gaussian, a larger leak for alpha < 2. The truth for the worst direction
-lies in (low, high). `spread="many"` is the limit of many coordinates: there SaS noise leaks like the Gaussian with the
-same Fisher information, and the published advantage is gone.
-"""
+"""What stable noise costs when vectors are bounded in L2: an interval (erratum d of Z), and privacy curves such as Z's
+figures 4.1 and 4.6 to 4.11. Z accounts for one dimension. A difference of L2 length D spread equally over m coordinates
+is m releases of shift D/sqrt(m): the same for the Gaussian, a larger leak for alpha < 2. The truth for the worst
+direction lies in (low, high). `spread="many"` is the limit of many coordinates: there SaS noise leaks like the Gaussian
+with the same Fisher information."""
 
 import math
 from dataclasses import dataclass

@@ -1,14 +1,12 @@
 """Noise correlated across answers: each answer repeats part of earlier ones, and its reader takes the repeated part,
 with its noise, off again (matrix mechanism; banded: Choquette-Choo et al. 2023).
 
-Steps of descent add answers up, so the noise of their sums counts. Let x_1, x_2, ... be the exact answers, z_1, z_2,
-... independent normal noise, and C a lower-triangular matrix with b diagonals, each of one number c_i. The release is y
-= C x + z, row by row. A reader solves C g = y: g = x + C^-1 z, where later noise takes back earlier noise. With C a
-root of the matrix by which answers are added up (Fichtenberger et al. 2023; Kalinin and Lampert 2024, for momentum,
-too) the noise of sums is about as small as any C makes it.
-
-No secret memory of noise is needed: z is drawn afresh for each row, exactly, and g is post-processing. Beside x_k, row
-k needs the b - 1 answers before it, which an owner can compute again.
+Let x_1, x_2, ... be the exact answers, z_1, z_2, ... independent normal noise, and C a lower-triangular matrix with b
+diagonals, each of one number c_i. The release is y = C x + z, row by row. A reader solves C g = y: g = x + C^-1 z.
+Steps of descent add answers up, and with C a root of the matrix that does so (Fichtenberger et al. 2023; Kalinin and
+Lampert 2024, for momentum, too) the noise of sums is about as small as any C makes it. No secret memory of noise is
+needed: z is drawn afresh for each row, exactly, and g is post-processing. Beside x_k, row k needs the b - 1 answers
+before it, which an owner can compute again.
 """
 
 import math
@@ -35,10 +33,8 @@ class Band:
     @classmethod
     def root(cls, width: int, momentum: float = 0.0) -> "Band":
         """Return the first `width` diagonals of the root of the matrix by which steps with this momentum add answers
-        up.
-
-        That matrix has the series 1/((1 - z)(1 - momentum z)); the i-th number of each factor's root is
-        (1/2)(3/4)...((2 i - 1)/(2 i)) times a power. Exact fractions are rounded once, so all machines agree.
+        up, whose series is 1/((1 - z)(1 - momentum z)). The i-th number of each factor's root is (1/2)(3/4)...((2 i -
+        1)/(2 i)) times a power. Exact fractions are rounded once, so all machines agree.
 
         >>> Band.root(3).numbers
         (1.0, 0.5, 0.375)

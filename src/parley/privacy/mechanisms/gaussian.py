@@ -93,12 +93,9 @@ def probability(delta: float) -> float:
 
 
 def gaussian_delta(epsilon: float, shift: float) -> float:
-    """Return the exact delta of Gaussian noise at eps, for a shift s of this many standard deviations (Z eq. 4.1).
-
-    It is Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s. Since e^eps phi(b) = phi(a), this is phi(a) (M(-a) -
-    M(-b)) with Mills' ratio M(x) = Phi(-x)/phi(x): nothing overflows, and derivatives for small shifts avoid
-    cancelling.
-    """
+    """Return the exact delta of Gaussian noise at eps, for a shift s of this many standard deviations (Z eq. 4.1). It
+    is Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s, computed as phi(a) (M(-a) - M(-b)) with Mills' ratio
+    M(x) = Phi(-x)/phi(x), or by derivatives for small shifts: nothing overflows or cancels."""
     a, middle = shift / 2 - epsilon / shift, epsilon / shift
     if shift < 1e-3:
         mills = math.sqrt(math.pi / 2) * float(erfcx(middle / math.sqrt(2)))

@@ -17,8 +17,6 @@ p)-DP, and the threshold makes (1 + e^eps) p at most delta_2.
   or not, as long as names are released once.
 - t is larger than the exact law of the samplers needs by a billionth: more than their grids and roundings move a count
   or a tail.
-
-Because of the floor f there are few candidates, however many names a column holds; f is small beside the noise.
 """
 
 import math

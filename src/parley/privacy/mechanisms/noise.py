@@ -1,8 +1,6 @@
 """Sources of randomness: fast noise with a seed for studies, safe noise without one for whatever leaves an owner.
-
-A floating-point Laplace sample has gaps that depend on the value it is added to, and enough low bits tell neighbouring
-tables apart (Mironov 2012). Safe noise is drawn in exact arithmetic with a cryptographic generator, without such gaps.
-"""
+Floating-point Laplace samples have gaps that depend on the value they are added to, and enough low bits tell
+neighbouring tables apart (Mironov 2012). Safe noise, exact and from a cryptographic generator, has none."""
 
 import os
 from functools import cached_property, lru_cache
@@ -67,12 +65,8 @@ class FastNoise:
 
     def combined(self, weights: Floats) -> "FastNoise":
         """Return the same source, giving for each draw of Y one of sum_i w_i Y_i, the Y_i independent and like Y, all
-        weights positive: the noise of many owners' weighted mean, without drawing that of each.
-
-        Normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale |w|_alpha, and k equal Laplace or
-        geometric ones to the difference of two gamma or negative binomial numbers of shape k. These two cost a draw for
-        each different weight; weights within 1e-9 of each other count as the same.
-        """
+        weights positive: the noise of many owners' weighted mean, without drawing that of each. Laplace and geometric
+        noise cost a draw for each different weight; weights within 1e-9 of each other count as the same."""
         other = FastNoise(self._rng)
         other._weights = np.asarray(weights, dtype=np.float64)
         return other

@@ -1,10 +1,8 @@
 """One noise for the sum of all owners' answers, on a grid of whole numbers (Chase et al. 2017): drawn once by three
-hosts together, or once by each of two hosts.
-
-Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. A learner sees only
-the sum of these plus one number of the recipe's law (of two hosts, two). A dropout changes the number of records, not
-the noise. Recipes come in sizes of 2^exponent grid units only; `SharedNoise` chooses the unit to fit.
-"""
+hosts together, or once by each of two hosts. Each owner encodes its bounded answer, as a sum over its records, in whole
+grid units modulo 2^64. A learner sees only the sum of these plus one number of the recipe's law (of two hosts, two). A
+dropout changes the number of records, not the noise. Recipes have 2^exponent units; `SharedNoise` chooses the unit to
+fit."""
 
 import math
 from dataclasses import dataclass, replace
@@ -189,13 +187,10 @@ def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
 
 
 def _ripple(exponent: int) -> float:
-    """Bound the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U.
-
-    Half the L1 norm of the difference is at most half of sqrt(window) times its L2 norm, plus what lies beyond the
-    window. By Parseval and the triangle inequality the L2 norm is at most the sum over j of those of the bumps. The
-    square of each is, with u = N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), |D| =
-    |sin(u/2)|/(N |sin(t/2)|).
-    """
+    """Bound the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U: half the L1 norm of
+    the difference is at most half of sqrt(window) times its L2 norm, plus what lies beyond the window. By Parseval and
+    the triangle inequality the L2 norm is at most the sum over j of those of the bumps. The square of each is, with u =
+    N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), |D| = |sin(u/2)|/(N |sin(t/2)|)."""
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)
     bump, rise = np.exp(-((LADDER_SIGMA * u) ** 2)), np.abs(np.sin(u / 2))

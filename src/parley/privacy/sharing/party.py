@@ -1,10 +1,7 @@
 """One host's side of every protocol: two keys, what follows from them without a message, and the message that completes
-a share.
-
-Key j is known to hosts j and j - 1, like share j: host i has keys i and i + 1, and never sees key i + 2. A host adds up
-the owners' shares and the noise's and sends `opening_of` the sum, once (its keeper sees to that). Whoever gets all
-three has the sum.
-"""
+a share. Key j is known to hosts j and j - 1, like share j: host i has keys i and i + 1, and never sees key i + 2. A
+host sends `opening_of` the sum of the owners' shares and the noise's once (its keeper sees to that). All three openings
+give the sum."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -147,13 +144,10 @@ class Party:
         return self._guarded(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
 
     def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
-        """Split `secret`, known to this host only, additively between the two others; return its parts of what they
-        split.
-
-        The first part belongs to the next host's secret (shape `held`), the second to that of the host before (shape
-        `received`). The mask comes from key i, known to host i - 1, which keeps it as its part and is sent nothing.
-        Host i + 1 is sent the difference, and does not know key i.
-        """
+        """Split `secret`, known to this host only, additively between the two others; return this host's parts of the
+        next host's secret (shape `held`) and of that of the host before (shape `received`). The mask comes from key i,
+        known to host i - 1, which keeps it as its part and is sent nothing. Host i + 1 is sent the difference, and does
+        not know key i."""
 
         def act() -> tuple[Words, Words]:
             sent = secret - self._words(0, _MASKS, secret.shape)

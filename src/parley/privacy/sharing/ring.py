@@ -1,10 +1,7 @@
-"""Words modulo 2^64, streams of them from a key, and shares held twice.
-
-An owner's answer travels in three shares, any two of which say nothing, or in two, either of which says nothing: seeds,
-and the answer less the words they stand for. The owner writes down a nonce and a tag of the last share. Seeds follow
-from the nonce, the question and a key, the last share from seeds and table. The key lies beside the ledger and is in no
-backup of it, so whoever reads a backup has no share, and cannot try out guesses of the answer.
-"""
+"""Words modulo 2^64, streams of them from a key, and shares held twice. An owner's answer travels in three shares, any
+two of which say nothing, or in two, either of which says nothing. The owner writes down a nonce and a tag of the last
+share; seeds follow from the nonce, the question and a key, the last share from seeds and table. The key lies beside the
+ledger and is in no backup of it, so whoever reads a backup has no share, and cannot try out guesses."""
 
 import hashlib
 import hmac

@@ -162,9 +162,9 @@ def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) ->
     """Return this host's part of sum over k of weights[k] bit_k, modulo 2^64, for each of `size` lanes; the bits are
     shared planes [n, words].
 
-    It takes one message. Bit k's dealer, host i = k mod 3, alone knows u = share i xor share i + 1; the others know c =
-    share i + 2, and bit = u xor c = c + u (1 - 2 c), linear in u. The dealer splits u into d (sent to host i + 1) and m
-    (a stream in common with host i - 1). Host i + 1 then computes c + d (1 - 2 c), and host i - 1 m (1 - 2 c).
+    One message. Bit k's dealer, host i = k mod 3, alone knows u = share i xor share i + 1; the others know c = share i
+    + 2, and bit = u xor c = c + u (1 - 2 c). The dealer splits u into d (sent to host i + 1) and m (a stream in common
+    with host i - 1). Host i + 1 then computes c + d (1 - 2 c), and host i - 1 m (1 - 2 c).
 
     Formal guarantee: d is uniform to host i + 1, which lacks the stream m; host i - 1 and the dealer receive nothing.
     The parts must not be shown to anybody yet: `Party.complete` them with a part of zero.
