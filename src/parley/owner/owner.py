@@ -137,12 +137,9 @@ class Owner:
 
     def accept(self, agreed: Terms | Setup, other_books: str | None = None, anyway: bool = False) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; another table is
-        refused.
-
-        A table whose people another ledger of this account was noted for is refused (`OtherBooksError`) without
-        `other_books`, the reason for a second one, which the ledger keeps. Where only some people are shared, `anyway`
-        says that they are others.
-        """
+        refused. A table whose people another ledger of this account was noted for is refused (`OtherBooksError`)
+        without `other_books`, the reason for a second one, which the ledger keeps. Where only some people are shared,
+        `anyway` says that they are others."""
         agreement = self.prepare(agreed)
         terms, digest = agreement.setup.terms, self._digest
         if self.releases:
@@ -175,12 +172,10 @@ class Owner:
         return self.answer_with_account(query, prune=False)[0]
 
     def answer_with_account(self, query: Query, prune: bool = True) -> tuple[Answer, Account]:
-        """Return the answer, and where the agreement stands afterwards. `prune`: the learner keeps its state, so of
-        long answers only the latest stay.
-
-        Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is
-        returned. A value that is not finite, which no table can cause, would end here, before the ledger is written to.
-        """
+        """Return the answer, and where the agreement stands afterwards. Check and bound; then add noise, and in one
+        ledger transaction debit and record. Only what was recorded is returned. A value that is not finite, which no
+        table can cause, would end here, before the ledger is written to. `prune`: the learner keeps its state, of long
+        answers the latest stay."""
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)
         mechanism = stage.series.mechanism
@@ -199,11 +194,8 @@ class Owner:
 
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
         """Return the bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement
-        stands.
-
-        Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again, the
-        answer is computed again and must come out the same (`ring.Shares`).
-        """
+        stands. Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked
+        again, the answer is computed again and must come out the same (`ring.Shares`)."""
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)
         noise = stage.series.mechanism

@@ -1,9 +1,6 @@
 """What a person should see before accepting terms: the figures that bound a record, in words, and what looks wrong in
-them.
-
-Warnings come from looking at the owner's table: they are shown to whoever accepts, and neither logged nor sent. They
-hold shares and ratios, never a record's value. No warning does not mean no attack: the guarantee does not rest on them.
-"""
+them. Warnings look at the owner's table, so they are shown to whoever accepts, and neither logged nor sent. They hold
+shares and ratios, never a record's value. No warning does not mean no attack: the guarantee does not rest on them."""
 
 import hashlib
 import re

@@ -40,12 +40,10 @@ class Head:
 
 @dataclass(frozen=True)
 class Account:
-    """What one agreement may still cost. Budgets are exact fractions: no tolerance.
-
-    `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be
-    skipped (`gaps`): a missed round costs nothing, and is never answered later. `head` is where the ledger's chain
-    ended at that moment; a study's ledger has no chain. `closed` terms are not answered any more.
-    """
+    """What one agreement may still cost. Budgets are exact fractions: no tolerance. `answered` is the last round
+    answered, `answers` how many were. They differ only where the terms let rounds be skipped (`gaps`): a missed round
+    costs nothing, and is never answered later. `head` is where the ledger's chain ended at that moment; a study's
+    ledger has none. `closed` terms are not answered any more."""
 
     terms_hash: str
     learner: str
@@ -105,11 +103,9 @@ class Account:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What an owner sets aside when it accepts terms.
-
-    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: unknown. It exceeds
-    the noise's cost by twice `RHO_TOLERANCE`, to cover noise computed anew on another machine, within that tolerance.
-    """
+    """What an owner sets aside when it accepts terms. `rho` is what all answers cost as zCDP, for a ledger that holds
+    its lifetime budget so; None: unknown. It exceeds the noise's cost by twice `RHO_TOLERANCE`, to cover noise computed
+    anew on another machine, within that tolerance."""
 
     terms_hash: str
     owner: str

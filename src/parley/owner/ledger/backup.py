@@ -1,8 +1,6 @@
 """Copies of a ledger: made beside a running daemon, and put back so that nothing that was lost can be spent again.
-
-A backup lacks what was answered after it was made, so an owner that simply put one back could spend twice. `restore`
-books everything that may have been answered since as spent, and has the state folder remember the restored ledger
-alone: no other copy is answered from any more.
+`restore` books everything that may have been answered since the copy was made as spent, and has the state folder
+remember the restored ledger alone: no other copy is answered from any more.
 
 Formal guarantee: after `restore` no agreement that the backup holds, and none among `lost`, is answered any more, and
 each counts in full. If what was accepted after the backup is all among `lost`, or with `everything` in any case, all
@@ -53,12 +51,10 @@ def back_up(ledger: Ledger, to: Path) -> Head:
 def restore(
     backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation], everything: bool
 ) -> tuple[Head, Path | None]:
-    """Put a backup in the ledger's place, with all that may have been answered since it was made counted as spent.
-
-    `lost` are agreements that may have been accepted since. Return the new end, and where the replaced ledger lies. A
+    """Put a backup in the ledger's place, with all that may have been answered since it was made counted as spent;
+    return the new end, and where the replaced ledger lies. `lost` are agreements that may have been accepted since. A
     crash leaves the old ledger, none, or the new one: never one that answers what it should not. Nobody may use the
-    ledger meanwhile.
-    """
+    ledger meanwhile."""
     _require_latest(backup, ledger)
     ledger, memories = ledger.resolve(), state_folder("ledgers", lasting=True)
     fresh, replaced = ledger.with_name(f".{ledger.name}.restoring"), False

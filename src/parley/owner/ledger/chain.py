@@ -9,10 +9,8 @@ record.
 
 The chain has no key. It notices accidents, careless hands, and, where somebody else remembers an earlier end, a ledger
 that went back in time. Whoever may write to the file can forge all of it: keep it where only the owner's daemon writes.
-
-Where a chain ended is noted in a small file that is also a lock: `Drawing` lies beside a ledger, `Memory` in the
-account's state folder. The latter notices a ledger or a journal that was put back to an earlier time, copied or
-replaced; without it nothing is written or released.
+A small file that is also a lock notes where a chain ended: `Drawing` beside a ledger, `Memory` in the account's state
+folder. Without the latter nothing is written or released.
 """
 
 import fcntl

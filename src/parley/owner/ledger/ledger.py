@@ -183,13 +183,11 @@ class Ledger:
         schema: str | None = None,
         other_books: str | None = None,
     ) -> None:
-        """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
-
-        `table` is the table's digest. It is kept with the terms, sealed, and another table is refused; where none was
-        kept yet, this one is. `schema` is the digest of what the table declares of its columns, which counts as public:
-        it is kept, too, and another one is refused. Terms accepted before ledgers kept it go on without. `other_books`
-        is why the table may have other books, kept with the terms.
-        """
+        """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted. `table`
+        is the table's digest, kept sealed with the terms: another table is refused; where none was kept yet, this one
+        is. `schema`, the digest of what the table declares of its columns, counts as public: it is kept, too, and
+        another one is refused. Terms accepted before ledgers kept it go on without. `other_books` is why the table may
+        have other books, kept, too."""
         with self._writer.transaction() as db:
             stored_rows.accept(db, self.path, reservation, table, schema, other_books)
 
