@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def pure_divergence(epsilon: float, orders: Floats) -> Floats:
-    """Return R_a of randomised response, the largest at eps: ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
+    """Return the largest R_a of eps-DP releases: ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1) (randomised response)."""
     a = np.asarray(orders, dtype=np.float64)
 
     def log_cosh(x: Floats) -> Floats:

@@ -198,8 +198,8 @@ class GaussianSeries(Series):
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-        """Return sensitivity^2/(2 sigma^2) of all releases, rounded up, with sigma = ratio sqrt(count) sensitivity. The
-        noise is exact and all of delta is slack of the conversion, so adding up rho loses nothing."""
+        """Return the sum over releases of sensitivity^2/(2 sigma^2), rounded up, with sigma = ratio sqrt(count)
+        sensitivity. The noise is exact and all of delta is slack of the conversion, so adding up rho loses nothing."""
         return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
 
     def partly_spent(self, answers: int) -> Fraction:
