@@ -1,8 +1,8 @@
-"""The Train tab: a simulation of the terms, or a release by them, and its outcome drawn over the forecast.
+"""The Train tab: a simulation of the terms, or a release by them, and its outcome over the forecast.
 
-A release debits the owners' ledgers, for ever. So it takes two steps: a page that says whose budgets it spends, or why
-the owners' side does not allow it, and a form on it in which somebody agrees. What is released is a model or, by terms
-that set a part of every epsilon aside for them, statistics of columns first.
+A release debits the owners' ledgers for ever, so it takes two steps: a review of what it spends, or why the owners'
+side forbids it, and a form to agree. It releases a model or, if terms reserve a part of every epsilon for them,
+statistics of columns first.
 """
 
 import json
@@ -31,7 +31,7 @@ ANYWAY = "Release it anyway."
 
 
 def show(request: Request) -> Response:
-    """Which terms, how many runs; and what came of earlier ones."""
+    """Show the choice of terms and runs, and earlier trainings."""
     studio, asked = studio_of(request), dict(request.query_params)
     played = studio.play.played
     chosen = asked.get("file") or (None if played is None else studio.name_of(played.file))
@@ -42,7 +42,7 @@ def show(request: Request) -> Response:
 
 
 def first(request: Request) -> Response:
-    """What has to be done before anything is learned by the chosen terms, if anything."""
+    """Show what must happen before training by the chosen terms, if anything."""
     name = request.query_params.get("file", "")
     try:
         found = first_scales(name, load_terms(studio_of(request).inside(name, "terms")))
@@ -67,7 +67,7 @@ async def start(request: Request) -> Response:
 
 
 def outcome(request: Request) -> Response:
-    """A training: how far it is, and at the end its outcome over the forecast."""
+    """Show a training's progress and, at the end, its outcome over the forecast."""
     from parley.report.words.training import (
         REPEATED,  # with libraries that take their time
         outcome_line,
@@ -87,17 +87,23 @@ def outcome(request: Request) -> Response:
     told = [line for line in studio.named(content.get("said", [])) if not line.startswith("Next:")]
     seen = {"state": state, "has_report": job.report is not None, "released": released, "told": told}
     saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
-    shown = {"sentences": [*told, *said], "chart": chart, "rows": rows, "saved": saved, "scored": _is_scored(job) and told}
+    shown = {
+        "sentences": [*told, *said],
+        "chart": chart,
+        "rows": rows,
+        "saved": saved,
+        "scored": _is_scored(job) and told,
+    }
     return page(request, "outcome.html", job=job, log=job.log, **shown, **seen)
 
 
 def _is_scored(job: Job) -> bool:
-    """Whether a job released a model here, where each owner's rows can judge it."""
+    """Return whether a job released a model here, which each owner's rows can judge."""
     return job.command[:1] == ("train",) and {"--ledgers", "--save"} <= {*job.command} and job.state == "done"
 
 
 def score(request: Request) -> Response:
-    """Start `parley score --all` with the model that a release wrote: each owner's own rows judge it."""
+    """Start `parley score --all` with a released model; each owner's own rows judge it."""
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
     if not _is_scored(job):
@@ -110,7 +116,7 @@ def score(request: Request) -> Response:
 
 
 def _drawn(job: Job) -> dict[str, Any] | None:
-    """Relative fitness by rounds: the forecast's, its interval at the end, and the outcome's."""
+    """Return the chart of relative fitness by round: forecast with interval, and outcome."""
     from parley.workflows.forecast import foresee
 
     fitness = job.result.get("relative_fitness")
@@ -128,7 +134,7 @@ def _drawn(job: Job) -> dict[str, Any] | None:
 
 
 def review(request: Request) -> Response:
-    """What a release by these terms would spend, and whether the owners' side allows it."""
+    """Show what a release by these terms would spend, and whether the owners' side allows it."""
     from parley.workflows.release import review_release  # with libraries that take their time
 
     studio, asked = studio_of(request), dict(request.query_params)
@@ -147,8 +153,7 @@ def review(request: Request) -> Response:
 
 
 def foreseen(request: Request) -> Response:
-    """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
-    somebody releases anyway."""
+    """Show whether anybody is expected to gain by a release; if nobody is, a box to release anyway."""
     from parley.workflows.release import foresee_release  # with libraries that take their time
 
     studio, asked = studio_of(request), dict(request.query_params)
@@ -160,8 +165,7 @@ def foreseen(request: Request) -> Response:
 
 
 async def release(request: Request) -> Response:
-    """Release, once somebody agreed: `parley train --ledgers`, or `parley learner run` with owners elsewhere; before
-    that, `parley column-stats`."""
+    """Start an agreed release: `parley train --ledgers`, `parley learner run` or `parley column-stats`."""
     form, studio = await fields(request), studio_of(request)
     command = release_command(studio, form)
     where = "on this machine" if _where(form) == HERE else "with owners elsewhere"
@@ -171,7 +175,7 @@ async def release(request: Request) -> Response:
 
 
 def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
-    """What somebody would type behind `parley`, once they agreed to what it spends."""
+    """Return the command of a release whose spending a person agreed to."""
     if form.get("agreed") != "on":
         raise SettingError("release: read what it spends, and say that you agree")
     if form.get("foreseen") == "refused" and form.get("anyway") != "on":
@@ -200,7 +204,7 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
 
 
 def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
-    """The file and the terms in it, which are those that the page showed."""
+    """Return the file and its terms, which must be those that the page showed."""
     file = studio.inside(field(form, "file"), "terms")
     terms = load_terms(file)
     require_expected(terms, field(form, "expect"))
@@ -208,7 +212,7 @@ def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
 
 
 def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:
-    """Where the terms to learn by go, or the model, and whether it is made whatever the forecast says."""
+    """Return the options for the output file, and for a release against the forecast."""
     key, ending, what = ("ready", TERMS, "terms") if scales else ("model", MODEL, "model")
     name = field(form, key)
     file = str(studio.new(name if name.endswith(ending) else name + ending, what))
@@ -218,7 +222,7 @@ def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]
 
 
 def _books(studio: Studio, form: Mapping[str, str]) -> "Books | None":
-    """The ledgers that a release debits; None: the owners elsewhere have their own."""
+    """Return the ledgers that a release debits; None if the owners elsewhere have their own."""
     from parley.workflows.release import Books
 
     if _where(form) == ELSEWHERE:

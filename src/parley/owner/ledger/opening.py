@@ -1,5 +1,4 @@
-"""The ledger's file: what it holds and in which versions, how it is made and upgraded, and what is known of it before
-it is opened.
+"""The ledger's file: its versions, how it is made and upgraded, and what is known of it before it is opened.
 
 SQLite's `application_id` says that a file is a ledger, `user_version` which version. The rule for upgrades:
 
@@ -11,19 +10,18 @@ SQLite's `application_id` says that a file is a ledger, `user_version` which ver
   stopped before Parley is updated: nobody writes to a file whose version changed under it (`pad` has no default, so the
   first Parley cannot).
 
-Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known,
-agreements can be closed. Version 2: the same, with a lifetime budget that is held as zCDP. Version 3: either, and a
-memory outside the file says where it ended (`chain.Memory`): without it nothing is answered.
+Files of version 0 state none. Version 1: digests are sealed (`chain`), tables are known, agreements can be closed.
+Version 2: the same, with a lifetime budget held as zCDP. Version 3: either, and a memory outside the file says where it
+ended (`chain.Memory`): without it nothing is answered.
 
-The chain recomputed row by row, with every balance; and what was verified remembered, so that nobody starts at the
-first row again.
+What was verified lies in a file beside the ledger (`NAME.ledger.verified`), so that nobody starts at the first row
+again: how many rows, the hash of the last one, and every account as it then stood.
 
-What was verified lies in a file of its own beside the ledger (`NAME.ledger.verified`): how many rows, the hash of the
-last one, and every account as it then stood. Formal guarantee: a ledger that was opened follows, row by row, from what
-was remembered; and it is the one that was remembered, or goes on from it (and from its last answer, which
-`chain.Drawing` notes). So a ledger alone that was put back to an older state, or replaced, is refused. The rows
-before are believed, unless there are at most `FULLY` of them: somebody's edit there is found by `Ledger.verify`
-(`parley owner ledger --verify`). Who may write to the folder can forge all these files, as the chain itself (`chain`).
+Formal guarantee: a ledger that was opened follows, row by row, from what was remembered; and it is the one that was
+remembered, or goes on from it (and from its last answer, which `chain.Drawing` notes). So a ledger alone that was put
+back to an older state, or replaced, is refused. The rows before are believed, unless there are at most `FULLY` of them:
+an edit there is found by `Ledger.verify` (`parley owner ledger --verify`). Whoever may write to the folder can forge
+all these files, as the chain itself (`chain`).
 """
 
 import hashlib
@@ -76,11 +74,8 @@ class Verification:
         self.tables: set[str] = set()  # hashes of terms whose table is known
 
     def follow(self, read: Reading, path: Path, upgraded: int | None) -> None:
-        """Verify the rows after those that were; a `BrokenChainError` names the first that does not follow.
-
-        Read in pages: rows are only ever added, so a later page belongs to the same chain. `upgraded` is the row up to
-        which files had no version.
-        """
+        """Verify the rows after those that were; raise `BrokenChainError` for the first that does not follow. Rows are
+        only ever added, so pages belong to one chain. Up to the row `upgraded` files had no version."""
         while rows := self._page(read):
             for row in rows:
                 try:
@@ -115,7 +110,7 @@ class Verification:
             ).fetchall()
 
     def _adds_up(self, entry: dict[str, Any]) -> bool:
-        """Whether the row says what its kind must say after the rows before; if so it is taken into account."""
+        """Return whether the row says what its kind must say after the rows before, taking it into account."""
         kind, terms_hash = entry["kind"], entry["terms"]
         epsilon, delta, balance = _fraction(entry["epsilon"]), _fraction(entry["delta"]), _fraction(entry["balance"])
         if kind == "answer":
@@ -149,8 +144,7 @@ class Verification:
         return new and (sealed is None or _DIGEST.fullmatch(sealed) is not None)
 
     def _rule(self, said: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
-        """Whether this is a rule by which a lifetime budget can be held; of zCDP the rho is checked, as it implies the
-        budget."""
+        """Return whether this rule can hold a lifetime budget; for zCDP, whether rho implies the budget."""
         if said.get("rule", "simple") == "simple":
             return not said
         rho = Fraction(said["rho"])
@@ -158,8 +152,8 @@ class Verification:
         return said["rule"] == "zcdp" and holds(rho, epsilon, delta)
 
     def _within_lifetime(self, rho: Fraction | None, balance: Fraction) -> bool:
-        """Whether what is reserved with this row is within the lifetime budget, by its rule, and the row's balance says
-        how much it is."""
+        """Return whether all reserved with this row is within the lifetime budget, by its rule, and equals the row's
+        balance."""
         lifetime = self.lifetime
         if self.rho is not None:
             if rho is None or rho < 0:
@@ -170,7 +164,7 @@ class Verification:
         return within and rho is None and balance == self.reserved[0]
 
     def remember(self, path: Path) -> None:
-        """Keep it for `recall`. A crash of the machine may lose it: then the next opening starts at the first row."""
+        """Keep it for `recall`. If a crash of the machine loses it, the next opening starts at the first row."""
         content = {
             "format": FORMAT,
             "entries": self.head.entries,
@@ -185,7 +179,7 @@ class Verification:
 
 
 def recall(path: Path) -> Verification | None:
-    """What was remembered; None if nothing was, or the file is damaged."""
+    """Return what was remembered; None if nothing was, or the file is damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
@@ -265,8 +259,8 @@ SCHEMA = (
 def make_or_upgrade(
     db: sqlite3.Connection, path: Path, memories: Path | None, lifetime: Budget | None, rule: Rule
 ) -> None:
-    """A ledger of this version, in the transaction under way; refused if it went back in time as far as earlier
-    versions noticed. Its end is remembered before anything is committed."""
+    """Make a ledger of this version, in the transaction under way, its end remembered before anything is committed.
+    Refuse one that went back in time as far as earlier versions noticed."""
     before = version(db, path)
     if before == VERSION:
         return
@@ -289,8 +283,8 @@ def make_or_upgrade(
 
 
 def require_known(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse a ledger that does not go on from what lies beside it. That is read before the ledger: it may grow
-    meanwhile, and they with it. The message tells of the latest."""
+    """Refuse a ledger that does not go on from what lies beside it; the message names the latest. What lies beside is
+    read first, as both may grow meanwhile."""
     kept = recall(beside(path, "verified"))
     noted = [None if kept is None else kept.head, Drawing(beside(path, "drawing")).noted()]
     for known in sorted((end for end in noted if end is not None), key=lambda end: -end.entries):
@@ -305,7 +299,7 @@ def require_known(db: sqlite3.Connection, path: Path) -> None:
 
 
 def find_memories(writes: bool) -> Path | None:
-    """The folder where this account's ledgers are remembered; who only looks can do without."""
+    """Return the folder where this account's ledgers are remembered; who only looks can do without (None)."""
     try:
         return state_folder("ledgers", lasting=True)
     except StateFolderError:
@@ -315,8 +309,8 @@ def find_memories(writes: bool) -> Path | None:
 
 
 def begun(path: Path) -> bool:
-    """Whether a ledger lies there; nothing is written. A file that holds nothing yet, whose making was cut short, is
-    none, unless what lies beside it knows of rows; what cannot be read as a ledger is left to `Ledger` to refuse."""
+    """Return whether a ledger lies there; nothing is written. A file whose making was cut short is none, unless what
+    lies beside it knows of rows. An unreadable one counts: `Ledger` will refuse it."""
     if not path.exists() or any(beside(path, what).exists() for what in ("verified", "drawing")):
         return path.exists()
     if path.is_file() and path.stat().st_size == 0:
@@ -329,13 +323,13 @@ def begun(path: Path) -> bool:
 
 
 def beside(ledger: Path, what: str) -> Path:
-    """A file that belongs to a ledger, by whatever links that is named."""
+    """Return the file that belongs to a ledger, by whatever links that is named."""
     ledger = ledger.resolve()
     return ledger.with_name(f"{ledger.name}.{what}")
 
 
 def version(db: sqlite3.Connection, path: Path) -> int | None:
-    """Of the ledger in this file; None if it is empty. What is not a ledger, or a later one, is refused."""
+    """Return the version of the ledger in this file; None if it is empty. Refuse other files and later versions."""
     application, number = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if not tables and (application, number) == (0, 0):
@@ -354,7 +348,7 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
 
 
 def make(db: sqlite3.Connection) -> None:
-    """An empty ledger, in the transaction under way."""
+    """Make an empty ledger, in the transaction under way."""
     for statement in SCHEMA:
         db.execute(statement.format(name="entries"))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -362,8 +356,8 @@ def make(db: sqlite3.Connection) -> None:
 
 
 def move(db: sqlite3.Connection) -> None:
-    """The rows of version 0 into a table of this version: SQLite changes no table's rules. They are then verified, and
-    `mark` is called."""
+    """Move rows of version 0 to a table of this version: SQLite changes no table's rules. To be verified, then
+    `mark`ed."""
     columns = ", ".join((*COLUMNS, "previous", "hash"))
     db.execute(SCHEMA[0].format(name="moved"))
     db.execute(f"INSERT INTO moved ({columns}, pad) SELECT {columns}, zeroblob(0) FROM entries ORDER BY seq")  # noqa: S608
