@@ -5,8 +5,8 @@ what `src/parley_lab/papers/zawacki2024/results` holds.
 
     python benchmarks/stable_networks.py --table 4.1 --trials 10 --device cuda --data DIR --out table-4.1.json
 
-`--rows`, `--epochs`: a smaller sample of the same; `--step`, `--momentum`: other rates than the table's. Prints a line
-for every row, and how long it took.
+`--rows`, `--epochs`: a smaller sample of the same; `--step`, `--momentum`, `--decay`, `--no-decay`: other steps than
+the table's. Prints a line for every row, and how long it took.
 """
 
 import argparse
@@ -28,12 +28,13 @@ def main() -> None:
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--step", type=float)
     parser.add_argument("--momentum", type=float)
+    parser.add_argument("--decay", action=argparse.BooleanOptionalAction)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    rates = {key: value for key in ("step", "momentum") if (value := getattr(asked, key)) is not None}
+    rates = {key: value for key in ("step", "momentum", "decay") if (value := getattr(asked, key)) is not None}
     table = replace(TABLES[asked.table], **rates)
     images = table_images(asked.table, asked.data, asked.rows)
     trials = table.trials if asked.trials is None else asked.trials
@@ -60,6 +61,8 @@ def _command(asked: argparse.Namespace) -> str:
     """The command that makes this again; folders and devices are whoever's."""
     told = {"table", "trials", "rows", "epochs", "step", "momentum", "seed"}
     words = [f"--{key} {value}" for key, value in vars(asked).items() if key in told and value is not None]
+    if asked.decay is not None:
+        words.append("--decay" if asked.decay else "--no-decay")
     return f"python {Path(sys.argv[0]).parent.name}/{Path(sys.argv[0]).name} {' '.join(words)}"
 
 

@@ -47,17 +47,18 @@ class StudyNoise:
 
 @dataclass(frozen=True)
 class StudySteps:
-    """`count` steps, in each of which a record is drawn with probability `rate`; the first has length `step`, and they
-    shrink along half a cosine."""
+    """`count` steps, in each of which a record is drawn with probability `rate`; the first has length `step`. With
+    `decay` they shrink along half a cosine."""
 
     rate: float
     count: int
     step: float
     momentum: float = 0.0
+    decay: bool = True
 
     def length(self, place: int) -> float:
-        """Of the step at this place, from 0."""
-        return self.step * (1 + math.cos(math.pi * place / self.count)) / 2
+        """The length of the step at this place, from 0."""
+        return self.step * (1 + math.cos(math.pi * place / self.count)) / 2 if self.decay else self.step
 
 
 class StackedNetwork:

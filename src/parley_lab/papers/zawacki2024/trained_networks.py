@@ -64,6 +64,7 @@ class TableRuns:
     epochs: float
     step: float
     momentum: float
+    decay: bool
     rows: tuple[RowRuns, ...]
     command: str
 
@@ -121,10 +122,12 @@ def train_table(
     require_device(device)
     epochs = positive(table.epochs if epochs is None else epochs, "epochs")
     rate = min(table.batch / len(images.X), 0.5)
-    steps = StudySteps(rate, math.ceil(epochs / rate), table.step, table.momentum)
+    steps = StudySteps(rate, math.ceil(epochs / rate), table.step, table.momentum, table.decay)
     found = _accuracies(table, images, steps, whole(trials, "trials"), device, seed, progress)
     rows = tuple(RowRuns(law, tuple(found[law])) for law in trained_laws(table))
-    return TableRuns(table.word, images.called, len(images.X), epochs, table.step, table.momentum, rows, command)
+    return TableRuns(
+        table.word, images.called, len(images.X), epochs, table.step, table.momentum, table.decay, rows, command
+    )
 
 
 def _accuracies(
