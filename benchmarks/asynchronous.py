@@ -35,7 +35,14 @@ from network import certify, identity
 from parley.data import split_consecutive
 from parley.errors import Unavailable
 from parley.learning.algorithms.algorithm import Asker, State
-from parley.learning.algorithms.asynchronous import STEP, TALLY, USED, AsynchronousDescent, clocked, run_asynchronously
+from parley.learning.algorithms.asynchronous import (
+    ANSWERS_USED,
+    STEP,
+    TALLY,
+    AsynchronousDescent,
+    on_virtual_clock,
+    run_asynchronously,
+)
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.algorithms.federated import mean
 from parley.learning.deployed import learn, prepare_run
@@ -75,7 +82,7 @@ class AveragedGradients(AsynchronousDescent):
         return {f"{STEP} of {answer.owner}": answer.value}
 
     def moved(self, state: State) -> Floats:
-        used = state.memory[TALLY][:, USED]
+        used = state.memory[TALLY][:, ANSWERS_USED]
         latest = [
             (n, state.memory[f"{STEP} of {name}"])
             for n, name, k in zip(self.records, self.names, used, strict=True)
@@ -96,7 +103,7 @@ class ByRate(AsynchronousDescent):
     """A step along every answer, weighted by the owner's records over its share of the answers so far."""
 
     def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
-        used, place = state.memory[TALLY][:, USED], self.names.index(answer.owner)
+        used, place = state.memory[TALLY][:, ANSWERS_USED], self.names.index(answer.owner)
         rate = (used[place] + 1) / (used.sum() + 1)
         length = self.step * self.records[place] / sum(self.records) / rate
         gradient = self.objective.penalty_gradient(state.theta) + answer.value
@@ -202,7 +209,10 @@ def psi_by(
     step = vars(make_algorithm(setup))["step"] / shorter
     usual = vars(make_algorithm(setup.under(terms.changed(learning={"step": float(f"{step:.6g}")}))))
     algorithm = rule(**usual | ({} if follows else {"follow": None}))
-    exchange, begin = clocked(InProcess(parties), setup.schedule), algorithm.start(starting_point(setup), replicates)
+    exchange, begin = (
+        on_virtual_clock(InProcess(parties), setup.schedule),
+        algorithm.start(starting_point(setup), replicates),
+    )
     try:
         return measured(agreements, run_asynchronously(algorithm, exchange, Asker.from_setup(setup), begin).theta)
     except parley.errors.SettingError:

@@ -17,7 +17,7 @@ import numpy as np
 from parley.data import Design
 from parley.losses import RecordBound
 from parley.losses.loss import derivative_limit
-from parley.losses.objectives.linear_regression import FINE, ClippedLeastSquares, LinearRegression, best_fit
+from parley.losses.objectives.linear_regression import MIN_PREFIX_ROWS, ClippedLeastSquares, LinearRegression, best_fit
 from parley.validate import Floats
 
 
@@ -51,7 +51,7 @@ def measure(rows: int, columns: int, replicates: int, rounds: int) -> None:
     plain = Design(design.X, design.y, design.weight)
     expected, slow = timed(lambda: np.array([objective.mean_gradient(plain, theta, bound) for theta in thetas]))
     seconds, kept = {}, {}
-    for name, apart in (("every 128 rows", FINE), ("2 p apart", None)):
+    for name, apart in (("every 128 rows", MIN_PREFIX_ROWS), ("2 p apart", None)):
 
         def run(apart: int | None = apart) -> Floats:
             nonlocal sorted_table

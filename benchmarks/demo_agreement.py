@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.demo.folder import ONE, OWN, write_unions
+from parley.demo.folder import OWN_NOISE_FILE, SHARED_NOISE_FILE, write_unions
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.report.words.joined import Chapter
 from parley.workflows.demo import foresee, learn
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--noise", choices=["one", "own"], default="one")
     asked = parser.parse_args()
-    file = ONE if asked.noise == "one" else OWN
+    file = SHARED_NOISE_FILE if asked.noise == "one" else OWN_NOISE_FILE
     print(
         "seed  right  constant | gains at all: right  constant | within forecast's ends | saved, forecast, outcome | "
         "seconds"

@@ -36,7 +36,7 @@ from parley.audit.agreement import environments
 from parley.audit.exact.enumeration import AnswerLaw, drawn_answers, every_draw, largest_step
 from parley.audit.exact.pair_search import aimed_at
 from parley.data import Design
-from parley.data.split import drawn
+from parley.data.split import draw_places
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import MinibatchQuery, Tables
 from parley.protocol.queries.gradient import MinibatchQuestion
@@ -284,11 +284,11 @@ def speed(kind: str, width: int) -> str:
     assert isinstance(question, MinibatchQuestion)
     y = rng.choice([-1.0, 1.0], n) if kind in TWO else rng.integers(0, 10, n).astype(float)
     table, theta = Design(rng.normal(size=(n, width)), y, np.ones(n)), rng.normal(size=question.parameters)
-    places = drawn(n, bytes(32), 0.01)
+    places = draw_places(n, bytes(32), 0.01)
     known, secret = (_clock(lambda: question._sum(table, [places], theta, s)) for s in (False, True))  # noqa: B023
     query = MinibatchQuery.ask("ab12", "learner", 1, theta)
     value = question.bounded(query, Tables(table, table.empty()), (), bytes(32))
-    rest = _clock(lambda: drawn(n, bytes(32), 0.01)) + _clock(
+    rest = _clock(lambda: draw_places(n, bytes(32), 0.01)) + _clock(
         lambda: stage.series.mechanism.release(value, SafeNoise()), 3
     )
     return (

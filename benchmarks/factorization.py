@@ -22,7 +22,7 @@ for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np  # noqa: E402 - after the number of threads is fixed
 
 from parley.tasks.ratings.factorization import Factorization, prediction_errors, root_mean_square, shuffled  # noqa: E402
-from parley.tasks.ratings.table import Ratings, centre, enough, find_ratings  # noqa: E402
+from parley.tasks.ratings.table import Ratings, centre, drop_rare, find_ratings  # noqa: E402
 from parley_lab.papers.options import data_folder  # noqa: E402
 
 PASSES = 20
@@ -79,7 +79,7 @@ def main() -> None:
 def load(folder: Path | None) -> tuple[Ratings, bool]:
     real = folder is not None and (folder / "ml1m.parquet").is_file()
     if real and folder is not None:
-        kept = enough(find_ratings(folder))
+        kept = drop_rare(find_ratings(folder))
         return kept.with_values(centre(kept).residuals), True
     rng = np.random.default_rng(0)
     users, items, count = 6040, 3260, 1_000_000

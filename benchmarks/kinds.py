@@ -31,7 +31,7 @@ from joblib import Parallel, delayed
 from outlook_of_tables import TABLES, Cut
 
 import parley
-from parley.decisions.from_files.column_choice import Tried, heard_per_column
+from parley.decisions.from_files.column_choice import Tried, evidence_per_column
 from parley.decisions.from_files.terms_from_files import Draft, draft_terms
 from parley.errors import ParleyError
 from parley.terms import Terms
@@ -123,7 +123,7 @@ def measured(name: str, epsilon: float, run: int, declared: bool, hosts: bool, f
             known[told["planned"]] = best
         else:
             known["lines"] = split.drafted("lines", epsilon, declared, hosts)
-            told["heard"] = heard_per_column(known["lines"].terms)
+            told["heard"] = evidence_per_column(known["lines"].terms)
         for way in DECLARED if declared else SAMPLED:
             try:
                 made = known.get(way) or split.drafted(way, epsilon, declared, hosts)

@@ -21,7 +21,7 @@ import numpy as np
 
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
-from parley.owner.ledger.chain import COLUMNS, PAD, row_hash
+from parley.owner.ledger.chain import COLUMNS, PAD_BYTES, row_hash
 from parley.owner.ledger.opening import Verification
 from parley.protocol.queries import GradientQuery
 
@@ -60,7 +60,7 @@ def fill(ledger: Ledger, rows: int) -> None:
         event = json.dumps({"mechanism": "laplace", "noise_multiplier": 1000.0})
         spent = str(COST * (round_ + 1))
         row = (*facts, event, str(COST), "0", spent, "[10]", (VALUE + entries).tobytes())
-        pad = secrets.token_bytes(PAD)
+        pad = secrets.token_bytes(PAD_BYTES)
         link = row_hash(last, row, pad)
         values.append((*row, pad, last, link))
         last = link

@@ -145,7 +145,7 @@ def accuracy(case: Case, device: str) -> tuple[float, float]:
 
     torch.set_num_threads(1)
     begin, held = time.perf_counter(), digits()
-    network = Architecture.of(case.network, held.images.shape[1], 10)
+    network = Architecture.from_name(case.network, held.images.shape[1], 10)
     module = network.module()
     set_parameters(module, network.initial(case.seed))
     plan = NetworkPlan(case.epsilon, case.delta, case.clip, case.batches, case.epochs, case.step / case.clip)

@@ -73,7 +73,9 @@ def sums(asked: Any) -> dict[str, float]:
     from parley.tasks.networks.clipping import RecordGradients
 
     torch.set_num_threads(1)
-    cases = [(n, Architecture.of(n, 784, 10, (64, 32) if n == "mlp" else ()).module(), size) for n, size in SUMMED]
+    cases = [
+        (n, Architecture.from_name(n, 784, 10, (64, 32) if n == "mlp" else ()).module(), size) for n, size in SUMMED
+    ]
     for kind in (nn.Sigmoid, nn.GELU, nn.SiLU):
         layers = nn.Linear(784, 256), kind(), nn.Linear(256, 128), kind(), nn.Linear(128, 10)
         cases.append((f"784-256-128-10 {kind.__name__}", nn.Sequential(*layers), 256))
@@ -151,7 +153,7 @@ def best(steps: Steps, asked: Any, batch: int) -> tuple[float, str]:
 def made(name: str, device: str) -> Any:
     from parley.tasks.networks.architectures import Architecture, set_parameters
 
-    network = Architecture.of(name, 784, 10)
+    network = Architecture.from_name(name, 784, 10)
     module = network.module()
     set_parameters(module, network.initial())
     return module.to(device)

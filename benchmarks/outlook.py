@@ -27,7 +27,7 @@ from parley.decisions.from_files.terms_from_files import draft_terms
 from parley.decisions.outlook.inside_view import inside_view
 from parley.errors import ParleyError
 from parley.learning.outcome.correction import rows_with_trees
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.validate import Floats
 
@@ -129,7 +129,7 @@ def real_gain(terms: parley.Terms, owner: parley.Owner, model: parley.JointModel
     """The cost on new rows of the model alone less that of the personal model, in the target's own units. Expected
     targets suffice: the difference of two losses is linear in the target."""
     agreement = owner.prepare(terms)
-    alone, (personal,) = compared(agreement, model.theta_[None], plain_columns(owner, agreement)[0])
+    alone, (personal,) = alone_and_personal_models(agreement, model.theta_[None], plain_columns(owner, agreement)[0])
     risk, preparation = agreement.setup.risk, agreement.setup.preparation
     frame, expected = new
     squared = terms.model.kind == "linear-regression"

@@ -30,7 +30,7 @@ from parley.decisions.from_files.terms_from_files import draft_terms
 from parley.decisions.outlook.inside_view import inside_view
 from parley.errors import ParleyError
 from parley.learning.outcome.correction import rows_with_trees
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 
 OWNERS, PUBLIC, EPSILON = 6, 1000, 1.0
@@ -194,7 +194,9 @@ def _judged(
     told = []
     for owner, expected, new in zip(owners, forecast.owners, future, strict=True):
         agreement = owner.prepare(terms)
-        alone, (personal,) = compared(agreement, model.theta_[None], plain_columns(owner, agreement)[0])
+        alone, (personal,) = alone_and_personal_models(
+            agreement, model.theta_[None], plain_columns(owner, agreement)[0]
+        )
         risk, preparation = agreement.setup.risk, agreement.setup.preparation
         rows, columns = preparation.design(new, owner.name), preparation.unturned.design(new, owner.name).X
         costs = [

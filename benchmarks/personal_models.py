@@ -46,7 +46,13 @@ from common.figures import Key, Work, made, once, written
 
 import parley
 from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected, rows_with_trees
-from parley.learning.outcome.personal import centres, compared, nothing, own_public_fit, plain_columns
+from parley.learning.outcome.personal import (
+    alone_and_personal_models,
+    centres,
+    own_public_fit,
+    plain_columns,
+    zero_centre,
+)
 from parley.learning.outcome.ridge import Ridge
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats
@@ -163,12 +169,12 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
     """The losses of the owner's held-out rows by all models, and which correction was kept."""
     agreement = owner.prepare(terms)
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
-    ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
+    ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), zero_centre(setup)
     starts = [Start(NO_MODEL, none.theta, None), Start(JOINT, joint, 0)]
     alone_pulled, pulled = ridge.averages([[*centres(setup, start), none] for start in starts])
     columns, new_columns = plain_columns(owner, agreement)
     _, linear = corrected(ridge, [alone_pulled, pulled], starts, None)
-    alone, (personal,) = compared(agreement, joint[None], columns)
+    alone, (personal,) = alone_and_personal_models(agreement, joint[None], columns)
     losses = {
         name: ridge.plain.record_losses(held_out, theta)
         for name, theta in (("joint", joint), ("pulled", pulled.theta), ("linear", linear.theta))
@@ -228,7 +234,7 @@ def seconds(rows: int, trees: int) -> dict[str, list[float]]:
             joint = fit + 0.01 * np.random.default_rng(1).normal(size=(1, len(fit)))
             for asked, joints in (("inside", joint[:0]), ("score", joint)):
                 begin = time.process_time()
-                alone, personal = compared(agreement, joints, columns, grown=asked == "score")
+                alone, personal = alone_and_personal_models(agreement, joints, columns, grown=asked == "score")
                 model = [alone, *personal][-1]
                 found[f"{kind}, {asked}"] = [time.process_time() - begin, model.loss, model.error]
     return found

@@ -18,7 +18,7 @@ import pandas as pd
 import parley
 from parley.tasks.ratings.measured import items_worth
 from parley.tasks.ratings.run import SILENT
-from parley.tasks.ratings.table import divide, enough, find_ratings
+from parley.tasks.ratings.table import divide, drop_rare, find_ratings
 from parley.terms import load_terms, write_terms
 
 CASES = [
@@ -34,7 +34,7 @@ LIBRARIES = [((1000, 40000), 300, (4.0, 1.0)), ((100, 200), 60, (1.0,))]  # read
 
 def written(data: Path, folder: Path) -> parley.Terms:
     """Two owners' tables, the public list of items and the terms, as files."""
-    ratings = enough(find_ratings(data))
+    ratings = drop_rare(find_ratings(data))
     users, items, frames = np.array(ratings.user_names), np.array(ratings.item_names), []
     for part in divide(ratings, [1, 4], np.random.default_rng(0)):
         frames.append(pd.DataFrame({"user": users[part.users], "item": items[part.items], "rating": part.values}))

@@ -20,7 +20,7 @@ import numpy as np
 
 from parley.errors import Unavailable
 from parley.privacy.mechanisms.shared_noise import Recipe, make_recipe
-from parley.privacy.sharing.party import Counted, agree_keys, together, wires
+from parley.privacy.sharing.party import Counted, agree_keys, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream
 from parley.privacy.sharing.secret_noise import draw, make_plan
 
@@ -92,9 +92,9 @@ def floor(recipe: Recipe, size: int) -> dict[str, float]:
 def in_threads(recipe: Recipe, size: int) -> tuple[float, float, float, float]:
     ends = wires()
     counted = [Counted(w) for w in ends]
-    hosts = together(*[lambda c=c: agree_keys(c) for c in counted], wires=ends)
+    hosts = run_in_threads(*[lambda c=c: agree_keys(c) for c in counted], wires=ends)
     before = sum(c.bytes for c in counted)
-    figures = timed(lambda: together(*[lambda h=h: draw(h, recipe, size) for h in hosts], wires=ends))
+    figures = timed(lambda: run_in_threads(*[lambda h=h: draw(h, recipe, size) for h in hosts], wires=ends))
     return *figures, (sum(c.bytes for c in counted) - before) / 3 / (REPEATS + 1)
 
 

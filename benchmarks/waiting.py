@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.demo.folder import BANKS, ONE, OWN, write_banks, write_unions
+from parley.demo.folder import BANKS_FILE, OWN_NOISE_FILE, SHARED_NOISE_FILE, write_banks, write_unions
 
 KINDS = ("linear", "exponential", "posterior")
 
@@ -65,7 +65,7 @@ def main() -> None:
         folder = Path(name)
         write_unions(folder, 0)
         write_banks(folder, 0)
-        for file in (ONE, OWN):
+        for file in (SHARED_NOISE_FILE, OWN_NOISE_FILE):
             text = crowd_terms((folder / file).read_text(), asked.owners)
             (folder / f"many_{file}").write_text(text)
         commands = {
@@ -74,12 +74,16 @@ def main() -> None:
             "parley forecast --help": parley("forecast", "--help"),
             "parley train --help": parley("train", "--help"),
             "parley budget explain": parley("budget", "explain", "--epsilon", "1"),
-            "parley forecast, 40 unions, one noise": parley("forecast", ONE),
-            "parley forecast, 40 unions, own noise": parley("forecast", OWN),
-            "parley forecast, three banks": parley("forecast", BANKS),
-            "parley negotiate, 40 unions, one noise": parley("negotiate", ONE),
-            f"parley negotiate, {asked.owners:,} owners, own noise": parley("negotiate", f"many_{OWN}", "--json"),
-            f"parley negotiate, {asked.owners:,} owners, one noise": parley("negotiate", f"many_{ONE}", "--json"),
+            "parley forecast, 40 unions, one noise": parley("forecast", SHARED_NOISE_FILE),
+            "parley forecast, 40 unions, own noise": parley("forecast", OWN_NOISE_FILE),
+            "parley forecast, three banks": parley("forecast", BANKS_FILE),
+            "parley negotiate, 40 unions, one noise": parley("negotiate", SHARED_NOISE_FILE),
+            f"parley negotiate, {asked.owners:,} owners, own noise": parley(
+                "negotiate", f"many_{OWN_NOISE_FILE}", "--json"
+            ),
+            f"parley negotiate, {asked.owners:,} owners, one noise": parley(
+                "negotiate", f"many_{SHARED_NOISE_FILE}", "--json"
+            ),
         }
         taken: dict[str, list[tuple[float, float]]] = {what: [] for what in commands}
         for run in range(asked.runs + 1):

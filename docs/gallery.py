@@ -100,7 +100,7 @@ def gains_came_out(count: int) -> Picture:
     ends = np.array([-0.05, 0.0, 0.05])
     found, foreseen = means + ends, means + rng.normal(0, 0.03, (count, 1)) + 0.7 * ends
     said = np.where(found[:, 0] > 0.005, "join", np.where(found[:, 2] < 0.005, "stay", "unsure"))
-    made = [OwnerGain.of(*each) for each in zip(names(count), found, said, foreseen, strict=True)]
+    made = [OwnerGain.from_ends(*each) for each in zip(names(count), found, said, foreseen, strict=True)]
     title = f"Better off together: {(means > 0).sum()} of {count}"
     return owner_gains(made, title, "error that joining saves, of the error alone", "lines: 90%", shares=True)
 

@@ -40,7 +40,7 @@ def service(bank, monkeypatch):
     from parley.network.serving.log import Log
     from parley.network.serving.service import OwnerService
 
-    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
+    monkeypatch.setattr("parley.network.serving.acceptance.RECHECK_AFTER_S", 0.0)
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     settings = load_owner(bank.folder / "a.toml")

@@ -17,7 +17,7 @@ from samples import GAUSSIAN, gradient_answer, make_terms, regression_table
 import parley
 from parley.data import Design, fit_preparation
 from parley.data.design import summation_slack
-from parley.data.rowwise import settle
+from parley.data.rowwise import clip_to_grid
 from parley.errors import DataError, GuaranteeError, SettingError, TermsError
 from parley.losses import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound
 from parley.losses.moments import mean_moments, moments_sensitivity
@@ -209,7 +209,7 @@ def test_infinity_less_infinity_does_not_reach_an_answer(tmp_path):
 @settings(max_examples=200, deadline=None)
 @given(DOUBLES, DOUBLES)
 def test_settled_values_keep_their_order_and_lie_in_the_range(a, b):
-    small, large = settle(np.array(sorted([a, b])), -LARGEST, LARGEST)
+    small, large = clip_to_grid(np.array(sorted([a, b])), -LARGEST, LARGEST)
     assert small <= large
     for value, raw in zip((small, large), sorted([a, b]), strict=True):
         assert value == 0 or SMALLEST <= abs(value) <= LARGEST
@@ -224,7 +224,7 @@ def test_settled_values_lie_in_the_range_where_the_grid_changes(power):
     values = np.sort(
         np.concatenate([2.0**power * rng.uniform(0.49, 2.01, 2000), -(2.0**power) * rng.uniform(0.49, 2.01, 2000)])
     )
-    settled = settle(values.copy(), -LARGEST, LARGEST)
+    settled = clip_to_grid(values.copy(), -LARGEST, LARGEST)
     assert (np.diff(settled) >= 0).all()
     assert ((settled == 0) | (np.abs(settled) >= SMALLEST)).all()
     np.testing.assert_allclose(settled, values, rtol=2.0**-52, atol=2.0**-167 * (1 + 1e-9))
@@ -292,7 +292,7 @@ def test_the_search_finds_a_bound_that_is_wrong(monkeypatch, mutant):
         def unsettled(values, low, high, out=None):
             return np.add(values, 0.0, out=out)
 
-        monkeypatch.setattr("parley.data.preparation.settle", unsettled)
+        monkeypatch.setattr("parley.data.preparation.clip_to_grid", unsettled)
     with np.errstate(all="ignore"):
         gradients = [query for query in BENCHMARK.QUERIES if query[0] == "gradient"]
         assert any(BENCHMARK.search(720, seed, gradients).ratio > 1.01 for seed in range(60))

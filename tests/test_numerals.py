@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.decisions.knowledge.baselines import Baselines
-from parley.numerals import counted, ends, number
+from parley.numerals import counted, interval_text, number
 from parley.report.words import forecast
 
 values = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -15,7 +15,7 @@ def read(text):
 @given(st.tuples(values, values, values).map(sorted), st.sampled_from([(4, 4), (5, 3), (2, 2)]))
 def test_an_interval_holds_its_centre_as_they_are_printed(ordered, digits):
     low, centre, high = ordered
-    printed = ends(low, high, digits[1]).split(" to ")
+    printed = interval_text(low, high, digits[1]).split(" to ")
     assert read(printed[0]) <= read(number(centre, digits[0])) <= read(printed[1])
 
 

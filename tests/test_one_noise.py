@@ -18,12 +18,12 @@ from parley.privacy.mechanisms.shared_noise import (
     LADDER_LENGTH,
     MAX_DISTANCE,
     MAX_EXPONENT,
-    SMOOTHERS,
+    UNIFORM_TERMS,
     Recipe,
     draw_plainly,
     make_recipe,
 )
-from parley.privacy.sharing.ring import Shares, expand
+from parley.privacy.sharing.ring import Shares, expand_seed
 
 DIGITS = Context(prec=60)
 UNIT = 10**50
@@ -37,7 +37,7 @@ def weights(deviation: int, reach: int) -> np.ndarray:
 
 def smoothed(pmf: np.ndarray, n: int) -> np.ndarray:
     """The pmf convolved with all the uniform laws, times n^k."""
-    for _ in range(SMOOTHERS):
+    for _ in range(UNIFORM_TERMS):
         sums = np.concatenate([[0], np.cumsum(np.concatenate([pmf, np.zeros(n - 1, dtype=object)]))])
         pmf = sums[1:] - np.concatenate([np.zeros(n, dtype=object), sums[1:-n]])
     return pmf
@@ -50,7 +50,7 @@ def gaussian_pmf(recipe: Recipe) -> np.ndarray:
     top = np.concatenate([size[:0:-1] / 2, size[:1], size[1:] / 2])
     spread = np.zeros((len(top) - 1) * recipe.step + 1)
     spread[:: recipe.step] = top
-    for _ in range(SMOOTHERS):
+    for _ in range(UNIFORM_TERMS):
         spread = np.convolve(spread, np.full(recipe.step, 1 / recipe.step))
     return spread
 
@@ -185,7 +185,7 @@ def test_bits_are_paid_from_delta() -> None:
 def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
     words, key, content = np.arange(5, dtype=np.uint64), b"k" * 32, "ab" * 32
     shares = Shares.from_words(words, key, content)
-    assert np.array_equal(expand(shares.seeds[0], 5) + expand(shares.seeds[1], 5) + shares.last, words)
+    assert np.array_equal(expand_seed(shares.seeds[0], 5) + expand_seed(shares.seeds[1], 5) + shares.last, words)
     assert np.array_equal(Shares.from_record(shares.record, words, key, content).last, shares.last)
     assert not np.array_equal(Shares.from_words(words, key, content).last, shares.last)  # a nonce of its own
     for changed in ((words + np.uint64(1), key, content), (words, b"l" * 32, content), (words, key, "ac" * 32)):

@@ -48,7 +48,7 @@ __all__ = [
     "train",
 ]
 
-_ROOMS = {
+_NAMES_BY_MODULE = {
     "parley.decisions.outlook.coalition": ("best_coalition",),
     "parley.decisions.outlook.forecast": ("Forecast", "forecast", "outlook"),
     "parley.decisions.planning.planner": ("Proposal", "plan"),
@@ -60,13 +60,13 @@ _ROOMS = {
     "parley.owner.owner": ("Owner",),
     "parley.terms": ("Terms", "load_terms"),
 }
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF_NAME = {name: room for room, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Return a public name, or a subpackage such as `parley.data`."""
-    if name in _HOME:
-        globals()[name] = value = getattr(import_module(_HOME[name]), name)
+    if name in _MODULE_OF_NAME:
+        globals()[name] = value = getattr(import_module(_MODULE_OF_NAME[name]), name)
         return value
     if not name.startswith("_"):
         try:

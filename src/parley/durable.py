@@ -36,7 +36,7 @@ def store_address(place: str | Path) -> str | None:
     return None if start is None else f"{start[1]}://{str(place)[start.end() :]}"
 
 
-def seen_from(folder: Path, place: str) -> str:
+def resolved_against(folder: Path, place: str) -> str:
     """Return a path resolved against `folder`, and an address unchanged."""
     return store_address(place) or str(folder / place)
 
@@ -52,7 +52,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file that the user named for writing. Afterwards it is whole and on the disk, or (a `DiskError`)
     unchanged. An existing file keeps its permissions; pipes and devices are written directly."""
     named, place = Path(path), Path(path).resolve()
-    with explained(named):
+    with as_disk_errors(named):
         if place.exists() and not place.is_file():
             with place.open("wb") as file:
                 yield file
@@ -71,7 +71,7 @@ def replace_text(path: Path, text: str, mode: int = PRIVATE_MODE, lasting: bool 
 
 def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """Replace the file by `content`, as `replace_text` does."""
-    with explained(path), _replaced(path, mode, lasting) as file:
+    with as_disk_errors(path), _replaced(path, mode, lasting) as file:
         file.write(content)
 
 
@@ -102,7 +102,7 @@ def sync_folder(folder: Path) -> None:
 def create(path: Path, content: bytes, mode: int = PRIVATE_MODE, lasting: bool = True) -> None:
     """Create a file with these permissions from its first byte (else FileExistsError). Afterwards it is on the disk, or
     (a `DiskError`) absent."""
-    with explained(path), _created(path, mode, lasting) as file:
+    with as_disk_errors(path), _created(path, mode, lasting) as file:
         file.write(content)
 
 
@@ -122,7 +122,7 @@ def _created(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def as_disk_errors(path: Path) -> Iterator[None]:
     """Turn system errors about writing this file into a `DiskError`; FileExistsError passes."""
     try:
         yield
@@ -151,7 +151,7 @@ def create_once(path: Path, content: bytes) -> bytes:
     """Return a private file's content, created atomically with `content` if missing; all who race get the same."""
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-        with explained(path):
+        with as_disk_errors(path):
             create(fresh, content)
             try:
                 os.link(fresh, path)
@@ -167,7 +167,7 @@ def make_folder(path: Path) -> None:
     """Create the folder and missing parents, for this account alone."""
     if not path.exists():
         make_folder(path.parent)
-        with explained(path):
+        with as_disk_errors(path):
             path.mkdir(mode=0o700, exist_ok=True)
 
 
@@ -247,7 +247,7 @@ def require_file(place: Path) -> None:
         raise SettingError(f"{place}: no such file or folder; check the name")
 
 
-def no_room(beside: Path, size: int = 1 << 20) -> str | None:
+def why_not_writable(beside: Path, size: int = 1 << 20) -> str | None:
     """Return why this many bytes cannot be written beside a file now; None if they can."""
     trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
     try:
@@ -298,18 +298,18 @@ def unfinished_folder(folder: Path) -> Iterator[Path]:
     """
     fresh = folder.with_name(f".{folder.name}{UNFINISHED}")
     remove_abandoned(folder.parent)
-    with explained(fresh):
+    with as_disk_errors(fresh):
         fresh.mkdir(mode=0o700, exist_ok=True)
         descriptor = _opened(fresh)
     try:
         _lock(descriptor, fresh)
-        with explained(fresh):
+        with as_disk_errors(fresh):
             _require_own(descriptor, fresh)
             _empty(fresh)
         try:
             yield fresh
         finally:
-            if _is(descriptor, fresh):
+            if _still_leads_to(descriptor, fresh):
                 shutil.rmtree(fresh)
     finally:
         os.close(descriptor)
@@ -328,14 +328,14 @@ def sorting_folder(beside: Path) -> Iterator[str]:
 
 def remove_abandoned(folder: Path) -> None:
     """Remove unfinished folders that killed processes of this account left here."""
-    for left in folder.glob(f".*{UNFINISHED}"):
+    for abandoned in folder.glob(f".*{UNFINISHED}"):
         with suppress(OSError):  # a link, gone by now, of another account, or held by a process that is at it
-            descriptor = _opened(left)
+            descriptor = _opened(abandoned)
             try:
                 if os.fstat(descriptor).st_uid == os.geteuid():
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if _is(descriptor, left):
-                        shutil.rmtree(left)
+                    if _still_leads_to(descriptor, abandoned):
+                        shutil.rmtree(abandoned)
             finally:
                 os.close(descriptor)
 
@@ -350,7 +350,7 @@ def _lock(descriptor: int, fresh: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise SettingError(f"{fresh}: another snapshot is being written there; wait until it is done") from None
-    if not _is(descriptor, fresh):
+    if not _still_leads_to(descriptor, fresh):
         raise SettingError(f"{fresh}: another snapshot just finished there; run the command again")
 
 
@@ -369,7 +369,7 @@ def _empty(folder: Path) -> None:
             left.unlink()
 
 
-def _is(descriptor: int, path: Path) -> bool:
+def _still_leads_to(descriptor: int, path: Path) -> bool:
     """Whether the path leads to the opened file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())

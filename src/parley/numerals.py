@@ -25,7 +25,7 @@ def number(value: float | Fraction | None, digits: int = 4, side: Side = "neares
     return f"{float(value):.{digits}g}"
 
 
-def ends(low: float | None, high: float | None, digits: int = 4) -> str:
+def interval_text(low: float | None, high: float | None, digits: int = 4) -> str:
     """Format an interval, rounded outwards; it contains its centre printed to at least as many digits.
 
     >>> number(1.1297, 5), ends(1.12965, 1.1364, 3)

@@ -127,7 +127,7 @@ def below(exact: Fraction) -> float:
     >>> below(Fraction("1.0") - Fraction("0.7"))
     0.3
     """
-    found = float(exact)
-    while Fraction(str(found)) > exact:
-        found = math.nextafter(found, 0.0)
-    return found
+    candidate = float(exact)
+    while Fraction(str(candidate)) > exact:
+        candidate = math.nextafter(candidate, 0.0)
+    return candidate

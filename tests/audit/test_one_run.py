@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import parley
 from parley.audit.attacker import AuditedOwner
-from parley.audit.planted import Guesses, audit_one_run, flipped, guessed, one_run_bound, plant
+from parley.audit.planted import Guesses, audit_one_run, guess_coins, one_run_bound, plant, toss_coins
 from parley.errors import SettingError, TermsError
 
 WIDE = {"model__features": [f"x{place}" for place in range(200)], "learning__algorithm": "gradient-descent"}
@@ -117,7 +117,7 @@ def test_the_bound_has_power_and_drawn_coins_agree():
     rng = np.random.default_rng(0)
     found = []
     for _ in range(200):
-        coins = flipped(2000, rng)
+        coins = toss_coins(2000, rng)
         said = np.where(rng.random(2000) < odds(1.0), coins, -coins)
         found.append(Guesses.from_scores(coins, said.astype(float)).bound(0.0, 0.99))
     assert np.mean(np.array(found) > 1) <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 200)
@@ -133,7 +133,7 @@ def test_what_is_no_count_is_refused():
     with pytest.raises(SettingError, match="confidence"):
         one_run_bound(1, 1, 1, confidence=1.0)
     assert one_run_bound(0, 0, 10) == one_run_bound(10, 10, 10, delta=0.5) == 0.0
-    assert guessed(np.array([0.5, -3.0, 2.0]), 1.0).tolist() == [1, -1, 1]
+    assert guess_coins(np.array([0.5, -3.0, 2.0]), 1.0).tolist() == [1, -1, 1]
 
 
 SINGLE = {  # terms with 200 columns, what a single run proves at least, and at least with half the noise
@@ -174,7 +174,7 @@ def test_many_small_tables_prove_as_much_as_a_wide_one():
 
 def test_a_place_is_a_person_with_as_many_rows_as_count():
     planted = plant(make_terms(50, 40, **PEOPLE, model__holdout=0.2), "a")
-    coins = flipped(len(planted), np.random.default_rng(0))
+    coins = toss_coins(len(planted), np.random.default_rng(0))
     table = planted.table(coins)
     assert len(table) == 50
     assert sorted(table["who"].value_counts().to_numpy())[-len(planted) :] == [3] * len(planted)

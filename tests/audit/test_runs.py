@@ -7,7 +7,7 @@ from mutants import MUTANTS
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 import parley
-from parley.audit.attacker import few_owners
+from parley.audit.attacker import with_one_other_owner
 from parley.audit.canary import compressed
 from parley.audit.runs import RunAudit, audit_owner
 from parley.data import Design
@@ -149,7 +149,7 @@ def test_rows_without_a_target_need_no_visit():
 
 def test_others_stand_together_and_nonsense_is_refused():
     terms = make_terms(100, 80, 60, 40)
-    few = few_owners(terms, "c")
+    few = with_one_other_owner(terms, "c")
     assert [(part.name, part.records) for part in few.owners] == [("a", 220), ("c", 60)]
     with pytest.raises(SettingError, match="runs"):
         audit_owner(terms, "a", 10)

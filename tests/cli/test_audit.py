@@ -5,7 +5,7 @@ from mutants import half_the_noise
 from newcomer import typed
 from samples import make_terms, regression_table
 
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.terms import write_terms
 
 WRITTEN = ("--report", "a.html", "--plot", "a.png")
@@ -73,7 +73,7 @@ def test_an_owner_audits_a_model_with_its_own_rows(model):
     assert "Keep them on the owner's own machine" in " ".join(run.out.split())
     assert "signature" in (model / "a.html").read_text(encoding="utf-8")
     drawn = (model / "a.svg").read_text(encoding="utf-8")  # letters are drawn, the words are beside them
-    assert f"For a alone. {INSIDE}" in drawn
+    assert f"For a alone. {KEEP_INSIDE_NOTE}" in drawn
     content = json.loads(typed("audit", "model.json", "--terms", "own.toml", *few, "--json").out)
     assert content["inside"] is True
     assert content["owner"] == "a"

@@ -8,7 +8,7 @@ from parley.demo import unions
 
 
 def test_the_demo_writes_a_report_and_its_commands_can_be_typed_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(unions, "LARGE", 1500)
+    monkeypatch.setattr(unions, "LARGE_BANK_LOANS", 1500)
     where = tmp_path / "demo"
     run = CliRunner().invoke(app, ["demo", "--out", str(where), "--unions", "4", "--seed", "3"])
     assert run.exit_code == 0, run.output

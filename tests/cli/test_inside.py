@@ -16,7 +16,7 @@ from samples import regression_table
 from parley.cli.app import PARTS
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.errors import DataError
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint
 from parley.network.identity.settings import load_owner
@@ -203,7 +203,7 @@ def test_private_figures_say_that_they_are_inside(desk, way, monkeypatch):
     assert json.loads(as_json.out)["inside"] is True
     shown = typed(*words)
     assert shown.code == 0, shown
-    assert INSIDE in shown.said
+    assert KEEP_INSIDE_NOTE in shown.said
 
 
 def test_what_may_leave_says_that_it_is_not_inside(desk, monkeypatch):
@@ -219,13 +219,13 @@ def test_what_may_leave_says_that_it_is_not_inside(desk, monkeypatch):
         done = typed(*words, "--json")
         assert done.code == 0, done
         assert json.loads(done.out)["inside"] is False
-    assert INSIDE not in typed("train", "terms.toml", *books, "--force").said
+    assert KEEP_INSIDE_NOTE not in typed("train", "terms.toml", *books, "--force").said
 
 
 def test_what_a_simulation_leaves_on_the_disk_says_it_too(desk, monkeypatch):
     monkeypatch.chdir(desk)
     assert typed("train", "terms.toml", "--seed", "1", "--report", "page.html").code == 0
-    assert INSIDE in (desk / "page.html").read_text(encoding="utf-8")
+    assert KEEP_INSIDE_NOTE in (desk / "page.html").read_text(encoding="utf-8")
     assert typed("heterogeneity", "differing.toml", "--seed", "1", "--save", "apart.json").code == 0
     assert json.loads((desk / "apart.json").read_text())["inside"] is True
     with pytest.raises(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.owner_snapshot import take_asked
+from parley.cli.owner_snapshot import take_with_prompt
 from parley.data.sources import find_source
 from parley.errors import BudgetExhausted, LedgerError, OtherBooksError, ParleyError, SettingError
 from parley.network.identity.settings import load_owner
@@ -108,7 +108,7 @@ def test_told_to_stop_it_leaves_nothing(home, monkeypatch, number):
     files = sorted(home.iterdir())
     monkeypatch.setattr("parley.data.databases.snapshot.file_digest", lambda *_: signal.raise_signal(number))
     with pytest.raises(SystemExit) as ended:
-        take_asked(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
+        take_with_prompt(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
     assert ended.value.code == 128 + number
     assert sorted(home.iterdir()) == files
     assert signal.getsignal(number) == real

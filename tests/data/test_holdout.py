@@ -5,7 +5,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.holdout import STRATUM_ROWS, ByPlace, Marked, divided, trained_places
+from parley.data.holdout import STRATUM_ROWS, ByPlace, Marked, split_places, trained_places
 from parley.errors import TermsError
 from parley.terms import held_out_records
 
@@ -76,7 +76,7 @@ def test_the_rule_stays_as_it_is():
 @pytest.mark.parametrize("seed", [None, 0, 7])
 def test_streamed_and_held_tables_are_divided_alike(seed):
     model = make_terms(9000, model__holdout=0.3, model__holdout_seed=seed).model
-    train, held = divided(model, 9000)
+    train, held = split_places(model, 9000)
     marks = trained_places(model, 9000)
     np.testing.assert_array_equal(train.marks(0, 9000), marks)
     np.testing.assert_array_equal(held.marks(0, 9000), ~marks)

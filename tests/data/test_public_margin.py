@@ -292,8 +292,8 @@ def test_a_split_may_part_several_names_from_the_others(tmp_path):
     ranks = dict(zip(LETTERS, forest.orders[0, prepared.named[0]], strict=True))
     assert min(ranks[name] for name in "aceg") > 0 > max(ranks[name] for name in "bdfh")
     coded = prepared.clipped(prepared.coded(named, "rows"))
-    np.testing.assert_array_equal(forest._ranked(coded), np.concatenate([coded, forest.orders @ coded]))
-    assert (forest._ranked(prepared.coded(named.assign(name="z"), "rows"))[-1] == 0).all()
+    np.testing.assert_array_equal(forest._with_ranks(coded), np.concatenate([coded, forest.orders @ coded]))
+    assert (forest._with_ranks(prepared.coded(named.assign(name="z"), "rows"))[-1] == 0).all()
     found = MarginForest.from_arrays(forest.arrays, len(prepared.labels), 1)
     np.testing.assert_array_equal(found.indicators(coded), forest.indicators(coded))
     for wrong in (forest.orders[0], forest.orders[:, 1:], np.full_like(forest.orders, np.nan)):

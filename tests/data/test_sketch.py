@@ -102,7 +102,7 @@ def test_other_peoples_tables_share_nothing_that_counts(law, rows):
 def test_without_a_guess_at_chance_a_table_of_few_rows_would_be_taken_for_another(monkeypatch):
     """The mutant of the test above."""
     monkeypatch.setattr(sketch.Keys, "chance", lambda self, ratio=1.0: 0.0)
-    monkeypatch.setattr(sketch, "_alike", lambda cells: 0.0)
+    monkeypatch.setattr(sketch, "_near_duplicate_share", lambda cells: 0.0)
     rng = np.random.default_rng(0)
     one, other = (pd.DataFrame({"a": rng.integers(0, 7, 500), "b": rng.integers(0, 7, 500)}) for _ in range(2))
     assert shared(one, other).keys > 0.87

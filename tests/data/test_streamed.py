@@ -19,7 +19,7 @@ from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
 from parley.data import blocks, cluster, streamed, synthetic_lending
-from parley.data.cells import MAX_CELL_CHARACTERS, listed
+from parley.data.cells import MAX_CELL_CHARACTERS, distinct_cells
 from parley.data.design import BLOCK_ROWS, Design, Summable
 from parley.data.preparation import Preparation
 from parley.data.sources import held_table
@@ -190,7 +190,7 @@ def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
     np.testing.assert_array_equal(found, memory.tables.train.X[:, 0])
     assert np.flatnonzero(found).tolist() == [77, 99]
     for column in (pa.array(table["x0"], pa.string()), pa.array(table["x0"]).dictionary_encode()):
-        assert sorted(listed(column)[1]) == ["RENT", "x" * MAX_CELL_CHARACTERS]
+        assert sorted(distinct_cells(column)[1]) == ["RENT", "x" * MAX_CELL_CHARACTERS]
 
 
 def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):

@@ -3,7 +3,7 @@ import pytest
 
 import parley
 from parley.demo import folder, unions
-from parley.demo.unions import BANK, UNIONS, Law, country, public_sample, standardised
+from parley.demo.unions import BANK, UNIONS, Law, make_unions, public_sample, standardised
 
 
 def coefficients(table):
@@ -13,7 +13,7 @@ def coefficients(table):
 
 
 def test_a_country_has_small_unions_in_regions_and_one_large_bank():
-    owners = country(3)
+    owners = make_unions(3)
     small = [owner.records for owner in owners if owner.name != BANK]
     assert len(small) == UNIONS == 39
     assert (min(small), max(small)) == (150, 2000)
@@ -23,10 +23,10 @@ def test_a_country_has_small_unions_in_regions_and_one_large_bank():
 
 
 def test_tables_are_the_seed_s_own():
-    first, again, other = (country(seed)[0].loans(seed) for seed in (1, 1, 2))
+    first, again, other = (make_unions(seed)[0].loans(seed) for seed in (1, 1, 2))
     assert first.equals(again)
     assert not first.equals(other)
-    assert not first.equals(country(1)[0].future(len(first), 1))
+    assert not first.equals(make_unions(1)[0].future(len(first), 1))
 
 
 def test_a_law_shifts_what_it_says_and_future_loans_have_the_same_law():
@@ -43,7 +43,7 @@ def test_a_law_shifts_what_it_says_and_future_loans_have_the_same_law():
 
 
 def test_regions_differ_in_rates_and_in_members():
-    owners = {owner.name: owner.law for owner in country(1)}
+    owners = {owner.name: owner.law for owner in make_unions(1)}
     apart = np.abs(owners["coast-1"].shift - owners["hills-1"].shift).mean()
     together = np.abs(owners["coast-1"].shift - owners["coast-2"].shift).mean()
     assert apart > together
@@ -59,7 +59,7 @@ def place(tmp_path_factory):
 
 
 def test_the_terms_are_those_of_the_tables(place):
-    one, own = (parley.load_terms(place / file) for file in (folder.ONE, folder.OWN))
+    one, own = (parley.load_terms(place / file) for file in (folder.SHARED_NOISE_FILE, folder.OWN_NOISE_FILE))
     names = [part.name for part in one.owners]
     assert one.noise.summed
     assert not own.noise.summed

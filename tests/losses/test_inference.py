@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parley.losses.moments import covariances, settled, solve
+from parley.losses.moments import covariances, shrunk_moments, solve
 
 COEFFICIENTS, RUNS = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), 600
 ROW, COLUMN = np.triu_indices(6)
@@ -40,7 +40,7 @@ def test_settled_moments_are_nearer_whatever_the_truth(A, norm, deviation):
     """By the mean square of the packed numbers, which have equal noise. A rule for the wrong layout shrinks by another
     share."""
     raw = noisy(A, deviation, norm, RUNS)[:, :5, :5]
-    calm, kept = settled(raw, deviation, norm)
+    calm, kept = shrunk_moments(raw, deviation, norm)
     each = np.where(np.eye(5) > 0, 1.0, 0.5 if norm == "l1" else 1.0)
     before, after = (np.einsum("nij,nij,ij->n", M - A, M - A, each) for M in (raw, calm))
     assert after.mean() < before.mean()
@@ -53,11 +53,11 @@ def test_settled_moments_are_nearer_whatever_the_truth(A, norm, deviation):
 
 
 def test_without_noise_nothing_changes_and_two_columns_are_too_few():
-    calm, kept = settled(SPREAD, 0.0, "l1")
+    calm, kept = shrunk_moments(SPREAD, 0.0, "l1")
     np.testing.assert_array_equal(calm, SPREAD)
     assert kept == 1
     few = np.array([[1.0, 0.1], [0.1, 1.1]])
-    np.testing.assert_allclose(settled(few, 0.5, "l2")[0], few)
+    np.testing.assert_allclose(shrunk_moments(few, 0.5, "l2")[0], few)
 
 
 def covered(A, deviation, norm, law, kept=None, runs=RUNS, noise=1.0):

@@ -16,7 +16,7 @@ import parley
 from parley.data.sources import find_source
 from parley.errors import BudgetExhausted, LedgerError, OtherBooksError
 from parley.owner.ledger import Ledger
-from parley.owner.other_books import ANSWERED
+from parley.owner.other_books import REASON_WHEN_ASKED
 
 REASON = "the first books were of a test table"
 
@@ -73,7 +73,7 @@ def test_some_of_the_people_are_a_question(state, tmp_path):
     with pytest.raises(OtherBooksError, match=r"some of the same rows or people.*other people"):
         accept(mixed, tmp_path / "b.ledger", rows=400)
     made = accept(mixed, tmp_path / "b.ledger", rows=400, anyway=True)
-    assert Ledger(made.ledger.path).other_books(make_terms(400, 40).hash) == ANSWERED
+    assert Ledger(made.ledger.path).other_books(make_terms(400, 40).hash) == REASON_WHEN_ASKED
     with pytest.raises(OtherBooksError, match="is a ledger for the same table"):
         accept(regression_table(400), tmp_path / "c.ledger", rows=400, anyway=True)
     accept(regression_table(400, seed=5), tmp_path / "d.ledger", rows=400)  # other people

@@ -91,7 +91,7 @@ def test_training_refuses_what_the_forecast_refuses_in_the_same_words(hostile, b
 
 def test_without_the_check_such_trees_would_be_trained_by(hostile, bank, monkeypatch):
     """A mutant: what refuses is the cost, and nothing else on the way."""
-    monkeypatch.setattr(tree_folds, "WORSE", np.inf)
+    monkeypatch.setattr(tree_folds, "MAX_STANDARD_ERRORS", np.inf)
     assert parley.train(hostile, [bank], seed=1).theta.size
 
 

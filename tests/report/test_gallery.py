@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
-from parley.report.figures.picture import NUMBERED, Picture, alt_text, save, svg
+from parley.report.figures.picture import NUMBERED_NOTE, Picture, alt_text, save, svg
 
 ROOT = Path(__file__).parents[2]
 TITLE = "Better for some"
@@ -114,7 +114,7 @@ def test_a_bitmap_numbers_names_that_no_font_has_and_the_figure_is_left_as_it_wa
         assert bitmap.info["Description"] == figure.alt
     assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
     assert names[3] in [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert figure.get_supxlabel() != NUMBERED
+    assert figure.get_supxlabel() != NUMBERED_NOTE
 
 
 def test_a_figure_of_others_is_described_by_its_titles():

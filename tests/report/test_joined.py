@@ -15,7 +15,7 @@ from parley.report.words.joined import (
     large_owners_sentence,
     on_held_out,
     outcome_rows,
-    some,
+    owners_by_size,
     verdict,
     without_anybody,
 )
@@ -65,7 +65,7 @@ def test_sentences_say_what_the_numbers_say():
 
 def test_a_table_goes_from_the_smallest_to_the_largest():
     many = [owner(f"u-{n}", 100 + n, 0.1, 0.1) for n in range(40)][::-1]
-    shown = some(many)
+    shown = owners_by_size(many)
     assert (shown[0].name, shown[-1].name, len(shown)) == ("u-0", "u-39", 9)
     rows = outcome_rows(STORY, STORY)
     assert [row[0] for row in rows[1:]] == ["gains", "surprise", "promised", "large"]

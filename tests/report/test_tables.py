@@ -222,7 +222,7 @@ TABLES = {
     "owner ledger": lambda n: ledgers.agreement_rows({"agreements": proposals(n)}),
     "owner inbox": lambda n: ledgers.inbox_rows({"proposals": proposals(n)}),
     "host ledger": lambda n: ledgers.journal_rows({"agreements": proposals(n)}),
-    "learner propose": lambda n: ledgers.told_rows(proposals(n)),
+    "learner propose": lambda n: ledgers.proposal_rows(proposals(n)),
     "identify": lambda n: dynamics.owner_rows(run(n)),
     "forecast, a plant": lambda n: dynamics.plant_rows(
         Made(

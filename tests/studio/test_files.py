@@ -17,7 +17,7 @@ from studio_client import PROOF, enter, stranger_at, studio_at
 from parley.errors import SettingError
 from parley.report.words import interview as words
 from parley.studio.file_pages import init_command
-from parley.studio.interview_form import MOST_COLUMNS
+from parley.studio.interview_form import MAX_SHOWN_COLUMNS
 from parley.terms.catalogue import kinds_from_files
 
 SECRETS = ("93417", "blacksmith")  # cells of private tables
@@ -204,10 +204,10 @@ def test_what_was_said_can_be_changed_after_a_job(client, folder):
 
 
 def test_very_many_columns_are_shown_some_of_them(client, folder):
-    wide = pd.DataFrame([[1] * (MOST_COLUMNS + 7)], columns=[f"c{n}" for n in range(MOST_COLUMNS + 7)])
+    wide = pd.DataFrame([[1] * (MAX_SHOWN_COLUMNS + 7)], columns=[f"c{n}" for n in range(MAX_SHOWN_COLUMNS + 7)])
     wide.to_csv(folder / "wide.csv", index=False)
     page = asked(client, ("table", "wide.csv"))
-    assert page.count('name="column.') == MOST_COLUMNS
+    assert page.count('name="column.') == MAX_SHOWN_COLUMNS
     assert "7 more columns are not shown" in page
     (folder / "wide.csv").unlink()
 

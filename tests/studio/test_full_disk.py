@@ -19,10 +19,10 @@ from studio_client import PROOF, enter, stranger_at
 
 from parley import Ledger
 from parley.errors import DiskError
-from parley.studio.jobs import RUNNING, Job, JobFolder
+from parley.studio.jobs import LOCK_FILE, Job, JobFolder
 from parley.studio.pages import Studio
 from parley.studio.playground import Playground
-from parley.studio.worker import GO, NOT_BEGUN, NOT_KEPT, ROOM
+from parley.studio.worker import EXIT_FILE_BYTES, NOT_BEGUN, NOT_KEPT, START_SIGNAL
 from parley.terms import load_terms
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -132,7 +132,7 @@ def test_with_any_room_a_job_is_not_run_or_says_how_it_ended(disk, place):
 )
 def test_a_disk_that_fills_while_a_job_runs_is_told(disk, place, command, said):
     job = JobFolder(disk / "jobs", place).start(command, "Job")
-    process = int((job.folder / RUNNING).read_text())
+    process = int((job.folder / LOCK_FILE).read_text())
     os.killpg(process, signal.SIGSTOP)
     fill(disk)
     os.killpg(process, signal.SIGCONT)
@@ -151,14 +151,14 @@ def test_a_job_on_a_full_disk_can_be_stopped(disk, place):
     assert ended(job).state == "stopped"
 
 
-def worker(folder, command, said=GO, **streams):
+def worker(folder, command, said=START_SIGNAL, **streams):
     """The process of a job, without a studio."""
     folder.mkdir()
     (folder / "command.json").write_text(f'{{"command": {command}}}')
-    (folder / "exit.json").write_text(" " * ROOM)
+    (folder / "exit.json").write_text(" " * EXIT_FILE_BYTES)
     typed = [sys.executable, "-P", "-m", "parley.studio.worker", str(folder)]
     subprocess.run(typed, input=said, check=False, **{"stdout": subprocess.DEVNULL, **streams})
-    assert (folder / "exit.json").stat().st_size == ROOM
+    assert (folder / "exit.json").stat().st_size == EXIT_FILE_BYTES
     return Job(folder)
 
 

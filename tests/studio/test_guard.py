@@ -10,7 +10,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 from starlette.routing import Route
 from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studio_at
 
-from parley.studio.guard import CSRF_HEADER, POLICY
+from parley.studio.guard import CONTENT_SECURITY_POLICY, CSRF_HEADER
 from parley.studio.pages import STATIC, TABS
 
 
@@ -103,11 +103,14 @@ def test_requests_that_other_pages_make_are_refused(client):
 def test_all_answers_forbid_scripts_and_styles_from_elsewhere(client):
     for path in ("/play", "/files", "/welcome", "/static/studio.js", "/nothing"):
         headers = client.get(path).headers
-        assert headers["content-security-policy"] == POLICY, path
+        assert headers["content-security-policy"] == CONTENT_SECURITY_POLICY, path
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
-    assert "unsafe" not in POLICY
-    assert client.get("/play", headers={"host": "evil.example"}).headers["content-security-policy"] == POLICY
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+    assert (
+        client.get("/play", headers={"host": "evil.example"}).headers["content-security-policy"]
+        == CONTENT_SECURITY_POLICY
+    )
 
 
 def test_no_template_has_inline_script_style_or_an_address_elsewhere():

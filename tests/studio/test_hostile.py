@@ -23,7 +23,7 @@ from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studi
 
 from parley.errors import SettingError
 from parley.studio import command, jobs, server, worker
-from parley.studio.guard import FAULT, POLICY, Guard, Place, Secrets
+from parley.studio.guard import CONTENT_SECURITY_POLICY, FAULT_MESSAGE, Guard, Place, Secrets
 from parley.studio.playground import Playground
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'"
@@ -142,8 +142,8 @@ def test_a_fault_of_its_own_is_a_sentence_with_all_headers_and_its_words_stay_in
 
     monkeypatch.setattr("parley.studio.jobs.JobFolder.listed", broken)
     answer = client.get("/jobs")
-    assert (answer.status_code, answer.text) == (500, FAULT)
-    assert answer.headers["content-security-policy"] == POLICY
+    assert (answer.status_code, answer.text) == (500, FAULT_MESSAGE)
+    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
     assert "RuntimeError" in caplog.text
     assert "93417" not in caplog.text
 
@@ -174,7 +174,7 @@ def job_of(folder, program, jobs_folder=None):
     kept = (jobs_folder or folder / ".jobs") / "20300101-000000-abc"
     kept.mkdir(0o700, parents=True)
     (kept / "command.json").write_text('{"command": ["train"], "title": "t", "started": "now"}')
-    with (kept / jobs.RUNNING).open("w") as lock:
+    with (kept / jobs.LOCK_FILE).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = subprocess.Popen(
             [sys.executable, "-c", program], start_new_session=True, pass_fds=(lock.fileno(),), stdout=subprocess.PIPE
@@ -194,7 +194,7 @@ time.sleep(60)
 
 
 def test_a_job_that_does_not_listen_is_ended_with_all_it_started(client, folder, monkeypatch):
-    monkeypatch.setattr("parley.studio.job_pages.PATIENCE", 4)
+    monkeypatch.setattr("parley.studio.job_pages.STOP_CHECKS", 4)
     job, process = job_of(folder, DEAF)
     assert job.state == "running"
     client.post(f"/jobs/{job.id}/stop", headers=PROOF)
@@ -241,9 +241,9 @@ def test_a_folder_cannot_name_a_process_to_end(folder, said, monkeypatch):
     monkeypatch.setattr(jobs.os, "killpg", lambda *given: ended.append(given))
     kept = folder / "job"
     kept.mkdir()
-    (kept / jobs.RUNNING).write_text(said)
+    (kept / jobs.LOCK_FILE).write_text(said)
     jobs.Job(kept).stop()  # nobody holds its lock
-    with (kept / jobs.RUNNING).open() as lock:
+    with (kept / jobs.LOCK_FILE).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if said != "99999999999999":
             jobs.Job(kept).stop()
@@ -254,7 +254,7 @@ def test_a_full_disk_is_a_sentence_and_ends_no_job(client, folder, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x/job")
 
-    notes = worker.Notes(folder)
+    notes = worker.ProgressFile(folder)
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.write_text", full)
         notes("training", 1, 2)  # goes on, unnoted
@@ -310,7 +310,7 @@ def test_what_needs_libraries_waits_for_them_and_no_other_page_does(client, monk
     """Threads that import packages from both ends at the same time get halves of them."""
     loaded = []
     monkeypatch.setattr("parley.studio.server.load_libraries", lambda: loaded.append(1))
-    for path in server.QUICK:
+    for path in server.PATHS_WITHOUT_SLOW_MODULES:
         client.get(path)
     client.get("/static/studio.js")
     assert loaded == []

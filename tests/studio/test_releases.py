@@ -100,7 +100,7 @@ def test_what_is_no_table_does_not_stay_and_no_cell_is_said(client, folder, cont
 
 
 def test_tables_that_are_too_large_are_refused_before_they_fill_the_disk(client, folder, monkeypatch):
-    monkeypatch.setattr(file_pages, "LARGEST", 1000)
+    monkeypatch.setattr(file_pages, "MAX_UPLOAD_BYTES", 1000)
     assert "too large" in bring(client, "new.csv", b"x" * 2000)
 
     def endless():

@@ -11,7 +11,7 @@ from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import HostAssignment, Turn, record_digest
-from parley.privacy.sharing.party import Opening, open_words, together
+from parley.privacy.sharing.party import Opening, open_words, run_in_threads
 from parley.privacy.sharing.ring import last_share, to_bytes
 
 TERMS = "a" * 64
@@ -62,4 +62,4 @@ def attempts(*tasks):
         except ParleyError as refusal:
             return refusal
 
-    return together(*(partial(guarded, task) for task in tasks))
+    return run_in_threads(*(partial(guarded, task) for task in tasks))

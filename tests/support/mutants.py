@@ -42,7 +42,7 @@ def divided_by_who_counts():
 @contextmanager
 def people_counted_at_no_cost():
     """The number of held-out rows as it is beside the sums over them, under the noise of the sums."""
-    with mock.patch.object(score, "COUNTED", 1.0):
+    with mock.patch.object(score, "ROW_COUNT_WEIGHT", 1.0):
         yield
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from parley.privacy.mechanisms.shared_noise import Recipe
-from parley.privacy.sharing.party import Channel, Party, together, wires
+from parley.privacy.sharing.party import Channel, Party, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream, Replicated
 from parley.privacy.sharing.secret_noise import doubling_chains
 
@@ -43,7 +43,7 @@ def parties(keys: Keys) -> tuple[list[Party], list[Recorded]]:
 def all_three(keys: Keys, task: Callable[[Party], T]) -> tuple[T, ...]:
     ends = wires(timeout=20)
     hosts = [Party(c, (keys[c.index], keys[(c.index + 1) % 3])) for c in ends]
-    return together(*[lambda h=h: task(h) for h in hosts], wires=ends)
+    return run_in_threads(*[lambda h=h: task(h) for h in hosts], wires=ends)
 
 
 def split(values: np.ndarray, rng: np.random.Generator, xor: bool) -> list[Replicated]:

@@ -13,7 +13,7 @@ from parley.protocol.queries import KINDS
 from parley.terms import Learning, OwnerTerms, Privacy
 from parley.terms.algorithms import RULES
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
-from parley.terms.rules import SOME_READ, AlgorithmRules, algorithm_rules, readers
+from parley.terms.rules import KEYS_ONLY_SOME_READ, AlgorithmRules, algorithm_rules, algorithms_reading
 
 SECTIONS = {"learning": Learning, "owners": OwnerTerms, "privacy": Privacy}
 OF_PREDICTION = [name for name, facts in ALGORITHMS.items() if facts.task == PREDICTION]
@@ -32,14 +32,14 @@ def test_rules_name_keys_that_there_are_and_a_question_that_somebody_answers(nam
     for key in rules.keys:
         section, _, field = key.partition(".")
         assert field in SECTIONS[section].model_fields
-        assert field in SOME_READ.get(section, ("clip_norm",))
+        assert field in KEYS_ONLY_SOME_READ.get(section, ("clip_norm",))
     assert rules.asks in KINDS or ALGORITHMS[name].task != PREDICTION
     assert rules.rounds >= 1
 
 
-@pytest.mark.parametrize("section", SOME_READ)
+@pytest.mark.parametrize("section", KEYS_ONLY_SOME_READ)
 def test_every_key_of_some_has_a_reader(section):
-    assert all(readers(f"{section}.{key}") for key in SOME_READ[section])
+    assert all(algorithms_reading(f"{section}.{key}") for key in KEYS_ONLY_SOME_READ[section])
 
 
 def test_a_key_that_the_algorithm_does_not_read_is_refused_with_those_that_do():

@@ -28,7 +28,7 @@ __all__ = [
     "release_of",
 ]
 
-_ROOMS = {
+_NAMES_BY_MODULE = {
     "agreement": ("Audit", "audit_terms"),
     "attacks.membership": ("Membership", "infer_members"),
     "attacks.trained_model": ("ModelAudit", "audit_model"),
@@ -36,13 +36,13 @@ _ROOMS = {
     "planted": ("OneRunVerdict", "audit_one_run", "one_run_bound"),
     "runs": ("Verdict", "audit_owner"),
 }
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_BY_NAME = {name: room for room, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name, or a module such as `parley.audit.runs`."""
-    if name in _HOME:
-        globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULE_BY_NAME:
+        globals()[name] = value = getattr(import_module(f"{__name__}.{_MODULE_BY_NAME[name]}"), name)
         return value
     if not name.startswith("_"):
         try:

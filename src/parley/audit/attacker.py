@@ -19,7 +19,7 @@ from parley.data.sources import Table
 from parley.errors import SettingError, TermsError
 from parley.network.exchange import Exchange
 from parley.owner.owner import Owner
-from parley.privacy.accounting.compose import composed, pld_interval
+from parley.privacy.accounting.compose import compose_loss_distributions, pld_interval
 from parley.privacy.accounting.pairs import delta_at
 from parley.privacy.accounting.releases import amplified
 from parley.privacy.accounting.sampled import sampled_epsilon
@@ -108,8 +108,10 @@ def _less_noise(event: Event, apart: float) -> float:
 def _total_variation(event: Event, times: float) -> float:
     """Return the largest total variation of all releases with `times` times less noise."""
     if isinstance(event, GaussianEvent):
-        loud = replace(event, multiplier=event.multiplier / times)
-        return float(delta_at(composed([loud], pld_interval([loud])), 0.0, event.count))
+        louder_event = replace(event, multiplier=event.multiplier / times)
+        return float(
+            delta_at(compose_loss_distributions([louder_event], pld_interval([louder_event])), 0.0, event.count)
+        )
     # the worst that pure releases can do: coins that say the truth with probability e^eps/(1 + e^eps)
     truth, half = float(expit(amplified(times / event.multiplier, event.sampling))), event.count // 2
     return float(binom.sf(half, event.count, truth) - binom.sf(half, event.count, 1 - truth))
@@ -134,7 +136,7 @@ class Attacker:
     def _stage(self) -> Stage:
         return self.setup.part(self.name).stages[self.stage]
 
-    def listens(self, number: int) -> bool:
+    def attacks_round(self, number: int) -> bool:
         """Return whether a round belongs to the attacked stage."""
         return number in self._stage.rounds
 
@@ -216,7 +218,7 @@ class Overheard:
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         answers = self._exchange.ask(questions)
         name = self._attacker.name
-        if name not in questions or not self._attacker.listens(questions[name].round):
+        if name not in questions or not self._attacker.attacks_round(questions[name].round):
             return answers
         values = [self._own(answers)]
         # where one noise is drawn for all, a study draws it anew, and hosts never do
@@ -269,13 +271,13 @@ class RunTables:
         setup = resolve(terms)
         others = [part.name for part in terms.owners if part.name != name]
         if terms.task != PREDICTION:
-            return _small(setup, name, others)
+            return _smallest_tables(setup, name, others)
         pair = CanarySearch(setup, name, stage).neighbours()
-        rest = {other: AuditedOwner(other, CanarySearch(setup, other).empty_table) for other in others}
-        return cls(setup, (AuditedOwner(name, pair.a), AuditedOwner(name, pair.b)), rest)
+        other_owners = {other: AuditedOwner(other, CanarySearch(setup, other).empty_table) for other in others}
+        return cls(setup, (AuditedOwner(name, pair.a), AuditedOwner(name, pair.b)), other_owners)
 
 
-def _small(setup: Setup, name: str, others: list[str]) -> RunTables:
+def _smallest_tables(setup: Setup, name: str, others: list[str]) -> RunTables:
     search = PairSearch(setup, name)
     for records in _sizes(setup, name, search.shape.records + 1):
         sizes = {part.name: {"records": records} for part in setup.terms.owners}
@@ -310,7 +312,7 @@ def _farthest(search: PairSearch, asked: Asked) -> tuple[Trial, Unit, Unit]:
     rng = np.random.default_rng(0)
     questions = StageQuestions(asked.setup, search.name, 0)
     queries = list(questions.queries(asked, questions.query(0).arrays, 0))
-    for base in _others(search, asked, plain_trial(search, rng)):
+    for base in _tables_of_others(search, asked, plain_trial(search, rng)):
         units, tables = answerable(search, base, asked, rng, CANARIES_FACTOR)
         if len(units) < 2:
             continue
@@ -321,7 +323,7 @@ def _farthest(search: PairSearch, asked: Asked) -> tuple[Trial, Unit, Unit]:
     raise TermsError(f"{search.name}: no record changes this owner's answers, so there is nothing to audit")
 
 
-def _others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
+def _tables_of_others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
     """Yield everybody else, without targets if allowed, with the canary at any place, since some may be held out."""
     count = asked.setup.terms.owner(search.name).records - search.shape.records
     targets = [{asked.setup.terms.model.target: None}] if asked.setup.task.predicts else []
@@ -331,14 +333,14 @@ def _others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
             yield replace(plain, others=(other,) * count, place=place)
 
 
-def few_owners(terms: Terms, name: str) -> Terms:
+def with_one_other_owner(terms: Terms, name: str) -> Terms:
     """Return the terms with one owner for all others, whose number affects no answer except through the model."""
     others = [part for part in terms.owners if part.name != name]
     learning = terms.learning
     if len(others) < 2 or learning.topology is not None or learning.participation is not None:
         return terms
-    together = {"records": sum(part.records for part in others), "epsilon": min(part.epsilon for part in others)}
+    merged_owner = {"records": sum(part.records for part in others), "epsilon": min(part.epsilon for part in others)}
     kept = [part.name for part in terms.owners if part.name in (name, others[0].name)]
     quorum = None if learning.quorum is None else {"quorum": min(learning.quorum, 2)}
     # what the learner makes of answers is no part of what they tell
-    return terms.changed(learning=quorum, only=kept, owners={others[0].name: together}, aggregation={})
+    return terms.changed(learning=quorum, only=kept, owners={others[0].name: merged_owner}, aggregation={})

@@ -21,7 +21,7 @@ from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.terms.keys import is_defined
 from parley.terms.outcomes import SurvivalModel
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import Floats
 
 
@@ -29,7 +29,7 @@ def require_audited_unit(terms: Terms) -> None:
     """Refuse terms that protect whole tables or release nothing. Audits replace one person's rows, and would call far
     too large an answer for a whole table private."""
     terms.require_release()
-    if terms.privacy.unit == OWNER:
+    if terms.privacy.unit == OWNER_UNIT:
         raise TermsError(
             "privacy.unit: expected 'record'; an audit replaces one person's rows, which says little about a promise "
             "for a whole table"
@@ -167,8 +167,8 @@ class CanarySearch:
         good = distance >= distance.max() * (1 - DISTANCE_TOLERANCE)
         sizes = question.record_sizes(self._prepared, self._theta)
         # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
-        lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
-        first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
+        clipped_longest = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
+        first, second = np.unravel_index(int(np.argmax(clipped_longest)), clipped_longest.shape)
         if not distance[first, second] > 0:
             raise TermsError(f"{self.name}: no row changes this owner's answers, so there is nothing to audit")
         return int(first), int(second)
@@ -231,22 +231,22 @@ class CanarySearch:
             found[column] = cells
         if person is not None:
             found[person] = np.array([f"person {place}" for place in range(records + extra)], dtype=object)
-            found[person][places] = self._called
+            found[person][places] = self._canary_name
         return pd.DataFrame(found)
 
     def _places(self, records: int, extra: int) -> NDArray[np.int64]:
         """Return the places of the canary's rows: counting ones among the first, others at the end."""
         preparation = self.setup.preparation
         if preparation.model.holdout_by is not None:
-            asked = np.arange(records)  # whether a row counts follows from its name
+            stage_places = np.arange(records)  # whether a row counts follows from its name
         else:
             learned = preparation.trained_on(records)
-            asked = np.flatnonzero(~learned if self.stage else learned)
+            stage_places = np.flatnonzero(~learned if self.stage else learned)
         count = records if self._whole else self.setup.terms.privacy.records_per_person
-        return np.concatenate([asked[:count], np.arange(records, records + extra)])
+        return np.concatenate([stage_places[:count], np.arange(records, records + extra)])
 
     @property
-    def _called(self) -> str:
+    def _canary_name(self) -> str:
         """The canary's name; where people are held out, a name on the stage's side."""
         model = self.setup.terms.model
         return "canary" if model.holdout_by is None else name_on_side(model, "canary", bool(self.stage))
@@ -254,7 +254,7 @@ class CanarySearch:
     @property
     def _whole(self) -> bool:
         """Whether the canary is the whole table, because an owner is protected and not a person."""
-        return self.setup.terms.privacy.unit == OWNER
+        return self.setup.terms.privacy.unit == OWNER_UNIT
 
 
 def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterator[dict[str, object]]:

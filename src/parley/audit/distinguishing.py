@@ -74,24 +74,24 @@ def rates(hits: ArrayLike, draws: int, miss: float) -> tuple[Floats, Floats]:
 def best_event(a: Floats, b: Floats, delta: float, confidence: float) -> Event:
     """Return the event on which draws of two tables [n] prove most, in either tail; how much, other draws tell."""
     n, ends = len(a), [np.sort(a), np.sort(b)]
-    at = thresholds(np.concatenate(ends))
-    above_a, above_b = (n - np.searchsorted(end, at, side="left") for end in ends)
-    chances: list[tuple[float, Event]] = []
+    cuts = thresholds(np.concatenate(ends))
+    above_a, above_b = (n - np.searchsorted(end, cuts, side="left") for end in ends)
+    candidates: list[tuple[float, Event]] = []
     for above in (True, False):
         hits_a, hits_b = (above_a, above_b) if above else (n - above_a, n - above_b)
         for of_b in (True, False):
             found = proved(*((hits_b, hits_a) if of_b else (hits_a, hits_b)), n, delta, confidence)
             best = int(np.argmax(found))
-            chances.append((float(found[best]), Event(float(at[best]), above, of_b)))
-    return max(chances, key=lambda chance: chance[0])[1]
+            candidates.append((float(found[best]), Event(float(cuts[best]), above, of_b)))
+    return max(candidates, key=lambda chance: chance[0])[1]
 
 
 def thresholds(pooled: Floats) -> Floats:
     """Return values of the statistic to cut at, dense at both ends."""
     n = len(pooled)
     ranks = np.unique(np.geomspace(1, n, THRESHOLD_COUNT).astype(np.int64))
-    ordered = np.sort(pooled)
-    return np.unique(np.concatenate([ordered[ranks - 1], ordered[n - ranks]]))
+    sorted_statistic = np.sort(pooled)
+    return np.unique(np.concatenate([sorted_statistic[ranks - 1], sorted_statistic[n - ranks]]))
 
 
 def trade_off(a: Floats, b: Floats, points: int = 200) -> tuple[tuple[float, float], ...]:
@@ -159,10 +159,10 @@ def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
     pooled = np.sort(np.concatenate(ends))
     ranks = np.unique(np.geomspace(1, n, THRESHOLD_COUNT).astype(np.int64))
     low, high = pooled[ranks - 1], pooled[2 * n - ranks]
-    nowhere = np.full(len(ranks), math.inf)
+    no_cut = np.full(len(ranks), math.inf)
     cautious = 1 - CAUTION_FACTOR * (1 - confidence)
-    chances: list[tuple[float, Guess]] = []
-    for lows, highs in ((-nowhere, high), (low, nowhere), (np.where(low < high, low, -nowhere), high)):
+    candidates: list[tuple[float, Guess]] = []
+    for lows, highs in ((-no_cut, high), (low, no_cut), (np.where(low < high, low, -no_cut), high)):
         above = [n - np.searchsorted(end, highs, side="left") for end in ends]
         below = [np.searchsorted(end, lows, side="right") for end in ends]
         made = above[0] + above[1] + below[0] + below[1]
@@ -170,8 +170,8 @@ def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
             right = above[0] + below[1] if turned else above[1] + below[0]
             found = proved_by_guesses(right, made, 2 * n, delta, cautious)
             best = int(np.argmax(found))
-            chances.append((float(found[best]), Guess(float(lows[best]), float(highs[best]), turned)))
-    return max(chances, key=lambda chance: chance[0])[1]
+            candidates.append((float(found[best]), Guess(float(lows[best]), float(highs[best]), turned)))
+    return max(candidates, key=lambda chance: chance[0])[1]
 
 
 # (value [d...], how many, generator) -> so many released values [how many, d...]

@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from parley.audit.attacker import AuditedOwner, few_owners
+from parley.audit.attacker import AuditedOwner, with_one_other_owner
 from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_cells, present_rows, require_audited_unit
 from parley.audit.distinguishing import check_confidence, rates
 from parley.data import Design, Preparation
 from parley.data.holdout import name_on_side
 from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker
-from parley.learning.algorithms.asynchronous import clocked, run_by_terms
+from parley.learning.algorithms.asynchronous import on_virtual_clock, run_by_terms
 from parley.learning.start import starting_point
 from parley.network.exchange import Exchange, InProcess
 from parley.privacy.events import Adjacency
@@ -93,12 +93,12 @@ def free_guesses(places: int, delta: float, confidence: float) -> int:
     return max(math.ceil(places * delta / (1 - confidence)) - 1, 0)
 
 
-def flipped(places: int, rng: np.random.Generator) -> Coins:
+def toss_coins(places: int, rng: np.random.Generator) -> Coins:
     """Toss a fair coin for each place [places]."""
     return rng.choice(np.array([-1, 1], dtype=np.int64), size=places)
 
 
-def guessed(scores: Floats, share: float = GUESSED_SHARE) -> Coins:
+def guess_coins(scores: Floats, share: float = GUESSED_SHARE) -> Coins:
     """Return the coins [places] that the share of scores largest in size point to; 0 elsewhere.
 
     >>> guessed(np.array([3.0, -2.0, 0.1, -0.2])).tolist()
@@ -121,7 +121,7 @@ class Guesses:
     @classmethod
     def from_scores(cls, coins: Coins, scores: Floats) -> "Guesses":
         """Guess the coins of all tables from their scores; coins of other tables are coins of other places."""
-        found = guessed(scores)
+        found = guess_coins(scores)
         return cls(len(coins), int(np.count_nonzero(found)), int(np.count_nonzero(found == coins)))
 
     def bound(self, delta: float, confidence: float) -> float:
@@ -165,16 +165,20 @@ class PlantedPairs:
     def find(cls, setup: Setup, name: str, most: int | None = None) -> "PlantedPairs":
         """Return as many pairs of extreme rows, at most `most`, as there are directions in which answers move alone.
         Each pair picked is the farthest apart once earlier directions are removed."""
-        tried = cls(setup, name, _some(list(candidate_pairs(setup.preparation))))
+        tried = cls(setup, name, _sample_pairs(list(candidate_pairs(setup.preparation))))
         apart = tried._apart(tried.search.asked[1], (), anywhere=True)
         # of pairs that are equally far the first, on every machine
         first = np.linspace(1, 1 - FIRST_PAIR_PREFERENCE, len(tried))[:, None]
         _, rest, order = qr((first * apart).T, mode="economic", pivoting=True)
-        left = np.abs(np.diag(rest))
-        if not left[0] > 0:
+        remaining_distances = np.abs(np.diag(rest))
+        if not remaining_distances[0] > 0:
             raise TermsError(f"{name}: no row changes this owner's answers, so there is nothing to audit")
-        room = tried._records // tried._copies
-        count = min(int(np.count_nonzero(left >= LEAST_OWN_DISTANCE * left[0])), room, room if most is None else most)
+        max_places = tried._records // tried._copies
+        count = min(
+            int(np.count_nonzero(remaining_distances >= LEAST_OWN_DISTANCE * remaining_distances[0])),
+            max_places,
+            max_places if most is None else most,
+        )
         return cls(setup, name, tuple(tried.pairs[place] for place in order[:count]))
 
     def __len__(self) -> int:
@@ -190,20 +194,20 @@ class PlantedPairs:
         if model.holdout_by is None:
             trained = np.flatnonzero(preparation.trained_on(records))
         places = trained[: len(self) * self._copies].reshape(len(self), self._copies)
-        found: dict[str, NDArray[np.generic]] = {}
+        columns: dict[str, NDArray[np.generic]] = {}
         for column, cell in usual.items():
             cells = np.full(records, cell, dtype=np.float64 if isinstance(cell, float) else object)
             for place, pair, coin in zip(places, self.pairs, coins, strict=True):
                 cells[place] = pair[int(coin > 0)][column]
-            found[column] = cells
+            columns[column] = cells
         if person is not None:
             people = np.array([f"person {place}" for place in range(records)], dtype=object)
             canaries = [f"canary {place}" for place in range(len(self))]
             if model.holdout_by is not None:
                 canaries = [name_on_side(model, name, held_out=False) for name in canaries]
             people[places] = np.array(canaries, dtype=object)[:, None]
-            found[person] = people
-        return pd.DataFrame(found)
+            columns[person] = people
+        return pd.DataFrame(columns)
 
     def speaks(self, query: Query, value: Floats, replicates: tuple[int, ...] = ()) -> Floats:
         """Score how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise. The
@@ -227,8 +231,8 @@ class PlantedPairs:
         arrays = tuple((name, array.tobytes()) for name, array in query.arrays.items())
         key = (query.round if self.search.asked[0].batched else 0, arrays, tuple(query.counts.items()))
         if key not in self._latest:
-            every = np.arange(len(self))
-            ends = [self._exact(query, every, side, replicates) for side in (0, 1)]
+            all_places = np.arange(len(self))
+            ends = [self._exact(query, all_places, side, replicates) for side in (0, 1)]
             self._latest.clear()
             self._latest[key] = (ends[0] + ends[1]) / 2, self._apart(query, replicates)
         return self._latest[key]
@@ -284,7 +288,7 @@ def candidate_pairs(preparation: Preparation) -> Iterator[Pair]:
             yield {**low, **target}, {**high, **target}
 
 
-def _some(pairs: list[Pair]) -> tuple[Pair, ...]:
+def _sample_pairs(pairs: list[Pair]) -> tuple[Pair, ...]:
     """Return a fixed random choice of at most `MAX_TRIED_PAIRS` pairs."""
     kept = np.random.default_rng(0).permutation(len(pairs))[:MAX_TRIED_PAIRS]
     return tuple(pairs[place] for place in np.sort(kept))
@@ -343,9 +347,9 @@ def audit_one_run(
     """
     runs = whole(runs, "runs")
     check_confidence(terms.privacy.delta, confidence)
-    planted = plant(few_owners(terms, name), name)
+    planted = plant(with_one_other_owner(terms, name), name)
     rng = np.random.default_rng(seed)
-    coins = [flipped(len(planted), rng) for _ in range(runs)]
+    coins = [toss_coins(len(planted), rng) for _ in range(runs)]
     scores = [
         _scores(planted, AuditedOwner(name, planted.table(each)), own)
         for each, own in zip(coins, np.random.SeedSequence(seed).spawn(runs), strict=True)
@@ -376,7 +380,7 @@ def _scores(planted: PlantedPairs, owner: AuditedOwner, seed: np.random.SeedSequ
     ]
     scored = Scored(InProcess(_accepted(setup, [owner, *others], seed)), planted)
     algorithm = planted.search.algorithm
-    exchange = scored if setup.schedule.waits else clocked(scored, setup.schedule)
+    exchange = scored if setup.schedule.waits else on_virtual_clock(scored, setup.schedule)
     start = algorithm.start(starting_point(setup), (1,))
     run_by_terms(algorithm, exchange, setup.aggregation, Asker.from_setup(setup), start)
     return scored.scores

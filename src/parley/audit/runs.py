@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.attacker import Attacker, Overheard, Rates, RunTables, epsilon_by_size, few_owners
+from parley.audit.attacker import Attacker, Overheard, Rates, RunTables, epsilon_by_size, with_one_other_owner
 from parley.audit.distinguishing import best_guess, check_confidence, proved_by_guesses, trade_off
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
-from parley.learning.algorithms.asynchronous import clocked, run_by_terms
+from parley.learning.algorithms.asynchronous import on_virtual_clock, run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
@@ -118,9 +118,11 @@ class RunAudit:
         """Return whether noise repeats: in another run, a neighbour in the study, or the first or previous round."""
         many = LEAST_RUNS if self.algorithm.parallel else 1
         one, two = (self._run(0, many, each, keeps=True).noises for each in seed.spawn(2))
-        if _same(one[0], two[0]) or (many > 1 and _same(one[0], np.broadcast_to(one[0][:1], one[0].shape))):
+        if _noise_equal(one[0], two[0]) or (
+            many > 1 and _noise_equal(one[0], np.broadcast_to(one[0][:1], one[0].shape))
+        ):
             return True
-        return any(_same(after, one[0]) or _same(after, before) for before, after in pairwise(one))
+        return any(_noise_equal(after, one[0]) or _noise_equal(after, before) for before, after in pairwise(one))
 
     def affordable(self, seed: np.random.SeedSequence) -> int:
         """Return how many runs by either table take about `USUAL_SECONDS` here, the pilot's quarter included."""
@@ -157,7 +159,7 @@ class RunAudit:
         inner = SimulatedSum(parties, seeds[-1]) if self.setup.terms.noise.summed else InProcess(parties)
         overheard = Overheard(inner, self.attacker, replicates, keeps)
         asker = Asker.from_setup(self.setup)
-        exchange = overheard if self.setup.schedule.waits else clocked(overheard, self.setup.schedule)
+        exchange = overheard if self.setup.schedule.waits else on_virtual_clock(overheard, self.setup.schedule)
         start = self.algorithm.start(starting_point(self.setup), (replicates,))
         final = run_by_terms(self.algorithm, exchange, self.setup.aggregation, asker, start)
         if self.stage:
@@ -167,7 +169,7 @@ class RunAudit:
         return overheard
 
 
-def _same(one: Floats, other: Floats) -> bool:
+def _noise_equal(one: Floats, other: Floats) -> bool:
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
 
 
@@ -194,9 +196,9 @@ def audit_owner(
     runs = None if runs is None else whole(runs, "runs", least=LEAST_RUNS)
     delta = terms.privacy.delta
     check_confidence(delta, confidence)
-    small = few_owners(terms, name)
+    reduced_terms = with_one_other_owner(terms, name)
     seeds = np.random.SeedSequence(seed).spawn(7)
-    audit, finished = RunAudit.make(small, name, stage), 0
+    audit, finished = RunAudit.make(reduced_terms, name, stage), 0
     repeats = audit.repeats(seeds[1])
     runs = audit.affordable(seeds[1]) if runs is None else runs
     pilot = max(LEAST_RUNS, runs // 4)
@@ -210,14 +212,15 @@ def audit_owner(
     chosen = [audit.statistics(side, pilot, seeds[2 + side], done) for side in (0, 1)]
     each = (1 + confidence) / 2
     guess = best_guess(chosen[0], chosen[1], delta, each)
-    by_b = int(np.random.default_rng(seeds[6]).binomial(2 * runs, 0.5))
+    runs_on_b = int(np.random.default_rng(seeds[6]).binomial(2 * runs, 0.5))
     counted = [
-        audit.statistics(side, count, seeds[4 + side], done) for side, count in enumerate((2 * runs - by_b, by_b))
+        audit.statistics(side, count, seeds[4 + side], done)
+        for side, count in enumerate((2 * runs - runs_on_b, runs_on_b))
     ]
     proved = float(proved_by_guesses(*guess.right(counted[0], counted[1]), 2 * runs, delta, each))
     claimed = upper(terms.score_epsilon if stage else terms.training_epsilon(name))
     series = audit.setup.part(name).stages[stage].series
-    found = Rates.from_runs((chosen[0], chosen[1]), (counted[0], counted[1]), each)
+    attacker_rates = Rates.from_runs((chosen[0], chosen[1]), (counted[0], counted[1]), each)
     return Verdict(
         owner=name,
         claimed_epsilon=claimed,
@@ -229,6 +232,6 @@ def audit_owner(
         noise_repeats=repeats,
         like=name,
         curve=trade_off(counted[0], counted[1]),
-        by_noise=epsilon_by_size(found, series, claimed, delta),
+        by_noise=epsilon_by_size(attacker_rates, series, claimed, delta),
         records=audit.setup.terms.owner(name).records,
     )

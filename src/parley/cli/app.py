@@ -18,7 +18,7 @@ from parley.version import __version__
 from parley.workflows.person import Declined
 
 # by what help shows for them
-READ = {
+INPUT_METAVARS = {
     "ADDRESSES",
     "CERTIFICATE",
     "FILES...",
@@ -35,8 +35,19 @@ READ = {
     "TOML",
 }
 # by their names, which say more than FILE
-READ_FILES = {"certificate", "points", "preparation", "public", "query_file", "table"}
-WRITTEN = {"agreement", "checkpoint", "out", "plot", "plot_owners", "report", "save", "save_own", "shapes", "write"}
+INPUT_PARAMETERS = {"certificate", "points", "preparation", "public", "query_file", "table"}
+OUTPUT_PARAMETERS = {
+    "agreement",
+    "checkpoint",
+    "out",
+    "plot",
+    "plot_owners",
+    "report",
+    "save",
+    "save_own",
+    "shapes",
+    "write",
+}
 # Typer's own names alone: newer versions bring a click of their own, which `import click` is not
 Command = TyperCommand | TyperGroup
 
@@ -57,17 +68,17 @@ class Part:
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
             found = alone
-        return _checking(cast(Command, typer.main.get_command(found)))
+        return _with_path_checks(cast(Command, typer.main.get_command(found)))
 
 
-def _checking(command: Command) -> Command:
+def _with_path_checks(command: Command) -> Command:
     """Make the command check its paths before it runs, and hide environment variables in its messages."""
     for option in command.params:
         if isinstance(option, TyperOption):
             option.show_envvar = False
     if isinstance(command, TyperGroup):
         for part in command.commands.values():
-            _checking(cast(Command, part))
+            _with_path_checks(cast(Command, part))
     else:
         run = command.invoke
 
@@ -229,7 +240,7 @@ PARTS = {
 OLD_NAMES = {"scales": "column-stats", "differences": "heterogeneity"}  # of commands; they are accepted
 
 
-class _Later(TyperCommand):
+class _LazyCommand(TyperCommand):
     """A command that is loaded when somebody types it."""
 
     def __init__(self, name: str, part: Part) -> None:
@@ -250,7 +261,7 @@ class _Later(TyperCommand):
         return self._part.load().make_context(info_name, args, parent, **extra)
 
 
-class _Group(TyperGroup):
+class _LazyGroup(TyperGroup):
     """All commands, not yet loaded."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -264,11 +275,11 @@ class _Group(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         cmd_name = OLD_NAMES.get(cmd_name, cmd_name)
-        return _Later(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
+        return _LazyCommand(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=_LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -299,7 +310,7 @@ def _root(
 
 def app_command() -> Command:
     """Return `parley` itself, with its own options."""
-    return _checking(cast(Command, typer.main.get_command(app)))
+    return _with_path_checks(cast(Command, typer.main.get_command(app)))
 
 
 def main() -> None:
@@ -330,9 +341,9 @@ def fail(sentence: str) -> None:
 def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
     """Return the check for a path parameter of this name and metavar, or None. Inputs must exist and outputs need a
     place before libraries are loaded."""
-    if name in WRITTEN and shown not in ("DIR", "FOLDER"):
+    if name in OUTPUT_PARAMETERS and shown not in ("DIR", "FOLDER"):
         return require_folder
-    if name in READ_FILES or shown in READ:
+    if name in INPUT_PARAMETERS or shown in INPUT_METAVARS:
         return require_file
     return None
 

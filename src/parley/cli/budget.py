@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, type[Event]] = {
     kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
 }
-LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
+SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED = (
     "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, "
     "at most half the sensitivity away (in sums of clipped records that half is the clip)."
@@ -217,7 +217,9 @@ def calibrate(
         ratio = multiplier_for(make_event, epsilon, delta)
         content |= {"multiplier": ratio, "scale": positive(ratio * sensitivity, "noise scale"), "rounds": rounds}
         scale, times = number(content["scale"], 6, "above"), number(ratio, 6, "above")
-        sentence = f"{LETTERS.get(type(unit), 'b')} = {scale}   ({times} times the {unit.norm.upper()} sensitivity)"
+        sentence = (
+            f"{SCALE_SYMBOLS.get(type(unit), 'b')} = {scale}   ({times} times the {unit.norm.upper()} sensitivity)"
+        )
     if as_json:
         print_json(content, inside=False)
     else:

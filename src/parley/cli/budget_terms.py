@@ -6,7 +6,7 @@ from parley.numerals import number, percent
 from parley.privacy.events import Adjacency
 from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import Terms, load_terms
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import printable
 
 
@@ -38,7 +38,7 @@ def explain_terms(file: Path, as_json: bool) -> None:
 
 def caption(terms: Terms) -> str:
     """Explain the table's columns, and for whom they hold."""
-    copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER
+    copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER_UNIT
     worst = (
         "For the worst table of an owner and someone who knows all other tables. Bits known: mutual information of it"
         if whole

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take_asked
+from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take_with_prompt
 from parley.errors import SettingError
 from parley.report.terminal import Terminal, show
 
@@ -124,7 +124,7 @@ def init_command(
     if uri is not None or text is not None or order_by or to is not None:
         if uri is None or text is None or not order_by or to is None:
             raise SettingError("--uri, --query, --order-by, --to: expected all of them or none")
-        take_asked(uri, text, order_by, to, ask_password)
+        take_with_prompt(uri, text, order_by, to, ask_password)
         taken = [to]
     typed = {
         "target": target,

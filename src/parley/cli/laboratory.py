@@ -6,7 +6,7 @@ import typer
 
 from parley.errors import SettingError
 
-GROUP = "parley.laboratory"
+ENTRY_POINT_GROUP = "parley.laboratory"
 
 
 def _not_installed() -> None:
@@ -18,7 +18,7 @@ def _not_installed() -> None:
 
 
 def _reproduce_app() -> typer.Typer:
-    for found in entry_points(group=GROUP, name="reproduce"):
+    for found in entry_points(group=ENTRY_POINT_GROUP, name="reproduce"):
         app: typer.Typer = found.load()
         return app
     app = typer.Typer(add_completion=False)

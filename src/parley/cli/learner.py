@@ -12,7 +12,7 @@ from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.run_options import Expect
 from parley.report.terminal import Terminal, console, print_json, show, terminal_table
-from parley.report.words.ledgers import told_lines, told_rows
+from parley.report.words.ledgers import proposal_rows, told_lines
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
@@ -63,18 +63,18 @@ def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
 
 def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_json: bool) -> None:
     """Print each owner's reply; exit with code 1 if one is missing."""
-    told = [vars(each) for each in said]
+    replies = [vars(each) for each in said]
     if as_json:
-        print_json({"terms_hash": terms.hash, "owners": told}, inside=False)
+        print_json({"terms_hash": terms.hash, "owners": replies}, inside=False)
     else:
-        console.print(terminal_table(told_rows(told), terms.title or "Proposal"))
-        for line in told_lines(told):
+        console.print(terminal_table(proposal_rows(replies), terms.title or "Proposal"))
+        for line in told_lines(replies):
             console.print(line, markup=False, soft_wrap=True)
-        here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in told}
+        here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in replies}
         if here:
             console.print(f"Not sent to {', '.join(sorted(here))}: that table is here.", markup=False, soft_wrap=True)
         console.print(f"terms {terms.hash}", style="dim", soft_wrap=True)
-    if any(each["state"] is None for each in told):
+    if any(each["state"] is None for each in replies):
         raise typer.Exit(1)
 
 

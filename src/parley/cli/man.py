@@ -64,7 +64,7 @@ def man_page(words: Sequence[str], command: Command, parts: Mapping[tuple[str, .
     """Return the roff page of one command; `parts` are its subcommands, one line each."""
     context = command.make_context(" ".join(words), [], resilient_parsing=True)
     paragraphs = _paragraphs(command.help or "")
-    said = [text for text in paragraphs if not text.startswith(EXAMPLE)]
+    description = [text for text in paragraphs if not text.startswith(EXAMPLE)]
     examples = [text.removeprefix(EXAMPLE).lstrip() for text in paragraphs if text.startswith(EXAMPLE)]
     records = [(isinstance(param, TyperArgument), _record(param, context)) for param in command.params]
     usage = " ".join(command.collect_usage_pieces(context))
@@ -78,9 +78,9 @@ def man_page(words: Sequence[str], command: Command, parts: Mapping[tuple[str, .
     return "\n".join(
         [
             f'.TH {name.upper()} 1 "" "Parley {__version__}" "Parley"',
-            *(".SH NAME", f"{name} \\- {_plain(_first_sentence(said[0]))}"),
+            *(".SH NAME", f"{name} \\- {_plain(_first_sentence(description[0]))}"),
             *(".SH SYNOPSIS", f".B {_plain(' '.join(words))}", _plain(usage)),
-            *_section("DESCRIPTION", [line for text in said for line in (".PP", _plain(text))]),
+            *_section("DESCRIPTION", [line for text in description for line in (".PP", _plain(text))]),
             *_section("EXAMPLES", [line for text in examples for line in (".PP", ".nf", _plain(text), ".fi")]),
             *(line for heading, entries in lists.items() for line in _section(heading, _entries(entries))),
             *_section("SEE ALSO", [f".BR {_plain('-'.join(words[:-1]))} (1)"] if len(words) > 1 else []),

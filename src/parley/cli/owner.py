@@ -135,14 +135,14 @@ def accept_command(
     # before the libraries that the rest needs
     terms, proposal = offered_terms(terms_file, settings_file, public, preparation)
     with extras():
-        from parley.learning.outcome.guarantee import INSIDE
+        from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
         from parley.network.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposal, other_books)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
     acceptance.show_summary(offer, as_json)
-    (errors_console if as_json else console).print(INSIDE, style="dim")
+    (errors_console if as_json else console).print(KEEP_INSIDE_NOTE, style="dim")
     offer.require_room()
     agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
     with unchanged(proposal, settings_file):
@@ -197,7 +197,7 @@ def inbox_command(
     proposal = inbox.find(named)
     proposal.terms(public, preparation)  # what is wrong with them is said before the libraries that the rest needs
     with extras():
-        from parley.learning.outcome.guarantee import INSIDE
+        from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
         from parley.network.serving.offer import consider_proposal
     with progress_bar("reading the table, calibrating noise"):
         offer, found = consider_proposal(inbox, proposal, settings, public, preparation, certificate, peer)
@@ -208,7 +208,7 @@ def inbox_command(
     acceptance.show_summary(offer, as_json)
     for sentence in (found["others"], found["left"]):
         out.print(sentence, markup=False, soft_wrap=True)
-    out.print(INSIDE, style="dim")
+    out.print(KEEP_INSIDE_NOTE, style="dim")
     if as_json:
         print_json(found, inside=True)
 

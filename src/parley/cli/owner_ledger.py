@@ -19,7 +19,7 @@ from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_lin
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 
 
-class Lost(StrEnum):
+class AssumedSpent(StrEnum):
     """What answers that a backup lacks may have spent."""
 
     agreements = "agreements"
@@ -67,7 +67,9 @@ def backup_command(
 def restore_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, or the ledger itself if it was rolled back.")],
     settings_file: SettingsOption,
-    assume_spent: Annotated[Lost, typer.Option(help="What lost answers may have spent: all (safe), or agreements.")],
+    assume_spent: Annotated[
+        AssumedSpent, typer.Option(help="What lost answers may have spent: all (safe), or agreements.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Replace the ledger by a backup. Whatever may have been answered since counts as spent, and every agreement ends.
@@ -79,7 +81,7 @@ def restore_command(
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """
     settings = load_owner(settings_file)
-    everything = assume_spent is Lost.all
+    everything = assume_spent is AssumedSpent.all
     lost = [] if everything and not settings.accepted.exists() else _accepted(settings)
     what = (
         "the whole lifetime budget"
@@ -129,17 +131,19 @@ def close_command(
     Example:  parley owner close 3f0c91d2 --owner bank-a/owner.toml
     """
     ledger = Ledger(load_owner(settings_file).ledger)
-    found = [account for _, account in ledger.accounts() if account.terms_hash.startswith(terms)]
-    if len(found) != 1:
+    matching_accounts = [account for _, account in ledger.accounts() if account.terms_hash.startswith(terms)]
+    if len(matching_accounts) != 1:
         raise UnknownTerms(
-            f"{terms}: expected the beginning of the hash of one agreement in the ledger; {len(found)} begin so"
+            f"{terms}: expected the beginning of the hash of one agreement in the ledger; {len(matching_accounts)} "
+            "begin so"
         )
     if not yes and not typer.confirm(
-        f"End the agreement {found[0].terms_hash[:16]}… with {found[0].learner} for ever?", err=True
+        f"End the agreement {matching_accounts[0].terms_hash[:16]}… with {matching_accounts[0].learner} for ever?",
+        err=True,
     ):
         errors_console.print("Nothing was closed.")
         raise typer.Exit(1)
-    ledger.close_terms(found[0].terms_hash, "owner")
+    ledger.close_terms(matching_accounts[0].terms_hash, "owner")
     ledger.remember()
     ledger.close()
-    console.print(f"Closed: terms {found[0].terms_hash[:16]}…")
+    console.print(f"Closed: terms {matching_accounts[0].terms_hash[:16]}…")

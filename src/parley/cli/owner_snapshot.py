@@ -45,10 +45,10 @@ def snapshot_command(
     asked = query_text(query, query_file)
     if asked is None:
         raise SettingError("--query SQL or --query-file FILE: expected one of the two")
-    manifest, spreads = take_asked(uri, asked, order_by, to, ask_password)
+    manifest, spreads = take_with_prompt(uri, asked, order_by, to, ask_password)
     if as_json:
-        told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
-        print_json({**told, "spreads": list(spreads)}, inside=False)
+        facts = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
+        print_json({**facts, "spreads": list(spreads)}, inside=False)
         return
     console.print(
         f"{to}  {counted(manifest.rows, 'row')} of {counted(len(manifest.columns), 'column')}",
@@ -77,7 +77,7 @@ def query_text(query: str | None, file: Path | None) -> str | None:
         raise SettingError(f"--query-file {file}: cannot be read ({type(error).__name__}); expected SQL") from None
 
 
-def take_asked(
+def take_with_prompt(
     uri: str, query: str, keys: Sequence[str], folder: Path, ask_password: bool
 ) -> "tuple[Manifest, tuple[str, ...]]":
     """Run `workflows.snapshot.take` at this terminal."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parley.learning.peers import PeerOutcome, PeerRun
     from parley.network.serving.log import Log
 
-PAUSE = 2.0  # seconds between two lines about progress
+PROGRESS_INTERVAL_S = 2.0  # seconds between two lines about progress
 
 peer_app = typer.Typer(
     add_completion=False,
@@ -75,7 +75,7 @@ def run_command(
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     terms.require_shared_sample()
-    patience = positive(deadline, "--deadline")
+    deadline_s = positive(deadline, "--deadline")
     settings = load_owner(settings_file)
     from parley.workflows.release import require_worth_spending
     from parley.workflows.train_report import PeerReport
@@ -83,13 +83,13 @@ def run_command(
     with extras():
         from parley.learning.peers import prepare_peer
         from parley.network.serving.log import process_log
-    kept = checkpoint if checkpoint is not None else terms_file.with_suffix(f".{settings.name}.checkpoint")
-    run = prepare_peer(terms, settings.name, kept, save)
+    checkpoint_path = checkpoint if checkpoint is not None else terms_file.with_suffix(f".{settings.name}.checkpoint")
+    run = prepare_peer(terms, settings.name, checkpoint_path, save)
     begin = run.begin(resume)
-    if not (anyway or kept.exists()):  # nothing was spent yet
+    if not (anyway or checkpoint_path.exists()):  # nothing was spent yet
         require_worth_spending(terms, differences, Terminal())
     with process_log() as log:
-        run_peer(run, settings, begin, patience, lambda outcome: show(PeerReport(outcome), as_json), log)
+        run_peer(run, settings, begin, deadline_s, lambda outcome: show(PeerReport(outcome), as_json), log)
 
 
 def run_peer(
@@ -142,12 +142,12 @@ def warning_of(log: "Log") -> Callable[[str], None]:
 
 def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
     """Return a function that logs the round from time to time."""
-    said = time.monotonic()
+    last_logged = time.monotonic()
 
     def progress(state: "State") -> None:
-        nonlocal said
-        if time.monotonic() - said > PAUSE or state.round > run.whole.horizon:
-            said = time.monotonic()
+        nonlocal last_logged
+        if time.monotonic() - last_logged > PROGRESS_INTERVAL_S or state.round > run.whole.horizon:
+            last_logged = time.monotonic()
             log("round", done=state.round - 1, of=run.whole.horizon)
 
     return progress

@@ -6,12 +6,14 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from parley.data import rowwise
-from parley.data.rowwise import settle
+from parley.data.rowwise import clip_to_grid
 from parley.terms.keys import Basis
 from parley.validate import Floats
 
 
-def bent(columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False) -> Floats:
+def basis_features(
+    columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False
+) -> Floats:
     """Return the terms' basis features [features, n] of columns [columns, n] within `ends`, if known."""
     if basis.kind == "polynomial" or basis.width is None:  # other kinds have one
         return polynomials(columns, drawn, *ends)
@@ -26,10 +28,10 @@ def nearness(columns: Floats, points: Floats, width: float, secret: bool = False
     array([[1.        , 0.60653066]])
     """
     scale = 2 * width**2
-    far = np.stack([rowwise.folded(np.square(columns - point[:, None])) for point in points])
+    far = np.stack([rowwise.halving_sum(np.square(columns - point[:, None])) for point in points])
     with np.errstate(under="ignore"):
         found = rowwise.exp(-(far / scale)) if secret else np.exp(-(far / scale))
-    return settle(found, 0.0, 1.0, found)
+    return clip_to_grid(found, 0.0, 1.0, found)
 
 
 def waves(columns: Floats, drawn: Floats) -> Floats:
@@ -40,7 +42,7 @@ def waves(columns: Floats, drawn: Floats) -> Floats:
     array([[1.        , 0.54030231]])
     """
     found = rowwise.cosine(rowwise.products(columns.T, drawn[:, :-1]) + drawn[:, -1:])
-    return settle(found, -1.0, 1.0, found)
+    return clip_to_grid(found, -1.0, 1.0, found)
 
 
 def degrees(columns: int, most: int) -> Floats:
@@ -73,7 +75,7 @@ def polynomials(columns: Floats, powers: Floats, low: Floats, high: Floats) -> F
     for product, row in zip(found, whole, strict=True):
         for column in np.flatnonzero(row):
             product *= tower[row[column]][column]
-    return settle(found, -1.0, 1.0, found)
+    return clip_to_grid(found, -1.0, 1.0, found)
 
 
 def product_names(labels: Sequence[str], powers: Floats) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def cell_name(cell: Any) -> str | None:
         return None if None in ends else f"{brackets[0]}{ends[0]}, {ends[1]}{brackets[1]}"
     if isinstance(cell, bytes):
         return str(cell[:MAX_CELL_CHARACTERS])[:MAX_CELL_CHARACTERS]
-    return str(cell)[:MAX_CELL_CHARACTERS] if _prints(type(cell)) else None
+    return str(cell)[:MAX_CELL_CHARACTERS] if _prints_its_value(type(cell)) else None
 
 
 def plain_name(name: str) -> str:
@@ -150,11 +150,11 @@ def _number_name(cell: Any) -> str | None:
         return str(int(value)) if value.is_integer() else repr(value)
     if math.isnan(value):
         return str(cell)  # a complex number: gaps are not asked for
-    whole = _whole(cell)
+    whole = _exact_integer(cell)
     return str(whole) if whole is not None else repr(value) if math.isinf(value) else None
 
 
-def _whole(cell: Any) -> int | None:
+def _exact_integer(cell: Any) -> int | None:
     """Return the whole number in a cell of an exact type, up to a hundred digits; else None."""
     if isinstance(cell, int | np.integer):
         return int(cell) if abs(int(cell)) < LARGEST_NAMED_INTEGER else None
@@ -163,7 +163,7 @@ def _whole(cell: Any) -> int | None:
     return None
 
 
-def _prints(kind: Any) -> bool:
+def _prints_its_value(kind: Any) -> bool:
     """Whether cells of this type print as their value: not lists, and not objects that print their address."""
     return kind.__hash__ is not None and (kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__)
 
@@ -253,7 +253,7 @@ def plain_decimals(cells: pa.Array) -> Floats | None:
     return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False)) if plain else None
 
 
-def listed(cells: pa.Array) -> Listed:
+def distinct_cells(cells: pa.Array) -> Listed:
     """List every different cell once, as a Python value; text that is not UTF-8 is a `UnicodeError`."""
     cells = decoded(cells)
     cells = cells.cast(selectable_type(cells.type))
@@ -261,10 +261,10 @@ def listed(cells: pa.Array) -> Listed:
         place, kinds = pd.factorize(np.asarray(floats(cells)))  # NaN is a gap
         return np.asarray(place, dtype=np.int64), kinds.tolist()
     if any(test(cells.type) for test in _TEXT_TYPES):
-        encoded = _short(cells).dictionary_encode()
+        encoded = _cut_text(cells).dictionary_encode()
         found = encoded.dictionary.to_pylist()
     else:
-        encoded = _cut(cells).dictionary_encode()
+        encoded = _cut_bytes(cells).dictionary_encode()
         found = [_cell(each) for each in encoded.dictionary]
     return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), found
 
@@ -296,13 +296,13 @@ def _cell(scalar: pa.Scalar) -> Any:
         return _UNREADABLE_CELL
 
 
-def _cut(cells: pa.Array) -> pa.Array:
+def _cut_bytes(cells: pa.Array) -> pa.Array:
     if any(test(cells.type) for test in _BYTES_TYPES):
         return pc.binary_slice(cells.cast(pa.large_binary()), 0, MAX_CELL_CHARACTERS)
     return cells
 
 
-def _short(words: pa.Array) -> pa.Array:
+def _cut_text(words: pa.Array) -> pa.Array:
     longest = pc.max(pc.binary_length(words)).as_py()
     return (
         words

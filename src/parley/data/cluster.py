@@ -203,7 +203,8 @@ class Cluster:
     def sum(
         self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P], part: Callable[[Any], Floats]
     ) -> Floats:
-        """Return the sum over a table's pieces in order; `hold` makes the object that holds some of them on a worker."""
+        """Return the sum over a table's pieces in order; `hold` makes the object that holds some of them on a
+        worker."""
         for _ in range(MAX_ATTEMPTS):
             client = self._connected()
             try:
@@ -257,7 +258,7 @@ class Cluster:
         first, threads = 0, len(dealt.seats)
         while first * threads < pieces:
             seats = zip(dealt.holders, dealt.seats, strict=True)
-            with _needing(dealt.client):
+            with _connection_errors(dealt.client):
                 asked = [self._submit(dealt.client, seat, _sums_of, holder, part, first) for holder, seat in seats]
             results = self._told(dealt, asked)
             yield from _in_order(results, pieces - first * threads)
@@ -267,22 +268,22 @@ class Cluster:
         """Return the results of these tasks; a lost worker's pieces are lost, and then all is dealt again."""
         from distributed import KilledWorker, wait
 
-        late = 0
-        while late < MAX_ATTEMPTS:
+        late_arrivals = 0
+        while late_arrivals < MAX_ATTEMPTS:
             computed = False
             try:
-                with _needing(dealt.client, asked), dealt.client.as_current():  # which is nobody's default
+                with _connection_errors(dealt.client, asked), dealt.client.as_current():  # which is nobody's default
                     wait(asked, timeout=WORKER_CHECK_INTERVAL_S)  # type: ignore[no-untyped-call, unused-ignore]
                     computed = True
                     return [each.result(timeout=MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S) for each in asked]
             except KilledWorker:
                 raise _WorkerLost from None
             except TimeoutError:
-                with _needing(dealt.client):
+                with _connection_errors(dealt.client):
                     gone = dealt.client.nthreads() != dealt.threads
                 if gone:
                     raise _WorkerLost from None
-            late += computed  # who still computes is waited for
+            late_arrivals += computed  # who still computes is waited for
         raise Unavailable(
             f"cluster: computed sums did not arrive within {MAX_ATTEMPTS} x "
             f"{MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S:g} seconds; check the network to its workers and try again"
@@ -290,7 +291,7 @@ class Cluster:
 
     def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
         """Deal each thread an equal share of the pieces; again if workers changed or the connection was lost."""
-        with _needing(client):
+        with _connection_errors(client):
             threads = client.nthreads()
             if not threads:  # as when all of them restart
                 with suppress(TimeoutError):
@@ -298,15 +299,15 @@ class Cluster:
                 threads = client.nthreads()
         if not threads:
             raise Unavailable("cluster: the scheduler has no workers; start some and try again")
-        with self._dealing, _needing(client):
+        with self._dealing, _connection_errors(client):
             dealt = self._dealt.get(table)
             if dealt is None or dealt.client is not client or dealt.threads != threads:
                 turns = sorted((turn, worker) for worker, count in threads.items() for turn in range(count))
                 seats = tuple(worker for _, worker in turns)[: len(pieces)]
-                hands = [
+                holders = [
                     self._submit(client, seat, hold, pieces[turn :: len(seats)]) for turn, seat in enumerate(seats)
                 ]
-                self._dealt[table] = dealt = Dealt(client, threads, seats, tuple(hands))
+                self._dealt[table] = dealt = Dealt(client, threads, seats, tuple(holders))
             return dealt
 
     def _submit(self, client: Any, worker: str, work: Callable[..., Any], *about: Any) -> Any:
@@ -315,7 +316,7 @@ class Cluster:
 
 
 @contextmanager
-def _needing(client: Any, asked: Sequence[Any] = ()) -> Iterator[None]:
+def _connection_errors(client: Any, asked: Sequence[Any] = ()) -> Iterator[None]:
     """Distinguish a lost connection from errors of the tasks themselves, such as a missing file."""
     try:
         yield

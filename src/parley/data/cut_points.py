@@ -19,7 +19,7 @@ import numpy as np
 
 from parley.data.encoding import Encoding, Numbers, Places
 from parley.data.forest import ARRAY_PREFIX, Forest, Integers, bounded_numbers, whole_numbers
-from parley.data.rowwise import settle
+from parley.data.rowwise import clip_to_grid
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -49,7 +49,7 @@ class Hinged(Forest):
             made[leaf, rows] = 1.0
             first = (leaf - below)[above | below]
             between, cell = rows[above | below], columns[self.joined[first], rows[above | below]]
-            t = settle((cell - self.knots[first]) / (self.knots[first + 1] - self.knots[first]), 0.0, 1.0)
+            t = clip_to_grid((cell - self.knots[first]) / (self.knots[first + 1] - self.knots[first]), 0.0, 1.0)
             made[first, between], made[first + 1, between] = 1 - t, t
         return made
 
@@ -116,7 +116,7 @@ _Levels = Sequence[Sequence[_Question]]  # of a tree, one for each feature that 
 
 
 @dataclass(frozen=True)
-class _Where:
+class _CutRules:
     """Public knowledge of where columns may be cut."""
 
     count: int  # of the bins of a column of numbers, at most
@@ -153,7 +153,7 @@ def cut(
     """Return one tree for each feature, of at most `count` bins for numbers, then one of coarser bins for each crossed
     pair. Cuts are at quantiles of public columns `known` [columns, n], else in equal steps between `ends`. `joined`:
     join bins by straight lines."""
-    where = _Where(count, ends, known)
+    where = _CutRules(count, ends, known)
     alone = list(_questions(encodings, where))
     made = _chained(
         [*([each] for each in alone), *_pairs(encodings, replace(where, count=min(count, MAX_BINS_IN_PAIR)), crossed)],
@@ -162,7 +162,7 @@ def cut(
     return _joined(encodings, where, alone, made) if joined else made
 
 
-def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple[str, str]]) -> Iterator[_Levels]:
+def _pairs(encodings: Sequence[Encoding], where: _CutRules, crossed: Sequence[tuple[str, str]]) -> Iterator[_Levels]:
     """Yield the questions of each pair's tree: the first feature's, then the second's."""
     if not crossed:
         return
@@ -185,7 +185,9 @@ def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple
         yield [asked[column] for column in pair]
 
 
-def _joined(encodings: Sequence[Encoding], where: _Where, alone: Sequence[Sequence[_Question]], made: Forest) -> Hinged:
+def _joined(
+    encodings: Sequence[Encoding], where: _CutRules, alone: Sequence[Sequence[_Question]], made: Forest
+) -> Hinged:
     """Return the bins with the knots of their lines; those of one column of numbers are consecutive."""
     knots, along = list[float](), list[int]()
     for encoding, questions in zip(encodings, alone, strict=True):
@@ -200,7 +202,7 @@ def _joined(encodings: Sequence[Encoding], where: _Where, alone: Sequence[Sequen
     return Hinged(**vars(made), knots=np.array(knots + [0.0] * pairs), joined=lines)
 
 
-def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Question]]:
+def _questions(encodings: Sequence[Encoding], where: _CutRules) -> Iterator[list[_Question]]:
     """Yield the questions of each feature's tree: names and gaps first, then cut points."""
     first = 0
     for encoding in encodings:

@@ -164,13 +164,13 @@ class Design(Summable):
         return replace(self, X=np.copy(self.X, order="K"), y=self.y.copy(), weight=self.weight.copy())
 
     def batch(self, places: NDArray[np.int64]) -> "Design":
-        everybody = len(places) == len(self) and np.array_equal(places, np.arange(len(self)))
-        return self._part(slice(None) if everybody else places)  # a slice copies nothing
+        all_rows = len(places) == len(self) and np.array_equal(places, np.arange(len(self)))
+        return self._part(slice(None) if all_rows else places)  # a slice copies nothing
 
     def drawn(self, places: NDArray[np.int64]) -> "Design":
-        some = self.batch(places)
-        secret = replace(some, secret=True)
-        vars(secret).update({norm: vars(some)[norm] for norm in _NORMS & vars(some).keys()})
+        batch = self.batch(places)
+        secret = replace(batch, secret=True)
+        vars(secret).update({norm: vars(batch)[norm] for norm in _NORMS & vars(batch).keys()})
         return secret
 
     def _part(self, rows: NDArray[np.int64] | slice) -> "Design":
@@ -234,8 +234,8 @@ class Design(Summable):
 
     def curved(self, curvature: Floats) -> Floats:
         """Return X' diag(c) X [p, p] for c [n], none below 0; BLAS computes one half of this symmetric product."""
-        bent = self.X * np.sqrt(curvature)[:, None]
-        return np.asarray(bent.T @ bent)
+        weighted_rows = self.X * np.sqrt(curvature)[:, None]
+        return np.asarray(weighted_rows.T @ weighted_rows)
 
     def exp(self, values: Floats) -> Floats:
         """Return e^x of values that belong to the rows [..., n]. May overwrite them."""

@@ -14,15 +14,15 @@ from parley.data.basis import degrees
 from parley.data.cells import TRUTH_VALUES
 from parley.data.design import Design
 from parley.data.preparation import Preparation
-from parley.data.public_numbers import Pins, PublicNumbers, pinned, read_pins, require_principal
+from parley.data.public_numbers import Pins, PublicNumbers, apply_pins, read_pins, require_principal
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
-from parley.data.targets import TWO_CLASSES_HINT, dropped_words, listed_classes, with_target
+from parley.data.targets import TWO_CLASSES_HINT, dropped_rows_sentence, listed_classes, with_target
 from parley.data.tree_growing import with_forest
-from parley.data.whitening import Curvatures, turned, whitened
+from parley.data.whitening import Curvatures, rotated, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms
-from parley.terms.keys import folded
+from parley.terms.keys import fold_name
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC_SAMPLE = "public sample"
@@ -51,12 +51,12 @@ def fit_preparation(
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
         found = with_forest(_with_basis(plain, None), None, pins)
-        return (found if pins is None else pinned(found, pins)), None
+        return (found if pins is None else apply_pins(found, pins)), None
     fitted = _fit_on_public(plain, public, pins)
     if model.whitening is not None:
         fitted = whitened(fitted, fitted.design(public, PUBLIC_SAMPLE), redraw, curvatures)
     fitted = with_forest(_with_basis(fitted, public), public, pins)
-    fitted = fitted if pins is None else pinned(fitted, pins)
+    fitted = fitted if pins is None else apply_pins(fitted, pins)
     return fitted, fitted.design(public, PUBLIC_SAMPLE)
 
 
@@ -105,7 +105,7 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
             _require_familiar(model, names(public, column, PUBLIC_SAMPLE))
         elif (is_target and model.predicts == "classes") or not _numeric(model, public, column):
             spelled = names(public, column, PUBLIC_SAMPLE, model.fills(column))
-            categories[column] = tuple(sorted({*map(folded, spelled)}) if column in model.merged else spelled)
+            categories[column] = tuple(sorted({*map(fold_name, spelled)}) if column in model.merged else spelled)
     if model.predicts == "classes":
         _require_classes(model, categories)
     if (
@@ -203,7 +203,7 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
     raw = np.ascontiguousarray(plain.coded(public, PUBLIC_SAMPLE).T)
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
     high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
-    _require_bearable(plain.labels, np.array([low, high]))
+    _require_computable(plain.labels, np.array([low, high]))
     clipped = _capped(raw, low, high)
     scaled = np.array([column for e in plain.encodings for column in e.scaled])
     centred = scaled | (model.whitening is not None)
@@ -217,8 +217,8 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
         return fitted
     standard = (clipped - centre) / scale
     if pins is not None:
-        return turned(fitted, standard, require_principal(pins.get("rotation"), standard, model.components))
-    return turned(fitted, standard, _principal(standard, model.components))
+        return rotated(fitted, standard, require_principal(pins.get("rotation"), standard, model.components))
+    return rotated(fitted, standard, _principal(standard, model.components))
 
 
 def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
@@ -291,7 +291,7 @@ def _fit_target(plain: Preparation, y: Floats) -> Preparation:
     model, bounds = plain.model, plain.target_bounds
     if not np.isfinite(bounds).all():
         bounds = (float(y.min()), float(y.max()))
-        _require_bearable([model.target], np.array([bounds]).T)
+        _require_computable([model.target], np.array([bounds]).T)
     if not model.has_intercept:
         return replace(plain, target_bounds=bounds)
     # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
@@ -324,7 +324,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     return spread
 
 
-def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
+def _require_computable(columns: Sequence[str], ends: Floats) -> None:
     """Refuse a public sample whose extremes [2, columns] are too large or too close to compute with."""
     wide = np.abs(ends).max(axis=0) > LARGEST
     narrow = (ends[0] < ends[1]) & ~(ends[1] / 2 - ends[0] / 2 >= SMALLEST / 2)
@@ -364,7 +364,9 @@ def dropped_rows(model: Model) -> str | None:
     """Say how many rows of the public sample have no target; None if there are none, or no sample."""
     if model.public is None:
         return None
-    return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
+    return dropped_rows_sentence(
+        read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE
+    )
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:

@@ -25,9 +25,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data.rowwise import settle, sizes
+from parley.data.rowwise import clip_to_grid, sizes
 from parley.errors import DataError
-from parley.terms.keys import MOST_NODES
+from parley.terms.keys import MAX_FOREST_NODES
 from parley.validate import LARGEST, Floats
 
 ARRAY_PREFIX = "trees."  # of its arrays among public numbers
@@ -105,18 +105,18 @@ class Forest:
 
     def reached(self, columns: Floats) -> Integers:
         """Return the leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
-        everybody = np.arange(columns.shape[1])
-        found = np.empty((self.trees, len(everybody)), dtype=np.intp)
+        all_rows = np.arange(columns.shape[1])
+        leaf_of_row = np.empty((self.trees, len(all_rows)), dtype=np.intp)
         for tree, root in enumerate(self.roots):
-            waiting = [(root, everybody)]
-            while waiting:
-                node, rows = waiting.pop()
+            stack = [(root, all_rows)]
+            while stack:
+                node, rows = stack.pop()
                 if self.column[node] < 0:
-                    found[tree, rows] = self.left[node]
+                    leaf_of_row[tree, rows] = self.left[node]
                     continue
                 lower = columns[self.column[node]].take(rows) <= self.threshold[node]
-                waiting += [(self.left[node], rows[lower]), (self.right[node], rows[~lower])]
-        return found
+                stack += [(self.left[node], rows[lower]), (self.right[node], rows[~lower])]
+        return leaf_of_row
 
     def indicators(self, columns: Floats) -> Floats:
         """Return the columns of 0 and 1 [leaves, n] for coded columns [columns, n]."""
@@ -181,15 +181,15 @@ class Forest:
             raise DataError(
                 "model.preparation: the file does not hold trees that parley init or parley pin wrote"
             ) from None
-        if (why := made._wrong(columns, outcomes)) is not None:
+        if (why := made._defect(columns, outcomes)) is not None:
             raise DataError(f"model.preparation: the trees in the file are broken: {why}")
         return made
 
-    def _wrong(self, columns: int, outcomes: int) -> str | None:
+    def _defect(self, columns: int, outcomes: int) -> str | None:
         """Say what is wrong with trees from a file; None if nothing is."""
         nodes, inner = len(self.column), self.column >= 0
-        if not 0 < nodes <= MOST_NODES or not self.trees:
-            return f"expected from 1 to {MOST_NODES} nodes"
+        if not 0 < nodes <= MAX_FOREST_NODES or not self.trees:
+            return f"expected from 1 to {MAX_FOREST_NODES} nodes"
         if any(len(each) != nodes for each in (self.threshold, self.left, self.right)):
             return "expected as many thresholds and children as nodes"
         if not (self.column >= -1).all() or not (self.column < columns).all():
@@ -243,9 +243,9 @@ class MarginForest(Forest):
 
     def reached(self, columns: Floats) -> Integers:
         """Return the leaf that each row of coded columns [columns, n] reaches in each tree whose leaves are columns."""
-        return super().reached(self._ranked(columns))
+        return super().reached(self._with_ranks(columns))
 
-    def _ranked(self, columns: Floats) -> Floats:
+    def _with_ranks(self, columns: Floats) -> Floats:
         """Append the ranks of names in each order to coded columns [columns, n]."""
         ranks = np.zeros((len(self.orders), columns.shape[1]))
         for rank, order in zip(ranks, self.orders, strict=True):
@@ -271,19 +271,19 @@ class MarginForest(Forest):
     def indicators(self, columns: Floats) -> Floats:
         """Return the columns [width, n] for coded columns [columns, n]."""
         most = self._most[:, None]
-        margin = settle(self.margin.added(self._ranked(columns)) * MARGIN_SCALE, -most, most)
+        margin = clip_to_grid(self.margin.added(self._with_ranks(columns)) * MARGIN_SCALE, -most, most)
         return np.concatenate([super().indicators(columns), margin])
 
     def added(self, columns: Floats) -> Floats:
         """Return the public model's prediction [outcomes, n] for coded columns [columns, n]."""
-        return super().added(columns) + self.margin.added(self._ranked(columns))
+        return super().added(columns) + self.margin.added(self._with_ranks(columns))
 
     @cached_property
     def _most(self) -> Floats:
         """The largest size of each margin's column [outcomes]: the sum of each tree's largest value, rounded alike."""
         sizes, tree = np.abs(self.margin.values), self.margin.tree_of_leaf
         largest = [sizes[:, tree == place].max(axis=1) for place in range(self.margin.trees)]
-        return settle(np.sum(largest, axis=0) * MARGIN_SCALE, 0.0, LARGEST * MARGIN_SCALE)
+        return clip_to_grid(np.sum(largest, axis=0) * MARGIN_SCALE, 0.0, LARGEST * MARGIN_SCALE)
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
         """Describe each column."""
@@ -324,27 +324,27 @@ class MarginLines(MarginForest):
     lines: Floats = field(kw_only=True)  # [3, columns + outcomes]: centre, scale and largest size of each
 
     @classmethod
-    def beside(cls, margin: Forest, begin: Floats, orders: Floats, columns: Floats) -> "MarginLines":
+    def from_public_columns(cls, margin: Forest, begin: Floats, orders: Floats, columns: Floats) -> "MarginLines":
         """Return the margins of these trees, starting at `begin` [outcomes], beside public columns [columns, n]."""
-        nothing = np.zeros(1, dtype=np.intp)
-        constant = Forest(nothing - 1, np.zeros(1), nothing, nothing, nothing, begin[:, None])
+        zero = np.zeros(1, dtype=np.intp)
+        constant = Forest(zero - 1, np.zeros(1), zero, zero, zero, begin[:, None])
         made = cls(**vars(constant), margin=margin, orders=orders, lines=np.empty((3, 0)))
         cells = made._cells(columns)
         centre, spread = cells.mean(axis=1), cells.std(axis=1)
         centre[len(columns) :] = 0.0
         scale = np.where(spread > np.maximum(MIN_SPREAD, ROUNDING_SHARE * np.abs(cells).max(axis=1)), spread, 1.0)
-        most = np.abs((cells - centre[:, None]) / scale[:, None]).max(axis=1)
-        return replace(made, lines=np.stack([centre, scale, most]))
+        largest_sizes = np.abs((cells - centre[:, None]) / scale[:, None]).max(axis=1)
+        return replace(made, lines=np.stack([centre, scale, largest_sizes]))
 
-    def follows(self, columns: Floats, tolerance: float) -> bool:
+    def matches_public_columns(self, columns: Floats, tolerance: float) -> bool:
         """Whether its lines match those of public columns [columns, n], up to `tolerance` of the columns' scales."""
-        own = MarginLines.beside(self.margin, self.values[:, 0], self.orders, columns).lines
+        own = MarginLines.from_public_columns(self.margin, self.values[:, 0], self.orders, columns).lines
         unit = np.stack([own[1], own[1], np.maximum(own[2], 1.0)])
         return bool((np.abs(self.lines - own) <= tolerance * unit).all())
 
     def _cells(self, columns: Floats) -> Floats:
         """Append the values of all trees to coded columns [columns, n]."""
-        return np.concatenate([columns, self.margin.added(self._ranked(columns))])
+        return np.concatenate([columns, self.margin.added(self._with_ranks(columns))])
 
     @property
     def width(self) -> int:
@@ -366,7 +366,7 @@ class MarginLines(MarginForest):
     def indicators(self, columns: Floats) -> Floats:
         """Return the columns [width, n] for coded columns [columns, n]."""
         centre, scale, most = self.lines[..., None]
-        lines = settle((self._cells(columns) - centre) / scale, -most, most)
+        lines = clip_to_grid((self._cells(columns) - centre) / scale, -most, most)
         return np.concatenate([np.ones((1, columns.shape[1])), lines])
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -398,10 +398,12 @@ def name_orders(columns: Floats, wanted: Floats, weight: Floats, groups: Sequenc
     centred = columns - (columns @ share)[:, None]
     spread = np.sqrt(centred**2 @ share)
     unit = np.where(spread > 0, spread, 1.0)
-    even = centred / unit[:, None]
-    moments = (even * share) @ even.T + RIDGE_ROWS / len(weight) * np.eye(len(even))
-    adds = np.linalg.solve(moments, (even * share) @ (wanted - (wanted @ share)[:, None]).T) / unit[:, None]
+    standardised = centred / unit[:, None]
+    moments = (standardised * share) @ standardised.T + RIDGE_ROWS / len(weight) * np.eye(len(standardised))
+    coefficients = (
+        np.linalg.solve(moments, (standardised * share) @ (wanted - (wanted @ share)[:, None]).T) / unit[:, None]
+    )
     orders = np.zeros((len(groups), len(wanted), len(columns)))
     for order, group in zip(orders, groups, strict=True):
-        order[:, group] = 2 * adds[group].T.argsort(axis=1).argsort(axis=1) - (len(group) - 1)
+        order[:, group] = 2 * coefficients[group].T.argsort(axis=1).argsort(axis=1) - (len(group) - 1)
     return orders.reshape(-1, len(columns))

@@ -130,7 +130,7 @@ class ByPlace(Choice):
         return np.asarray((ranked <= np.partition(ranked, chosen - 1)[chosen - 1]) ^ self.others)
 
 
-def divided(model: Model, rows: int) -> tuple[Choice | None, Choice]:
+def split_places(model: Model, rows: int) -> tuple[Choice | None, Choice]:
     """Return (training places, None for all; held-out places), as the terms say."""
     held = held_out_records(rows, model.holdout)
     if not held:
@@ -242,12 +242,12 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
         )
 
 
-def how_many(table: TableSource, kept: Kept) -> int:
+def count_rows(table: TableSource, kept: Kept) -> int:
     """Return the number of rows that count."""
     return len(table) if kept is None else int(np.count_nonzero(kept))
 
 
-def gathered(
+def gather_designs(
     parts: Iterable[tuple[int, Rows]], train: Marks, width: int, prepare: Callable[[Rows, str], Design], name: str
 ) -> tuple[Design, Design]:
     """Return the (training, held-out) rows in memory, prepared part by part: nothing else of the table is held."""

@@ -19,23 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import rowwise
-from parley.data.basis import bent
+from parley.data.basis import basis_features
 from parley.data.design import Design, Summable
 from parley.data.encoding import NUMBER_FORMAT_HINT, Encoding, make_encoding
 from parley.data.forest import Forest
 from parley.data.holdout import (
     Marks,
+    count_rows,
     counted_rows,
-    divided,
-    gathered,
+    gather_designs,
     held_out_people,
-    how_many,
     parts_of,
     require_room,
     small_parts,
+    split_places,
     trained_places,
 )
-from parley.data.rowwise import settle, sizes, standard
+from parley.data.rowwise import clip_to_grid, sizes, standardised_ends
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.sources.source import chosen_rows
 from parley.data.streamed import StreamedDesign
@@ -179,7 +179,7 @@ class Preparation:
     @property
     def target_interval(self) -> tuple[float, float]:
         """The smallest and the largest target of any record after preparation."""
-        low, high = settle(np.array(self._target_limits), -LARGEST, LARGEST)
+        low, high = clip_to_grid(np.array(self._target_limits), -LARGEST, LARGEST)
         return float(low), float(high)
 
     @property
@@ -190,14 +190,16 @@ class Preparation:
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:
         """The interval to which centred and scaled features are clipped."""
-        return standard(self.low, self.centre, self.scale), standard(self.high, self.centre, self.scale)
+        return standardised_ends(self.low, self.centre, self.scale), standardised_ends(
+            self.high, self.centre, self.scale
+        )
 
     @cached_property
     def _target_limits(self) -> tuple[float, float]:
         """The interval to which a centred and scaled target is clipped; for counts, that of the rate."""
         if self.model.predicts == "count":
             return rate_ends(self.model, self.target_centre, self.target_bounds)
-        low, high = standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
+        low, high = standardised_ends(np.array(self.target_bounds), self.target_centre, self.target_scale)
         return float(low), float(high)
 
     def matrix(self, frame: Rows, name: str) -> Floats:
@@ -244,14 +246,14 @@ class Preparation:
             ):
                 if centre != 0 or scale != 1:
                     column = np.divide(np.subtract(column, centre, out=x), scale, out=x)
-                settle(column, low, high, x)
+                clip_to_grid(column, low, high, x)
         if self.rotation is not None and self.component_low is not None and self.component_high is not None:
             X, made = made[:-1], np.empty((self.rotation.shape[1] + 1, rows))
             if secret:
                 made[:-1] = rowwise.products(X.T, self.rotation.T)
             else:
                 np.matmul(self.rotation.T, X, out=made[:-1])
-            settle(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
+            clip_to_grid(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
         if self.basis is not None:
             made = np.vstack([self.near(made[:-1], secret), made[-1:]])
         made[-1] = 1.0
@@ -272,7 +274,7 @@ class Preparation:
         waves or polynomials, from -1 to 1. Without a basis, return the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
-        return bent(columns, self.basis, self.model.basis, self.basis_ends, secret)
+        return basis_features(columns, self.basis, self.model.basis, self.basis_ends, secret)
 
     @property
     def basis_ends(self) -> tuple[Floats, Floats]:
@@ -288,7 +290,7 @@ class Preparation:
             return y, self.weights(y)
         weight = self.exposure_weights(frame, name)
         found = np.clip(self.target_column(frame, name), *self.target_bounds)
-        return settle(found / weight, *self._target_limits), weight
+        return clip_to_grid(found / weight, *self._target_limits), weight
 
     def exposure_weights(self, frame: Rows, name: str) -> Floats:
         """Return each record's expected count at the typical rate [n]."""
@@ -319,7 +321,7 @@ class Preparation:
                 )
             return y
         with np.errstate(over="ignore"):  # clipped next
-            return settle((y - self.target_centre) / self.target_scale, *self._target_limits)
+            return clip_to_grid((y - self.target_centre) / self.target_scale, *self._target_limits)
 
     @property
     def target_words(self) -> str | None:
@@ -349,7 +351,7 @@ class Preparation:
         source, columns = open_table(table), [*self.features, *self.model.outcome_columns]
         require_columns(source.example, columns, name)
         kept = counted_rows(source, terms.privacy, name)
-        rows = how_many(source, kept)
+        rows = count_rows(source, kept)
         dropped = rows != len(source)
         require_records(terms, name, rows, f" ({len(source)} before keeping those that count per person)" * dropped)
         if source.streams:
@@ -357,7 +359,7 @@ class Preparation:
         require_room(source, rows if self.model.holdout_by is None else 2 * rows, self.width)
         parts = small_parts(parts_of(source, columns, kept), max(1, MAX_UNWRITTEN_CELLS // self.width))
         if self.model.holdout_by is None:
-            return gathered(parts, trained_places(self.model, rows), self.width, self.block, name)
+            return gather_designs(parts, trained_places(self.model, rows), self.width, self.block, name)
         held_out = held_out_people(source, terms, name, kept)
         return self._in_place(parts, held_out, name, (terms.train_rows(name), terms.held_out_rows(name)))
 
@@ -406,7 +408,7 @@ class Preparation:
         return train, kept
 
     def _streamed(self, table: TableSource, columns: list[str]) -> tuple[Summable, Summable]:
-        parts = divided(self.model, len(table))
+        parts = split_places(self.model, len(table))
         designs = [StreamedDesign(table, columns, kept, self.width, self.block) for kept in parts]
         for design in designs:
             design.check()

@@ -106,7 +106,7 @@ class PublicNumbers:
         if found is not None:
             return found
         units = _units(self.arrays)
-        offs = (_furthest(name, here, other.arrays[name], units[name]) for name, here in self.arrays.items())
+        offs = (_largest_difference(name, here, other.arrays[name], units[name]) for name, here in self.arrays.items())
         worst = max(offs, key=lambda difference: difference.off, default=None)
         return None if worst is None or worst.off <= 1 else str(worst)
 
@@ -147,7 +147,7 @@ def pinned_text(preparation: Preparation) -> str:
     )
 
 
-def hangs_on_machine(model: Model) -> bool:
+def depends_on_machine(model: Model) -> bool:
     """Whether machines may find other numbers for these terms, beyond rounding: directions, and points along them."""
     return any(key is not None for key in (model.components, model.whitening, model.basis, model.trees))
 
@@ -184,7 +184,7 @@ def read_pins(model: Model) -> Pins | None:
         ) from None
 
 
-def pinned(fitted: Preparation, pins: Pins) -> Preparation:
+def apply_pins(fitted: Preparation, pins: Pins) -> Preparation:
     """Return the preparation with the pinned numbers, which must equal those computed here up to rounding."""
     own = {name: array for name, array in preparation_numbers(fitted).items() if np.isfinite(array).all()}
     found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
@@ -245,7 +245,7 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
     return found
 
 
-def _furthest(name: str, here: Floats, there: Floats, unit: Floats) -> Difference:
+def _largest_difference(name: str, here: Floats, there: Floats, unit: Floats) -> Difference:
     """Return the entry that differs most; NaN differs infinitely."""
     if not here.size:
         return Difference(name, 0.0, 0.0, 0.0)

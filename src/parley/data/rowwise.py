@@ -8,7 +8,7 @@ roundings to whole numbers and comparisons of single elements.
 Formal guarantee: the result for a row is a function of that row's numbers, of the parameters and of how many there are
 of each. It is the same to the bit whatever other rows there are, wherever the row stands, on every processor. IEEE 754
 fixes each operation's result for one element, and the order of a row's operations follows from the width alone
-(`folded`).
+(`halving_sum`).
 """
 
 import math
@@ -32,7 +32,7 @@ TURN_HIGH, TURN_LOW = (
 COSINE_SERIES = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 16))  # in powers of r^2; for |r| <= pi enough
 
 
-def folded(terms: Floats) -> Floats:
+def halving_sum(terms: Floats) -> Floats:
     """Sum over the first axis, adding its second half to its first again and again. Overwrites `terms`.
 
     >>> folded(np.array([[1.0], [2.0], [4.0], [8.0], [16.0]]))
@@ -61,18 +61,18 @@ def products(X: Floats, flat: Floats) -> Floats:
         columns = np.ascontiguousarray(X[start : start + step].T)
         terms = np.empty_like(columns)
         for row, theta in zip(found, flat, strict=True):
-            row[start : start + step] = folded(np.multiply(columns, theta[:, None], out=terms))
+            row[start : start + step] = halving_sum(np.multiply(columns, theta[:, None], out=terms))
     return found
 
 
 def absolute_sums(X: Floats) -> Floats:
     """Return the sum of each row's absolute values [n]."""
-    return folded(np.ascontiguousarray(np.abs(X).T))
+    return halving_sum(np.ascontiguousarray(np.abs(X).T))
 
 
 def square_sums(X: Floats) -> Floats:
     """Return the sum of each row's squares [n]."""
-    return folded(np.ascontiguousarray(np.square(X).T))
+    return halving_sum(np.ascontiguousarray(np.square(X).T))
 
 
 def exp(values: Floats) -> Floats:
@@ -81,7 +81,7 @@ def exp(values: Floats) -> Floats:
     >>> exp(np.array([0.0, -1.0]))
     array([1.        , 0.36787944])
     """
-    above, below = _ratio(values)
+    above, below = _exp_as_ratio(values)
     return np.divide(above, below, out=above)
 
 
@@ -91,7 +91,7 @@ def logistic(values: Floats) -> Floats:
     >>> logistic(np.array([0.0, 800.0]))
     array([0.5, 1. ])
     """
-    above, below = _ratio(values)
+    above, below = _exp_as_ratio(values)
     below += above
     return np.divide(above, below, out=above)
 
@@ -114,7 +114,7 @@ def cosine(values: Floats) -> Floats:
     return np.clip(found, -1.0, 1.0, out=found)
 
 
-def _ratio(values: Floats) -> tuple[Floats, Floats]:
+def _exp_as_ratio(values: Floats) -> tuple[Floats, Floats]:
     """Return (a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with
     c = r coth(r/2)."""
     r: Floats = np.clip(values, -MAX_EXPONENT, MAX_EXPONENT)
@@ -137,7 +137,7 @@ SETTLE_GRID = 2.0**-166  # the least power of two above SMALLEST
 SETTLE_SHIFT = 1.5 * 2**52 * SETTLE_GRID
 
 
-def settle(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
+def clip_to_grid(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
     """Clip values to [low, high], and round small ones to the grid of `SETTLE_GRID`.
 
     Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values
@@ -157,11 +157,11 @@ def settle(values: Floats, low: Floats | float, high: Floats | float, out: Float
 
 def sizes(low: Floats, high: Floats) -> Floats:
     """Return the largest absolute value within each pair of ends."""
-    found: Floats = np.abs(settle(np.array([low, high]), -LARGEST, LARGEST)).max(axis=0)
+    found: Floats = np.abs(clip_to_grid(np.array([low, high]), -LARGEST, LARGEST)).max(axis=0)
     return found
 
 
-def standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
+def standardised_ends(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
     """Centre and scale ends, and clip them to what can be computed with."""
     with np.errstate(over="ignore"):  # clipped next
         return np.clip((ends - centre) / scale, -LARGEST, LARGEST)

@@ -120,7 +120,7 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
         len(names),
         tuple(name_hash(key, name) for name in looked_at),
         whole.keys(),
-        _alike(whole.cells),
+        _near_duplicate_share(whole.cells),
         tuple(each.keys() for each in without),
         tuple(kept),
         contents,
@@ -135,15 +135,17 @@ def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner
     narrow, wide = sorted((one, other), key=lambda each: each.width)
     if _same_cells(narrow, wide):
         return Overlap(1.0, True)
-    found = [_of_rows(narrow, wide)]
+    found = [_overlap_by_rows(narrow, wide)]
     if person in one.columns and person in other.columns:
         at, there = one.columns.index(person), other.columns.index(person)
         if same_owner or not (one.counting[at] and other.counting[there]):
             share, compared = _contained(one.single[at], other.single[there])
             found.append(Overlap(_share_beyond_chance(share, compared, 0.0), True))
-        found.append(_judged(one.without[at], other.without[there], max(one.alike, other.alike), one, other))
+        found.append(
+            _overlap_beyond_chance(one.without[at], other.without[there], max(one.alike, other.alike), one, other)
+        )
     if wide.width - narrow.width > 1 or wide.width > MAX_COLUMNS:
-        found.append(_of_columns(narrow, wide))
+        found.append(_overlap_by_columns(narrow, wide))
     return max(found, key=lambda each: (each.keys, each.certain))
 
 
@@ -168,16 +170,16 @@ def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
     return same and sum(bits) - max(bits, default=0.0) - ways >= MIN_BITS
 
 
-def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
+def _overlap_by_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
     """Compare whole rows; with one more column, rows without any one column."""
     if wide.width - narrow.width > 1:
         return Overlap(0.0, False)
     held = (wide.whole,) if wide.width == narrow.width else wide.without
-    found = [_judged(narrow.whole, keys, narrow.alike, narrow, wide) for keys in held]
+    found = [_overlap_beyond_chance(narrow.whole, keys, narrow.alike, narrow, wide) for keys in held]
     return max(found, key=lambda each: each.keys, default=Overlap(0.0, False))
 
 
-def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: TableSketch) -> Overlap:
+def _overlap_beyond_chance(one: Keys, other: Keys, alike: float, table: TableSketch, its: TableSketch) -> Overlap:
     """Return how much these keys of two tables share beyond chance."""
     longer, shorter = (one, other) if table.rows >= its.rows else (other, one)
     share, compared = _contained(longer, shorter)
@@ -187,7 +189,7 @@ def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: Table
     return Overlap(_share_beyond_chance(share, compared, chance), True)
 
 
-def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
+def _overlap_by_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
     """Compare all columns that identify the narrower table's rows, at least two: weaker evidence."""
     there = dict(zip(wide.columns, wide.single, strict=True))
     here = {narrow.columns[k]: narrow.single[k] for k in _comparable(narrow, wide)}
@@ -221,7 +223,7 @@ def _share_beyond_chance(share: float, compared: int, chance: float) -> float:
     return share if compared * evidence >= -math.log(MAX_ERROR_PROBABILITY) else 0.0
 
 
-def _alike(cells: Hashes) -> float:
+def _near_duplicate_share(cells: Hashes) -> float:
     """Return the largest share of pairs of rows that agree by all columns except one; 1 if there is only one."""
     if len(cells) < 2 or cells.shape[1] < 2:
         return 1.0

@@ -180,7 +180,7 @@ def largest_batch(rows: int, batches: int) -> int:
     return -(-rows // batches)
 
 
-def drawn(rows: int, seed: bytes, rate: float) -> Places:
+def draw_places(rows: int, seed: bytes, rate: float) -> Places:
     """Draw every place independently with probability `rate`, rounded down to a multiple of 2^-64; in ascending order.
 
     Formal guarantee: this holds for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from random words.

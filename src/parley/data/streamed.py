@@ -186,18 +186,18 @@ class StreamedDesign(Summable):
 
 def _aligned(designs: Iterator[Design]) -> Iterator[Design]:
     """Yield the same rows in blocks of exactly `BLOCK_ROWS`, the last maybe shorter, copying only rows at seams."""
-    waiting: Design | None = None
+    partial_block: Design | None = None
     for design in designs:
         start = 0
-        if waiting is not None:
-            start = BLOCK_ROWS - len(waiting)
-            waiting = pooled([waiting, design.cut(slice(start))])
-            if len(waiting) < BLOCK_ROWS:
+        if partial_block is not None:
+            start = BLOCK_ROWS - len(partial_block)
+            partial_block = pooled([partial_block, design.cut(slice(start))])
+            if len(partial_block) < BLOCK_ROWS:
                 continue
-            yield waiting
+            yield partial_block
         full = start + (len(design) - start) // BLOCK_ROWS * BLOCK_ROWS
         for place in range(start, full, BLOCK_ROWS):
             yield design.cut(slice(place, place + BLOCK_ROWS))
-        waiting = design.cut(slice(full, None)) if full < len(design) else None
-    if waiting is not None:
-        yield waiting
+        partial_block = design.cut(slice(full, None)) if full < len(design) else None
+    if partial_block is not None:
+        yield partial_block

@@ -25,7 +25,7 @@ from parley.data.cells import (
 from parley.data.dates import day_number
 from parley.data.sources.source import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
-from parley.terms.keys import folded
+from parley.terms.keys import fold_name
 from parley.validate import Floats
 
 PERSON_NAME = "its person"  # what every row needs where people are told apart
@@ -85,7 +85,7 @@ def _declared(frame: Rows, column: str, name: str) -> "pa.Array | pd.Series[Any]
 
 def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:
     """Return cells as numbers one by one, missing ones as NaN."""
-    words = _words(frame, column, name)
+    words = _as_arrow(frame, column, name)
     plain = None if words is None else arrow_cells.plain_decimals(words)
     if plain is not None:
         return plain
@@ -137,9 +137,9 @@ def codes(
     refused by row number; with `gaps` it gets the number after that, and so do words for a missing cell, except names
     that are `listed`. "1.0" matches a listed "1", and the reverse. `merged`: ignore capitals and spaces.
     """
-    place, called = _called(frame, column, name, gaps, listed)
+    place, called = _names_by_row(frame, column, name, gaps, listed)
     if merged:
-        categories, called = [*map(folded, categories)], [*map(folded, called)]
+        categories, called = [*map(fold_name, categories)], [*map(fold_name, called)]
     if not gaps:
         _require_all(place, column, name, "a name")
     number = _numbered(categories)
@@ -161,7 +161,7 @@ def _numbered(categories: Sequence[str]) -> dict[str, int]:
 
 def names(frame: Rows, column: str, name: str, gaps: bool = False) -> list[str]:
     """Return the different names in a column, sorted, without gaps; with `gaps`, also without words for them."""
-    return sorted({text for text in _called(frame, column, name)[1] if not (gaps and is_missing_word(text))})
+    return sorted({text for text in _names_by_row(frame, column, name)[1] if not (gaps and is_missing_word(text))})
 
 
 def is_gap(frame: Rows, column: str, name: str, listed: Set[str] = frozenset()) -> NDArray[np.bool_]:
@@ -220,7 +220,7 @@ def names_of(frame: Rows, column: str, name: str, what: str) -> tuple[NDArray[np
     Formal guarantee: a row's name follows from its own cell (`cell_name`).
     """
     require_columns(frame, [column], name)
-    place, called = _called(frame, column, name)
+    place, called = _names_by_row(frame, column, name)
     _require_all(place, column, name, what)
     return place, called
 
@@ -231,7 +231,7 @@ def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) ->
         raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; every row needs {what}")
 
 
-def _called(
+def _names_by_row(
     frame: Rows, column: str, name: str, gaps: bool = False, listed: Set[str] = frozenset()
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return (the listed name of each row, -1 for a gap; the list, which may repeat a name)."""
@@ -240,11 +240,11 @@ def _called(
     known = [text for text in called if text is not None]
     if len(known) < len(called):
         none = np.array([*(text is None for text in called), False])  # the last one is for gaps, place -1
-        raise nameless(name, column, int(np.flatnonzero(none[place])[0]) + 1)
+        raise nameless_cell_error(name, column, int(np.flatnonzero(none[place])[0]) + 1)
     return place, known
 
 
-def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
+def nameless_cell_error(name: str, column: str, row: int, why: str = "") -> DataError:
     """Return the error for a cell that has no name."""
     return DataError(
         f"{name}: column {column!r}, row {row}: expected a name: text, an integer, or a float below 2^53{why}; "
@@ -266,10 +266,10 @@ def _cells(
 def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
     """Return (the listed cell of each row, -1 for a missing one; the list). Cells share an entry only if the column's
     type ensures one name and one number: equal cells of mixed types may be written differently."""
-    words = _words(frame, column, name)
+    words = _as_arrow(frame, column, name)
     try:
         if words is not None:
-            return arrow_cells.listed(words)
+            return arrow_cells.distinct_cells(words)
     except UnicodeError:
         raise DataError(f"{name}: column {column!r}: its text is not UTF-8; convert the file") from None
     except pa.ArrowException as error:  # its text may quote cells
@@ -288,13 +288,13 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
     return np.where(present, np.cumsum(present) - 1, -1), cells[present].tolist()
 
 
-def _words(frame: Rows, column: str, name: str) -> pa.Array | None:
+def _as_arrow(frame: Rows, column: str, name: str) -> pa.Array | None:
     """Return an Arrow or text column as Arrow holds it; None for others."""
     series = _declared(frame, column, name)
-    return series if isinstance(series, pa.Array) else _text(series)
+    return series if isinstance(series, pa.Array) else _text_as_arrow(series)
 
 
-def _text(series: "pd.Series[Any]") -> pa.Array | None:
+def _text_as_arrow(series: "pd.Series[Any]") -> pa.Array | None:
     """Return a column of text and gaps alone as an Arrow array, which means the same; None for other columns."""
     if series.dtype != object or not set(map(type, cells := series.to_numpy())) <= {str, NoneType}:
         return None

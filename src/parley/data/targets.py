@@ -51,7 +51,7 @@ def with_target(public: pd.DataFrame, target: Sequence[str], listed: Set[str], n
     return public[~gaps].reset_index(drop=True) if gaps.any() else public
 
 
-def dropped_words(public: pd.DataFrame, target: Sequence[str], listed: Set[str], name: str) -> str | None:
+def dropped_rows_sentence(public: pd.DataFrame, target: Sequence[str], listed: Set[str], name: str) -> str | None:
     """Say how many rows of a public sample have no target; None if all have one."""
     missing = len(public) - len(with_target(public, target, listed, name))
     return (
@@ -100,7 +100,7 @@ def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Float
     return numbers(rows, column, name, hint="for a column of names, name the class that counts as 1 in model.positive")
 
 
-def counted(model: Model, categories: Categories) -> tuple[str, str]:
+def names_of_one_and_zero(model: Model, categories: Categories) -> tuple[str, str]:
     """Say in words what counts as 1 and what as 0.
 
     >>> counted(Model(kind="linear-svm", target="sick", positive="yes"), {})
@@ -135,7 +135,7 @@ def class_words(model: Model, categories: Categories) -> str:
     >>> class_words(Model(kind="linear-svm", target="sick", positive="yes"), {})
     "Target 'sick': 'yes' counts as 1, every other name as 0."
     """
-    one, zero = counted(model, categories)
+    one, zero = names_of_one_and_zero(model, categories)
     return f"Target '{printable(model.target)}': {one} counts as 1, {zero} as 0."
 
 

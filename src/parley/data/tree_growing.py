@@ -27,7 +27,7 @@ MIN_CURVATURE = 1e-9  # curvature of a row that is as good as sure
 PUBLIC_SAMPLE = "public sample"
 MAX_FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
 
-_known = Remembered["_Grown"](max_entries=64)  # those of the last few samples, and of their folds
+_grown_cache = Remembered["_Grown"](max_entries=64)  # those of the last few samples, and of their folds
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
@@ -55,7 +55,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         except DataError as error:
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
-    if isinstance(made, MarginLines) and not made.follows(known, TOLERANCE):
+    if isinstance(made, MarginLines) and not made.matches_public_columns(known, TOLERANCE):
         raise StalePinsError(f"model.preparation: its lines differ from those of the public sample. {PIN_AGAIN}")
     return replace(fitted, forest=made)
 
@@ -92,14 +92,14 @@ def grow(
     wanted = _wanted(y, outcomes, classifies)
     setting = size.model_dump(exclude={"refitted"}), bool(size.refitted), outcomes, classifies
     key = content_key(setting, columns, y, weight, *named)
-    grown = _known.get(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
+    grown = _grown_cache.get(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
     if size.refitted is None:
-        return _kept(grown.trees, grown.begin)
+        return _as_forest(grown.trees, grown.begin)
     first = size.refitted * outcomes
-    margin = _kept(grown.trees[first:], np.zeros(outcomes))
+    margin = _as_forest(grown.trees[first:], np.zeros(outcomes))
     if not first:
-        return MarginLines.beside(margin, grown.begin, grown.orders, columns)
-    return MarginForest(**vars(_kept(grown.trees[:first], grown.begin)), margin=margin, orders=grown.orders)
+        return MarginLines.from_public_columns(margin, grown.begin, grown.orders, columns)
+    return MarginForest(**vars(_as_forest(grown.trees[:first], grown.begin)), margin=margin, orders=grown.orders)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def _expected(raw: Floats, classifies: bool) -> Floats:
     return np.asarray(softmax(raw, axis=0) if len(raw) > 1 else expit(raw))
 
 
-def _kept(grown: Sequence[tuple[Any, Floats]], begin: Floats) -> Forest:
+def _as_forest(grown: Sequence[tuple[Any, Floats]], begin: Floats) -> Forest:
     """Return the arrays of trees, outcomes in turn; each outcome's first tree adds its starting point."""
     columns, thresholds, lefts, rights, roots, values = [], [], [], [], [], []
     nodes = leaves = 0

@@ -30,10 +30,10 @@ def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures
         if fitted.model.has_intercept:
             mean = weight @ standard[places] / len(places)
             fitted, standard = replace(fitted, centre=fitted.centre + fitted.scale * mean), standard - mean
-    return turned(fitted, standard, whitening(standard[places], weight))
+    return rotated(fitted, standard, whitening(standard[places], weight))
 
 
-def turned(fitted: Preparation, standard: Floats, rotation: Floats) -> Preparation:
+def rotated(fitted: Preparation, standard: Floats, rotation: Floats) -> Preparation:
     """Return the preparation with its columns turned, clipped to the range that these rows reach."""
     scores = standard @ rotation
     low, high = (np.clip(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from parley.demo.unions import BANK, UNIONS, Union, country, large_banks, public_sample
+from parley.demo.unions import BANK, UNIONS, Union, large_banks, make_unions, public_sample
 
 EPSILON = 0.2
 HOSTS = ("coast-1", "lakes-1", "plains-1")  # three unions draw the one noise
-ONE, OWN, BANKS = "terms.toml", "own_noise.toml", "banks.toml"
-VALUE, PRIVACY = 1.0, 0.15  # in dollars a loan: of one unit of test cost (squared points), and of one unit of epsilon
+SHARED_NOISE_FILE, OWN_NOISE_FILE, BANKS_FILE = "terms.toml", "own_noise.toml", "banks.toml"
+VALUE_PER_LOAN, PRIVACY_COST_PER_LOAN = (
+    1.0,
+    0.15,
+)  # in dollars a loan: of one unit of test cost (squared points), and of one unit of epsilon
 BANK_PRIVACY = 0.03  # the bank's price: the law asks it for the paperwork anyway
 
 MODEL = """\
@@ -27,7 +30,7 @@ holdout = 0.2                   # of each table this share is kept for scoring
 # how the budgets are spent, as `parley plan` proposed for each kind of noise, with a third of the rounds where that is
 # as good
 PLANS = {
-    ONE: """\
+    SHARED_NOISE_FILE: """\
 [learning]
 algorithm = "averaged-subgradient"
 horizon = 16
@@ -39,7 +42,7 @@ delta = 1e-6
 clip = 15.34                    # no record's gradient counts for more than this
 noise = "shared"                # one noise for all, drawn by three hosts; none of them knows it
 """,
-    OWN: """\
+    OWN_NOISE_FILE: """\
 [learning]
 algorithm = "gradient-descent"
 horizon = 3
@@ -80,12 +83,14 @@ def write_unions(folder: Path, seed: int, count: int = UNIONS) -> list[Union]:
     ...     [union.name for union in write_unions(Path(folder), seed=1, count=3)]
     ['coast-1', 'hills-1', 'lakes-1', 'national-bank']
     """
-    unions = country(seed, count)
+    unions = make_unions(seed, count)
     public_sample(seed).to_csv(folder / "public.csv", index=False)
     _write_tables(folder, unions, seed)
-    (folder / ONE).write_text(_terms("Credit unions, one noise for all", PLANS[ONE], unions, HOSTS), encoding="utf-8")
-    (folder / OWN).write_text(
-        _terms("Credit unions, each with its own noise", PLANS[OWN], unions, ()), encoding="utf-8"
+    (folder / SHARED_NOISE_FILE).write_text(
+        _terms("Credit unions, one noise for all", PLANS[SHARED_NOISE_FILE], unions, HOSTS), encoding="utf-8"
+    )
+    (folder / OWN_NOISE_FILE).write_text(
+        _terms("Credit unions, each with its own noise", PLANS[OWN_NOISE_FILE], unions, ()), encoding="utf-8"
     )
     return unions
 
@@ -94,8 +99,8 @@ def write_banks(folder: Path, seed: int) -> list[Union]:
     """Write three large banks' tables, and terms with one noise that they host, beside the unions' public sample."""
     banks = large_banks(seed)
     _write_tables(folder, banks, seed)
-    terms = _terms("Three large banks", PLANS[ONE], banks, [bank.name for bank in banks])
-    (folder / BANKS).write_text(terms, encoding="utf-8")
+    terms = _terms("Three large banks", PLANS[SHARED_NOISE_FILE], banks, [bank.name for bank in banks])
+    (folder / BANKS_FILE).write_text(terms, encoding="utf-8")
     return banks
 
 
@@ -111,13 +116,13 @@ def _terms(title: str, plan: str, owners: Sequence[Union], hosts: Sequence[str])
 
 
 def _owner(owner: Union) -> str:
-    price = BANK_PRIVACY if owner.name == BANK else PRIVACY
+    price = BANK_PRIVACY if owner.name == BANK else PRIVACY_COST_PER_LOAN
     return f"""\
 [[owners]]
 name = "{owner.name}"
 records = {owner.records}
 epsilon = {EPSILON}
 data = "{owner.name}.csv"
-value = {owner.records * VALUE:.1f}
+value = {owner.records * VALUE_PER_LOAN:.1f}
 privacy_cost = {{ kind = "linear", weight = {owner.records * price:.2f} }}
 """

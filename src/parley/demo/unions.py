@@ -17,14 +17,18 @@ from parley.validate import Floats
 
 REGIONS = ("coast", "hills", "lakes", "plains", "river", "valley")
 BANK = "national-bank"
-UNIONS, FEWEST, MOST = 39, 150, 2000  # credit unions, and how many members the smallest and the largest have
-LARGE = 20_000  # customers of a large bank
+UNIONS, MIN_MEMBERS, MAX_MEMBERS = (
+    39,
+    150,
+    2000,
+)  # credit unions, and how many members the smallest and the largest have
+LARGE_BANK_LOANS = 20_000  # customers of a large bank
 PUBLIC_ROWS = 300
 REGION_SHIFT, UNION_SHIFT = 0.06, 0.04  # standard deviations of the shift of each coefficient, in points of the rate
 REGION_LEVEL, UNION_LEVEL = 0.5, 0.3  # of the level of rates
-ABROAD = 0.2  # the same of the public sample, which is from a neighbouring country
-LEANING = 0.4  # of regions to other members, in standard deviations of a column
-DROPPED = ["grade", "int_rate"]
+PUBLIC_SHIFT = 0.2  # the same of the public sample, which is from a neighbouring country
+MEMBER_SHIFT = 0.4  # of regions to other members, in standard deviations of a column
+TARGET_COLUMNS = ["grade", "int_rate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,12 @@ class Union:
         return int.from_bytes(self.name.encode(), "big") % 2**61
 
 
-def country(seed: int, count: int = UNIONS) -> list[Union]:
+def make_unions(seed: int, count: int = UNIONS) -> list[Union]:
     """Return unions in six regions, with sizes even on a log scale, and an average bank."""
     rng = np.random.default_rng((seed, 1))
     columns = len(_market()[0])
-    regions = {name: _law(rng, columns, REGION_SHIFT, REGION_LEVEL, LEANING) for name in REGIONS}
-    sizes = np.exp(rng.permuted(np.linspace(np.log(FEWEST), np.log(MOST), count))).round().astype(int)
+    regions = {name: _law(rng, columns, REGION_SHIFT, REGION_LEVEL, MEMBER_SHIFT) for name in REGIONS}
+    sizes = np.exp(rng.permuted(np.linspace(np.log(MIN_MEMBERS), np.log(MAX_MEMBERS), count))).round().astype(int)
     unions = []
     for place, size in enumerate(sizes):
         region, number = REGIONS[place % len(REGIONS)], place // len(REGIONS) + 1
@@ -82,19 +86,19 @@ def country(seed: int, count: int = UNIONS) -> list[Union]:
     bank = Law(
         np.zeros(columns), np.mean([r.shift for r in everywhere], axis=0), float(np.mean([r.level for r in everywhere]))
     )
-    return [*unions, Union(BANK, LARGE, bank)]
+    return [*unions, Union(BANK, LARGE_BANK_LOANS, bank)]
 
 
 def large_banks(seed: int) -> list[Union]:
     """Return three large banks of the same country, which differ as single unions do."""
     rng = np.random.default_rng((seed, 3))
     laws = [_law(rng, len(_market()[0]), UNION_SHIFT, UNION_LEVEL, 0.0) for _ in range(3)]
-    return [Union(f"large-{place}", LARGE, law) for place, law in enumerate(laws, start=1)]
+    return [Union(f"large-{place}", LARGE_BANK_LOANS, law) for place, law in enumerate(laws, start=1)]
 
 
 def public_sample(seed: int) -> pd.DataFrame:
     """Return a small public sample from a neighbouring country with a law of its own."""
-    law = _law(np.random.default_rng((seed, 2)), len(_market()[0]), ABROAD, REGION_LEVEL, LEANING)
+    law = _law(np.random.default_rng((seed, 2)), len(_market()[0]), PUBLIC_SHIFT, REGION_LEVEL, MEMBER_SHIFT)
     return law.loans(PUBLIC_ROWS, (seed, 4))
 
 
@@ -116,4 +120,4 @@ def _market() -> tuple[Floats, Floats]:
 
 
 def _numbers(book: pd.DataFrame) -> Floats:
-    return pd.get_dummies(book.drop(columns=DROPPED)).to_numpy(dtype=float)
+    return pd.get_dummies(book.drop(columns=TARGET_COLUMNS)).to_numpy(dtype=float)

@@ -70,13 +70,17 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         checksum = content.pop("checksum", None)
-        whole = checksum == (None if content["format"] == EARLIER_FORMAT else _checksum(_canonical(content)))
-        found = None if not whole or content["terms"] != expected else _read(content, terms, start, watched or {})
+        checksum_matches = checksum == (None if content["format"] == EARLIER_FORMAT else _checksum(_canonical(content)))
+        found = (
+            None
+            if not checksum_matches or content["terms"] != expected
+            else _read(content, terms, start, watched or {})
+        )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(
             f"{path}: not a Parley checkpoint; restore the run's checkpoint, or move this file away to start again"
         ) from None
-    if not whole:
+    if not checksum_matches:
         raise SettingError(
             f"{path}: its checksum differs, so it was changed after it was written; restore the run's checkpoint, or "
             "move this file away to start again"

@@ -13,14 +13,14 @@ import numpy as np
 from parley.data.sketch import digested_table
 from parley.data.sources import TableSource, held_table, same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError, UnknownTerms
-from parley.learning.algorithms.asynchronous import clocked
+from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.network.exchange import Exchange, InProcess
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
-from parley.owner.other_books import BooksOf, OtherBooks, find_among, require_reason
+from parley.owner.other_books import OtherBooks, OwnerBooks, find_among, require_reason
 from parley.owner.owner import Agreement, Owner, reservation
 from parley.privacy.accounting.series import exact
 from parley.protocol.setup import Setup, require_ready
@@ -80,7 +80,7 @@ def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:
             path = _ledger_path(folder, part.name)
             ledger = opened.enter_context(closing(Ledger(path))) if begun(path) else None
             table, digest = digested_table(owner_table(part))
-            books.append(BooksOf(part.name, table, digest.cells, terms, ledger))
+            books.append(OwnerBooks(part.name, table, digest.cells, terms, ledger))
         return find_among(books, folder)
 
 
@@ -193,10 +193,11 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
 
 def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
     """Refuse one table for two owners, unless the terms allow shared records."""
-    twice = same_table(tables)
-    if twice is not None and terms.privacy.shared_records < 2:
+    owners_with_one_table = same_table(tables)
+    if owners_with_one_table is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
-            f"owners {twice[0]} and {twice[1]} have the same table: each would spend its epsilon on the same people, "
+            f"owners {owners_with_one_table[0]} and {owners_with_one_table[1]} have the same table: each would "
+            "spend its epsilon on the same people, "
             f"who were promised a single one. Give each its own table, or set privacy.shared_records to how many "
             "owners may hold a person's record"
         )
@@ -227,7 +228,7 @@ def exchange_with(
     the first owner's ledger."""
     first = parties[0].ledger
     if not setup.schedule.waits:
-        yield clocked(InProcess(parties), setup.schedule, speeds)
+        yield on_virtual_clock(InProcess(parties), setup.schedule, speeds)
     elif not setup.terms.noise.summed:
         yield InProcess(parties)
     elif isinstance(first, Ledger):

@@ -16,7 +16,7 @@ import numpy as np
 from parley.errors import ContradictionError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State, run
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.gossip import POINT, Gossip, mixed
+from parley.learning.algorithms.gossip import POINT, Gossip, mix_rows
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
@@ -60,7 +60,7 @@ class PeerGossip(Gossip):
         return self.weights[[self.names.index(self.owner)]][:, neighbours]
 
     def mix(self, points_sent: Floats, number: int, step: int) -> Floats:
-        return mixed(self.row, self.neighbourhood.exchange((number, step), points_sent))
+        return mix_rows(self.row, self.neighbourhood.exchange((number, step), points_sent))
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         """Update as everybody does, and remember what was sent, for neighbours that receive it later."""

@@ -14,7 +14,7 @@ from parley.data import rowwise
 from parley.losses.loss import PLAIN, ClipNorm, Elementary, Loss
 from parley.validate import Floats
 
-FARTHEST: dict[ClipNorm, float] = {"l1": 2.0, "l2": 2.0**0.5, "linf": 1.0}  # |p - e_y| at most
+MAX_RESIDUAL_NORMS: dict[ClipNorm, float] = {"l1": 2.0, "l2": 2.0**0.5, "linf": 1.0}  # |p - e_y| at most
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ class Multinomial(ClassLoss):
                 yield c, d, p[c] * ((c == d) - p[d])
 
     def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
-        return FARTHEST[norm]
+        return MAX_RESIDUAL_NORMS[norm]
 
 
 def over_classes(terms: Floats) -> Floats:
     """Sum terms [..., classes, n] -> [..., n] in an order independent of the number of rows. Overwrites the terms."""
-    return rowwise.folded(np.moveaxis(terms, -2, 0))
+    return rowwise.halving_sum(np.moveaxis(terms, -2, 0))
 
 
 @dataclass(frozen=True)

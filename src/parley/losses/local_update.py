@@ -155,12 +155,17 @@ class LocalUpdate:
         argument for h + m/2 |w|^2, of curvature at most L + mu, if rho (L + mu) <= 2. So the end of the steps moves by
         at most 2 k Xi/n rho/(1 - q) = 2 k Xi/(n m) for any number of steps, as the prox of strong convexity m does.
         """
-        held = self.regularisation + self.proximal
-        fade = self.step * held
-        shrinks = 0 < fade < 1 and self.step * (self.curvature + self.proximal + held) <= 2 * (1 - 1e-12)
+        strong_convexity = self.regularisation + self.proximal
+        shrinkage_per_step = self.step * strong_convexity
+        shrinks = 0 < shrinkage_per_step < 1 and self.step * (
+            self.curvature + self.proximal + strong_convexity
+        ) <= 2 * (1 - 1e-12)
         if self.paired or not shrinks:
             return 1.0
-        return min(1.0, -math.expm1(self.steps * math.log1p(-fade)) / (self.steps * fade) * (1 + 1e-12))
+        return min(
+            1.0,
+            -math.expm1(self.steps * math.log1p(-shrinkage_per_step)) / (self.steps * shrinkage_per_step) * (1 + 1e-12),
+        )
 
     def _rounding(self, largest: float, slack: float) -> float:
         """Return how far a computed step may be from the exact one, in L2 and divided by rho; the last division
@@ -174,11 +179,14 @@ class LocalUpdate:
           coordinate of the sum is at most 7 radius/rho + 2 Xi. Its six operations, the product with rho and the
           difference are off by at most 48 u (radius + rho Xi) in all, so twice as much as without covers both.
         """
-        often = 64 if self.proximal or self.reach else 32
+        roundings_per_step = 64 if self.proximal or self.reach else 32
         return (
             slack * largest
             + self.record_rounding * self.most
-            + often * UNIT_ROUNDOFF * math.sqrt(self.parameters) * (self.radius / self.step + self.most * largest)
+            + roundings_per_step
+            * UNIT_ROUNDOFF
+            * math.sqrt(self.parameters)
+            * (self.radius / self.step + self.most * largest)
         )
 
 
@@ -215,21 +223,21 @@ def local_update(
         learning.proximal or 0.0,
         min(limits.radius / step + bound.value, LARGEST) if learning.rules.corrects_drift else 0.0,
         learning.paired,
-        most_rows(terms),
+        largest_row_ratio(terms),
     )
 
 
-def most_rows(terms: Terms) -> float:
+def largest_row_ratio(terms: Terms) -> float:
     """Return an owner's largest ratio of training rows to the divisor of their sum: 1 unless people are held out."""
     return max(terms.train_places(part.name) / terms.train_rows(part.name) for part in terms.owners)
 
 
 def _mean_curvature(objective: EmpiricalRisk, preparation: Preparation, terms: Terms) -> float | None:
     """Return L of the mean that local steps follow, with penalty: a sum of N rows over n bends N/n times as much."""
-    found = objective.walked_curvature(preparation, Limits.of(terms, preparation))
-    if found is None or (most := most_rows(terms)) == 1:
-        return found
-    return (found - objective.regularisation) * most * (1 + 1e-12) + objective.regularisation
+    curvature = objective.walked_curvature(preparation, Limits.from_terms(terms, preparation))
+    if curvature is None or (most := largest_row_ratio(terms)) == 1:
+        return curvature
+    return (curvature - objective.regularisation) * most * (1 + 1e-12) + objective.regularisation
 
 
 def _own_steps(

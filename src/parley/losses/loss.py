@@ -12,10 +12,10 @@ from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import LARGEST, SMALLEST, Floats
 
-MOST = 1e60  # no record's clip is larger
+MAX_CLIP = 1e60  # no record's clip is larger
 
 ClipNorm = Literal["l1", "l2", "linf"]  # in which a record's gradient can be clipped
 
@@ -30,13 +30,13 @@ class Limits:
     radius: float | None
 
     @classmethod
-    def of(cls, terms: Terms, preparation: Preparation) -> "Limits":
+    def from_terms(cls, terms: Terms, preparation: Preparation) -> "Limits":
         """Return the limits of terms with these columns. If an owner is the unit, `privacy.clip` is that of its answer,
         and a record is cut only where it alone would make the largest owner's answer as large, so that every answer is
         finite."""
         clip = terms.privacy.clip
-        if terms.privacy.unit == OWNER and clip is not None:
-            clip = min(clip * max(terms.train_rows(part.name) for part in terms.owners), MOST)
+        if terms.privacy.unit == OWNER_UNIT and clip is not None:
+            clip = min(clip * max(terms.train_rows(part.name) for part in terms.owners), MAX_CLIP)
         return cls(clip, preparation.largest_weight, terms.model.radius)
 
 
@@ -118,7 +118,7 @@ def bound_norm(features: Floats, norm: ClipNorm) -> float:
     return float(features.sum()) if norm == "l1" else float(np.sqrt(np.sum(features**2)))
 
 
-WIDTH = 0.2  # over which the corner is smoothed to have a curvature
+HINGE_SMOOTHING_WIDTH = 0.2  # over which the corner is smoothed to have a curvature
 
 
 class Elementary(Protocol):
@@ -277,7 +277,7 @@ class Hinge(Loss):
     def largest_derivative(self, reach: float, target_bound: float) -> float:
         return 1.0
 
-    def smoothed(self, width: float = WIDTH) -> Self:
+    def smoothed(self, width: float = HINGE_SMOOTHING_WIDTH) -> Self:
         """Return the loss with its corner rounded off over this width."""
         return replace(self, smoothing=width)
 

@@ -4,7 +4,7 @@ With classes, y is a row of 0 with a 1 at the record's class. A record's share i
 the bound is scaled down as a whole, so it merely counts for less. For L2, off-diagonal entries are multiplied by sqrt
 2: the vector then has the matrix's norm |z|^2, whatever the basis. S, the mean of z z' plus noise of known variance in
 each packed number, has blocks A = x x', b = x y and c = y y'. Noise drives A's eigenvalues apart, and the inverse
-depends most on the smallest, so A is shrunk first (`settled`).
+depends most on the smallest, so A is shrunk first (`shrunk_moments`).
 """
 
 import math
@@ -133,7 +133,7 @@ class Solved:
     curvature: Floats  # of the cost that was minimised, halved [..., p]
 
 
-def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
+def shrunk_moments(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
     """Return (A after James and Stein (1961) [..., p, p], the share of its noise's variance that is left [...]).
 
     The D + 1 = p (p + 1)/2 packed numbers of A have noise of variance v each. A's difference from m I, with m the mean
@@ -145,13 +145,13 @@ def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
     width = A.shape[-1]
     one, free = np.eye(width), width * (width + 1) // 2 - 3
     mean = np.trace(A, axis1=-2, axis2=-1)[..., None, None] / width * one
-    away = A - mean
-    each = np.where(
+    difference = A - mean
+    entry_weights = np.where(
         one > 0, 1.0, 0.5 if norm == "l1" else 1.0
     )  # entries off the diagonal are there twice; in L2 packed times sqrt 2
-    size = np.einsum("...ij,...ij,ij->...", away, away, each)
+    size = np.einsum("...ij,...ij,ij->...", difference, difference, entry_weights)
     kept = np.maximum(0.0, 1 - max(free, 0) * deviation**2 / np.maximum(size, 1e-300))
-    return mean + kept[..., None, None] * away, kept
+    return mean + kept[..., None, None] * difference, kept
 
 
 def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisation: float) -> Solved:
@@ -159,10 +159,11 @@ def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisat
 
     The matrices are [..., p + q, p + q]. A symmetric matrix whose entries deviate by d has norm about 2 d sqrt p; in L2
     layout off-diagonal entries have half the variance. Settled entries deviate by sqrt kept d, the unshrunk mean of p
-    numbers by d/sqrt p. Settling hides a direction lost in the noise, so `drowned` is judged from A as released.
+    numbers by d/sqrt p. Settling hides a direction lost in the noise, so `shrinkage_doubt` is judged from A as
+    released.
     """
     raw = moments[..., :width, :width]
-    A, kept = settled(raw, deviation, norm)
+    A, kept = shrunk_moments(raw, deviation, norm)
     values, vectors = np.linalg.eigh(A)
     entry = deviation / (1.0 if norm == "l1" else np.sqrt(2))
     lift = np.maximum(0.0, 2 * entry * np.sqrt(kept * width + (1 - kept) / width) - values[..., 0])
@@ -185,20 +186,22 @@ def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, r
     """
     width = solved.theta.shape[-1]
     G = (solved.vectors * _inverse(solved.curvature)) @ solved.vectors.T
-    sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
-    A, heard = (
+    lifted_A = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
+    A, shrinkage = (
         (solved.vectors * solved.values) @ solved.vectors.T,
         np.maximum(solved.values, 0.0) * _inverse(solved.curvature),
     )
-    found, spreads = [], []
+    theta_covariances, spreads = [], []
     for place, theta in enumerate(solved.theta):
         b, c = moments[:width, width + place], moments[width + place, width + place]
         spread = max(0.0, float(c - 2 * b @ theta + theta @ A @ theta))
-        drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(heard @ heard), 1e-9) * np.eye(width)
+        shrinkage_doubt = (
+            float(solved.lift) ** 2 * float(theta @ theta) / max(float(shrinkage @ shrinkage), 1e-9) * np.eye(width)
+        )
         noise = noise_covariance(theta, deviation, norm, float(solved.kept))
-        found.append(G @ (noise + spread / records * sure + drowned) @ G)
+        theta_covariances.append(G @ (noise + spread / records * lifted_A + shrinkage_doubt) @ G)
         spreads.append(spread)
-    return np.array(found), np.array(spreads)
+    return np.array(theta_covariances), np.array(spreads)
 
 
 def noise_covariance(theta: Floats, deviation: float, norm: Norm, kept: float = 1.0) -> Floats:

@@ -30,14 +30,14 @@ from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, near_normal
 from parley.validate import SMALLEST, Floats
 
-HAIR = 1e-9  # by which constants are on the safe side of their rounding
+ROUNDING_MARGIN = 1e-9  # by which constants are on the safe side of their rounding
 # Penalty a row, however large epsilon and n are: what rounding can move the minimum grows with 1/penalty.
-LEAST = 2.0**-22
+LEAST_PENALTY_PER_ROW = 2.0**-22
 # Guesses by which linear term and penalty are weighed: |phi| of the best model without privacy, and what a row adds to
 # the cost's curvature, in all directions together.
-USUAL_SIZE, USUAL_CURVATURE = 8.0, 0.075
+USUAL_PHI_NORM, USUAL_CURVATURE = 8.0, 0.075
 # Powers of sqrt 2 by which the penalties that are looked at differ from that with which curvature costs nothing.
-LAW_STEPS = range(-16, 33)
+PENALTY_EXPONENTS = range(-16, 33)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class LinearTermLaw:
     @property
     def size(self) -> float:
         """G, rounded up to cover the rounding of the basis of scores."""
-        return math.sqrt(2) * (1 + HAIR) if self.several else 1.0
+        return math.sqrt(2) * (1 + ROUNDING_MARGIN) if self.several else 1.0
 
     def trace(self, q: float) -> float:
         """Return a bound on the trace of a row's curvature if its gradient has norm q. Two classes: q = s, the
@@ -76,10 +76,10 @@ class LinearTermLaw:
         corner = min(end, math.sqrt(self.classes / (self.classes - 1)))
 
         def inverse(q: float) -> float:
-            return -(rate * q + rank * math.log1p(self.trace(q) * (1 + HAIR) / (rank * penalty)))
+            return -(rate * q + rank * math.log1p(self.trace(q) * (1 + ROUNDING_MARGIN) / (rank * penalty)))
 
         found = minimize_scalar(inverse, bounds=(0.0, end), method="bounded", options={"xatol": 1e-12})
-        return -min(float(found.fun), inverse(corner), inverse(end)) * (1 + HAIR)
+        return -min(float(found.fun), inverse(corner), inverse(end)) * (1 + ROUNDING_MARGIN)
 
     def rate(self, epsilon: float, people: int, penalty: float) -> float:
         """Return the largest rate for this penalty, rounded down; 0 if there is none."""
@@ -87,13 +87,13 @@ class LinearTermLaw:
         def excess(rate: float) -> float:
             return people * (self.size * rate + self.row_cost(rate, penalty)) / epsilon - 1
 
-        most = epsilon / (2 * people * self.size) * (1 - 4 * HAIR)
+        most = epsilon / (2 * people * self.size) * (1 - 4 * ROUNDING_MARGIN)
         if excess(most) <= 0:
             return most
         low = most * 2.0**-30
         if excess(low) > 0:
             return 0.0
-        found = brentq(excess, low, most, xtol=1e-15 * most) * (1 - HAIR)
+        found = brentq(excess, low, most, xtol=1e-15 * most) * (1 - ROUNDING_MARGIN)
         return float(found) if excess(found) <= 0 else 0.0
 
     def choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
@@ -107,20 +107,20 @@ class LinearTermLaw:
         return _chosen(self, epsilon, people, records, own, numbers)
 
     def _choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
-        wanted = float(epsilon) * (1 - HAIR)
-        free = 2 * people * self.size**2 * (2 if self.several else 1) / wanted * (1 + 8 * HAIR)
+        wanted = float(epsilon) * (1 - ROUNDING_MARGIN)
+        free = 2 * people * self.size**2 * (2 if self.several else 1) / wanted * (1 + 8 * ROUNDING_MARGIN)
         curvature, best, found = USUAL_CURVATURE * records / numbers, math.inf, (0.0, 0.0)
-        for step in LAW_STEPS:
-            added = max(free * 2 ** (step / 2), LEAST * records)
+        for step in PENALTY_EXPONENTS:
+            added = max(free * 2 ** (step / 2), LEAST_PENALTY_PER_ROW * records)
             rate = self.rate(wanted, people, added + own)
             share = 1 / (curvature + added)  # scaled first: penalties may be huge
-            worth = (
-                numbers * (numbers + 1) * (share / rate) ** 2 + (USUAL_SIZE * added * share) ** 2
+            expected_excess = (
+                numbers * (numbers + 1) * (share / rate) ** 2 + (USUAL_PHI_NORM * added * share) ** 2
                 if rate > 0
                 else math.inf
             )
-            if worth < best:
-                best, found = worth, (rate, added + own)
+            if expected_excess < best:
+                best, found = expected_excess, (rate, added + own)
         return found
 
 
@@ -131,9 +131,11 @@ def _chosen(
     return law._choose(epsilon, people, records, own, numbers)
 
 
-FARTHEST = 1024.0  # |phi| at most, so that no score is larger: what rounding can move the minimum grows with it, too
-LONGEST = 2.0**20  # of |M| and |N|, but for a probability below e^(-2^38)
-STEPS, MOST_STEPS = 24, 2000  # a release takes at least so many, so that its time tells little; and nobody more
+MAX_PHI_NORM = (
+    1024.0  # |phi| at most, so that no score is larger: what rounding can move the minimum grows with it, too
+)
+MAX_NORMAL_LENGTH = 2.0**20  # of |M| and |N|, but for a probability below e^(-2^38)
+MIN_STEPS, MAX_STEPS = 24, 2000  # a release takes at least so many, so that its time tells little; and nobody more
 
 
 class Perturbable(ABC):
@@ -192,9 +194,13 @@ class PerturbedCost:
         own = records * objective.regularisation / (row**2 * heaviest)
         rate, penalty = law.choose(epsilon, records_per_person, records, own, numbers)
         plain = replace(objective, regularisation=0.0)
-        box = math.inf if radius is None else radius * row * math.sqrt(len(basis) * preparation.width) * (1 + HAIR)
+        box = (
+            math.inf
+            if radius is None
+            else radius * row * math.sqrt(len(basis) * preparation.width) * (1 + ROUNDING_MARGIN)
+        )
         units = {"penalty": penalty / records, "rate": rate * records}  # F is a mean, not a sum
-        return cls(plain, law, basis, preparation.width, records, row, heaviest, **units, radius=min(box, FARTHEST))
+        return cls(plain, law, basis, preparation.width, records, row, heaviest, **units, radius=min(box, MAX_PHI_NORM))
 
     @property
     def numbers(self) -> int:
@@ -211,7 +217,7 @@ class PerturbedCost:
         """How far the computed minimum is at most from the exact one, in the ball and in L2; `minima` certifies it. It
         is three times what rounding can do, so a search that gets as near as rounding allows always succeeds."""
         per_size = self._curvature_slack / self.penalty + (self.numbers + 40) * UNIT_ROUNDOFF
-        digits = math.sqrt(self.numbers + 1) * LONGEST * 2.0**-64 / self.rate
+        digits = math.sqrt(self.numbers + 1) * MAX_NORMAL_LENGTH * 2.0**-64 / self.rate
         fixed = self.size * (self._sum_slack + (self.numbers + 40) * UNIT_ROUNDOFF) + digits
         return 3 * (fixed / self.penalty + per_size * self.radius) + 16 * UNIT_ROUNDOFF * self.radius
 
@@ -244,7 +250,7 @@ class PerturbedCost:
         points apart, and brings points at least `times` the radius away that much nearer together. Otherwise a
         `GuaranteeError` is raised before anything is released.
         """
-        draw, found = SeededWords(seed), np.empty((count, self.numbers))
+        draw, minima = SeededWords(seed), np.empty((count, self.numbers))
         start = before = np.zeros(self.numbers)
         curve = np.eye(self.numbers) * (
             1 + self.penalty
@@ -252,16 +258,16 @@ class PerturbedCost:
         for place in range(count):
             linear, slack = (np.zeros(self.numbers), 0.0) if quiet else self.linear_term(draw)
             phi, gradient, curve = self._search(design, linear, slack, start - np.linalg.solve(curve, linear - before))
-            away = (gradient + self._rounding(phi, linear, slack)) / self.penalty * (1 + 8 * UNIT_ROUNDOFF)
+            distance_bound = (gradient + self._rounding(phi, linear, slack)) / self.penalty * (1 + 8 * UNIT_ROUNDOFF)
             length = _norm(phi)
-            times = max(1.0, (length - away) / self.radius)
-            if not away / times + 8 * UNIT_ROUNDOFF * self.radius <= self.distance:
+            times = max(1.0, (length - distance_bound) / self.radius)
+            if not distance_bound / times + 8 * UNIT_ROUNDOFF * self.radius <= self.distance:
                 raise GuaranteeError(
                     "the computed minimum is not as accurate as the noise assumes; nothing was released"
                 )
-            found[place] = phi * min(1.0, self.radius / max(length, SMALLEST))
+            minima[place] = phi * min(1.0, self.radius / max(length, SMALLEST))
             start, before = phi, linear
-        return found
+        return minima
 
     def linear_term(self, draw: Draw) -> tuple[Floats, float]:
         """Return (floats near the exact random b [d], their L2 distance from it at most, besides their last digits)."""
@@ -280,7 +286,7 @@ class PerturbedCost:
             + 8 * UNIT_ROUNDOFF * (self.size + self.penalty * length + slant)
             + (self.numbers + 16) * UNIT_ROUNDOFF * slant
             + slack
-        ) * (1 + HAIR)
+        ) * (1 + ROUNDING_MARGIN)
 
     def _search(self, design: Summable, linear: Floats, slack: float, start: Floats) -> tuple[Floats, float, Floats]:
         """Return (phi, norm of F's computed gradient there, second derivative) by Newton's method, until only rounding
@@ -292,21 +298,21 @@ class PerturbedCost:
         """
         phi, least = start, np.inf
         gradient, curve = self.derivatives(design, phi, linear)
-        for step in range(MOST_STEPS):
+        for step in range(MAX_STEPS):
             length = _norm(gradient) * (1 + 2 * self.numbers * UNIT_ROUNDOFF)
-            if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(
+            if step >= (0 if design.studied is not None else MIN_STEPS) and length <= 0.5 * self._rounding(
                 phi, linear, slack
             ):
                 return phi, length, curve
             least = min(least, length)
             towards: Floats = -np.linalg.solve(curve, gradient).astype(np.float64)
-            there: Floats = phi + towards
-            slant, curvature = self.derivatives(design, there, linear)
-            if not _norm(slant) <= max(0.5 * least, 0.5 * self._rounding(there, linear, slack)):
+            next_phi: Floats = phi + towards
+            next_gradient, curvature = self.derivatives(design, next_phi, linear)
+            if not _norm(next_gradient) <= max(0.5 * least, 0.5 * self._rounding(next_phi, linear, slack)):
                 far = 2**0.5 * _norm(towards)
-                there = phi + towards * (np.log1p(far) / max(far, SMALLEST))
-                slant, curvature = self.derivatives(design, there, linear)
-            phi, gradient, curve = there, slant, curvature
+                next_phi = phi + towards * (np.log1p(far) / max(far, SMALLEST))
+                next_gradient, curvature = self.derivatives(design, next_phi, linear)
+            phi, gradient, curve = next_phi, next_gradient, curvature
         return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT_ROUNDOFF), curve
 
     def derivatives(self, design: Summable, phi: Floats, linear: Floats | float = 0.0) -> tuple[Floats, Floats]:

@@ -15,7 +15,9 @@ from parley.losses.objective import EmpiricalRisk
 from parley.privacy.mechanisms import Extent
 from parley.validate import Floats
 
-CLEAR = 4.0  # standard errors by which a denominator must stand clear of zero: below, a ratio says nothing
+CLEAR_STANDARD_ERRORS = (
+    4.0  # standard errors by which a denominator must stand clear of zero: below, a ratio says nothing
+)
 
 # (values, standard errors) [...] of noisy shares [..., d]; NaN where meaningless
 Figures = dict[str, tuple[Floats, Floats]]
@@ -84,24 +86,24 @@ def _cells(shares: Floats, deviation: float, public: bool = True) -> tuple[Float
     [[0.5, 0.5], [0.5, 0.5]]
     """
     count, total = shares.shape[-1], shares.sum(axis=-1, keepdims=True)
-    clear = total > CLEAR * deviation * np.sqrt(count)
-    fewer = (1 - total > CLEAR * deviation * np.sqrt(count)) & clear
+    clear = total > CLEAR_STANDARD_ERRORS * deviation * np.sqrt(count)
+    is_scaled = (1 - total > CLEAR_STANDARD_ERRORS * deviation * np.sqrt(count)) & clear
     if not public:
-        fewer, total = np.ones_like(clear), np.where(clear, total, np.nan)
-    known = np.where(fewer, shares / np.where(fewer, total, 1.0), shares - (total - 1) / count)
+        is_scaled, total = np.ones_like(clear), np.where(clear, total, np.nan)
+    known = np.where(is_scaled, shares / np.where(is_scaled, total, 1.0), shares - (total - 1) / count)
 
     def spread(g: Floats) -> Floats:
         whole = np.sum(g**2, axis=-1) - np.sum(g, axis=-1) ** 2 / count
-        part = np.sum(((g - np.sum(g * known, axis=-1, keepdims=True)) / np.where(fewer, total, 1.0)) ** 2, axis=-1)
-        return np.asarray(deviation * np.sqrt(np.maximum(0.0, np.where(fewer[..., 0], part, whole))))
+        part = np.sum(((g - np.sum(g * known, axis=-1, keepdims=True)) / np.where(is_scaled, total, 1.0)) ** 2, axis=-1)
+        return np.asarray(deviation * np.sqrt(np.maximum(0.0, np.where(is_scaled[..., 0], part, whole))))
 
-    return known, np.where(fewer, deviation / np.where(fewer, total, 1.0), deviation), spread
+    return known, np.where(is_scaled, deviation / np.where(is_scaled, total, 1.0), deviation), spread
 
 
 def _ratio(part: Floats, other: Floats, deviation: Floats) -> tuple[Floats, Floats, Floats]:
     """Return part/(part + other) and both derivatives; NaN if the sum, of standard error `deviation`, is near zero."""
     whole = part + other
-    safe = np.where(whole > CLEAR * deviation, whole, np.nan)
+    safe = np.where(whole > CLEAR_STANDARD_ERRORS * deviation, whole, np.nan)
     return part / safe, other / safe**2, -part / safe**2
 
 
@@ -119,22 +121,22 @@ def error_figures(shares: Floats, deviation: float, width: float) -> Figures:
     [1.0, 0.75]
     """
     r, a, b = np.moveaxis(shares[..., :3], -1, 0)
-    c, loud = (np.ones_like(r), 0.0) if shares.shape[-1] == 3 else (4 * shares[..., 3], 4.0)
-    c = np.where(c > CLEAR * loud * deviation, c, np.nan)
+    c, count_deviations = (np.ones_like(r), 0.0) if shares.shape[-1] == 3 else (4 * shares[..., 3], 4.0)
+    c = np.where(c > CLEAR_STANDARD_ERRORS * count_deviations * deviation, c, np.nan)
     r = np.where(r < 0, np.nan, r)  # the noise is larger than the error: to call it 0 would make a perfect model of it
     v, mean = b - a**2 / c + deviation**2 / c, a / c
-    spread = 1 + 4 * mean**2 + loud**2 * mean**4
-    safe = np.where(v > CLEAR * deviation * np.sqrt(spread), v, np.nan)
+    spread = 1 + 4 * mean**2 + count_deviations**2 * mean**4
+    safe = np.where(v > CLEAR_STANDARD_ERRORS * deviation * np.sqrt(spread), v, np.nan)
     error = deviation * np.sqrt((4 / safe) ** 2 + (4 * r / safe**2) ** 2 * spread)
-    off = deviation * width**2 * np.sqrt(1 + loud**2 * (r / c) ** 2) / c
+    error_deviation = deviation * width**2 * np.sqrt(1 + count_deviations**2 * (r / c) ** 2) / c
     return {
-        "mean_squared_error": (np.clip(r / c, 0.0, 1.0) * width**2, off),
+        "mean_squared_error": (np.clip(r / c, 0.0, 1.0) * width**2, error_deviation),
         "r2": (np.minimum(1.0, 1 - 4 * r / safe), error),
     }
 
 
-COUNTED = 1 / 4  # by what the number of rows is multiplied where it is released beside sums over them
-REACH = 13 / 4  # how far one row moves the sums of squared residual, target and squared target in L1
+ROW_COUNT_WEIGHT = 1 / 4  # by what the number of rows is multiplied where it is released beside sums over them
+NUMBER_SENSITIVITY = 13 / 4  # how far one row moves the sums of squared residual, target and squared target in L1
 
 
 class Scoring(ABC):
@@ -184,10 +186,10 @@ class TwoClassScoring(Scoring):
     size = 4
 
     def sums(self, block: Design, scores: Floats) -> Floats:
-        says, is_one = (scores > 0) & block.present, (block.y > 0) & block.present
+        predicted_one, is_one = (scores > 0) & block.present, (block.y > 0) & block.present
         hits, alarms, ones = (
-            np.count_nonzero(says & is_one, axis=1),
-            np.count_nonzero(says, axis=1),
+            np.count_nonzero(predicted_one & is_one, axis=1),
+            np.count_nonzero(predicted_one, axis=1),
             np.count_nonzero(is_one),
         )
         rows = len(block) - block.untargeted
@@ -227,8 +229,8 @@ class ClassesScoring(Scoring):
 @dataclass(frozen=True)
 class NumberScoring(Scoring):
     """(residual/range)^2, u and u^2 of targets u in [-1, 1], and if it is not `public` the number of rows times
-    `COUNTED`. `low` and `high` are the target's bounds as prepared, `unit` its scale. Clipping predictions to them
-    enlarges no error."""
+    `ROW_COUNT_WEIGHT`. `low` and `high` are the target's bounds as prepared, `unit` its scale. Clipping predictions to
+    them enlarges no error."""
 
     low: float
     high: float
@@ -243,7 +245,7 @@ class NumberScoring(Scoring):
         u = np.where(block.present, self._within(block.y), 0.0)
         residual = np.where(block.present, (self._within(scores) - u) / 2, 0.0)
         squared = np.einsum("ri,ri->r", residual, residual)
-        alike = [u.sum(), u @ u, *([] if self.public else [COUNTED * np.count_nonzero(block.present)])]
+        alike = [u.sum(), u @ u, *([] if self.public else [ROW_COUNT_WEIGHT * np.count_nonzero(block.present)])]
         return np.stack([squared, *(np.full_like(squared, each) for each in alike)], axis=-1)
 
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
@@ -258,7 +260,7 @@ class NumberScoring(Scoring):
         With the number of rows, two rows that count add the same 1/4 to it, and (r, u, u^2, 1/4) is at most 3 + 1/4 =
         13/4 away from a row that does not count (without a target, or about somebody trained on).
         """
-        return REACH * records_per_person / records + 2 * self.size * slack
+        return NUMBER_SENSITIVITY * records_per_person / records + 2 * self.size * slack
 
     def extent(self, slack: float, most: float = 1.0) -> Extent:
         """Return where the computed score lies: means of numbers from 0 (the target: -1) to 1."""

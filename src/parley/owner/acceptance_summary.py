@@ -12,7 +12,7 @@ from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.terms.topology import edges
 from parley.validate import printable, upper
 
@@ -59,7 +59,8 @@ def acceptance_summary(
         f"What it promises {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
         f"{_limits(agreement)}{_smallest_epsilon(owner, terms)}{_copies(terms, covered)} "
-        f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} even odds "
+        f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER_UNIT else f'a {task.unit}'} "
+        "even odds "
         f"beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
         + task.group_promise(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
@@ -70,13 +71,13 @@ def acceptance_summary(
 
 def _protected(agreement: Agreement) -> str:
     """Return whom the guarantee is about."""
-    whole = agreement.setup.terms.privacy.unit == OWNER
+    whole = agreement.setup.terms.privacy.unit == OWNER_UNIT
     return "your table as a whole" if whole else f"every {agreement.setup.task.unit} in the table"
 
 
 def _limits(agreement: Agreement) -> str:
     """Return what a promise about a whole table means, and where it ends; empty for other units."""
-    if agreement.setup.terms.privacy.unit != OWNER:
+    if agreement.setup.terms.privacy.unit != OWNER_UNIT:
         return ""
     return (
         " This covers these terms alone: with any other table of as many records the learner would see much the same. "

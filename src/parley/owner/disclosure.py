@@ -21,7 +21,7 @@ from parley.protocol.stages import Stage
 from parley.terms import Host, Terms
 from parley.terms.catalogue import ALL_MECHANISMS
 from parley.terms.file import TermsWarning
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import printable, upper
 
 
@@ -31,14 +31,14 @@ def roles(terms: Terms, host: Host) -> list[str]:
     return ["learner"] * (host.name == terms.learning.learner) + ["owner"] * (host.name in owners)
 
 
-def facts(terms: Terms) -> list[dict[str, Any]]:
+def host_facts(terms: Terms) -> list[dict[str, Any]]:
     """Return the hosts, for programs; none where every owner draws its own noise."""
     return [{"name": host.name, "roles": roles(terms, host), "key": host.key} for host in terms.hosts]
 
 
 def host_names(terms: Terms) -> str:
     """Return the hosts by name, and what else each of them is."""
-    return listed([_named(terms, host) for host in terms.hosts])
+    return join_names([_named(terms, host) for host in terms.hosts])
 
 
 def role_warnings(terms: Terms) -> list[TermsWarning]:
@@ -49,7 +49,7 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
     two = terms.noise.hosts == 2
     many, more, other = ("two", "the other", "the other host") if two else ("three", "one more", "any other host")
     if learners:
-        others = listed([printable(host.name) for host in terms.hosts if host not in learners], "or")
+        others = join_names([printable(host.name) for host in terms.hosts if host not in learners], "or")
         found.append(
             TermsWarning(
                 "hosts",
@@ -58,7 +58,7 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             )
         )
     if owners:
-        names = listed([printable(host.name) for host in owners])
+        names = join_names([printable(host.name) for host in owners])
         who = "Owners are" if len(owners) > 1 else "An owner is"
         found.append(
             TermsWarning(
@@ -78,14 +78,15 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
     return [
         TermsWarning(
             "hosts.key",
-            f"Neither the terms nor {place} give the key of {listed(unknown)}. Whoever holds the authority's key can "
+            f"Neither the terms nor {place} give the key of {join_names(unknown)}. Whoever holds the authority's "
+            "key can "
             "certify itself under these names, receive what two hosts receive, and read exact sums without noise. "
             f"Compare fingerprints over the phone (parley certs show) and write them into the terms or into {place}.",
         )
     ]
 
 
-def listed(names: Collection[str], word: str = "and") -> str:
+def join_names(names: Collection[str], word: str = "and") -> str:
     """Return names as one reads them out.
 
     >>> listed(["a", "b", "c"])
@@ -98,13 +99,13 @@ def listed(names: Collection[str], word: str = "and") -> str:
 def _named(terms: Terms, host: Host) -> str:
     also = roles(terms, host)
     return printable(host.name) + (
-        f" ({listed([f'the {role}' if role == 'learner' else f'an {role}' for role in also])})" if also else ""
+        f" ({join_names([f'the {role}' if role == 'learner' else f'an {role}' for role in also])})" if also else ""
     )
 
 
 def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
     """Say what limits an answer; `found` holds the same limits as figures (`warnings.figures`)."""
-    moves = _whole(found) if agreement.setup.terms.privacy.unit == OWNER else _of_records(agreement, found)
+    moves = _whole(found) if agreement.setup.terms.privacy.unit == OWNER_UNIT else _of_records(agreement, found)
     return (
         f"{moves} an answer by at most {number(found['sensitivity'])}; the noise has scale "
         f"{number(found['noise_scale'])}."
@@ -114,7 +115,7 @@ def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
 def _whole(found: Mapping[str, Any]) -> str:
     return (
         f"Bound on your whole answer: {number(found['clip'])} in {found['norm'].upper()}, from privacy.clip "
-        f"(parameters: {_box(found)}). All of your rows together change"
+        f"(parameters: {_radius_words(found)}). All of your rows together change"
     )
 
 
@@ -128,11 +129,11 @@ def _of_records(agreement: Agreement, found: Mapping[str, Any]) -> str:
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     return (
         f"Bound on one {task.record}: {number(found['record_bound'])} in {found['norm'].upper()}, from {by} (clip: "
-        f"{clip}; class weights: {weights or '1 for all'}; parameters: {_box(found)}). A {task.unit} changes"
+        f"{clip}; class weights: {weights or '1 for all'}; parameters: {_radius_words(found)}). A {task.unit} changes"
     )
 
 
-def _box(found: Mapping[str, Any]) -> str:
+def _radius_words(found: Mapping[str, Any]) -> str:
     return "anything" if found["radius"] is None else f"±{number(found['radius'])}"
 
 
@@ -158,7 +159,7 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
     Formal guarantee: by `accounting.meaning`, the smallest of the bounds that hold. Pure noise: by the epsilon of all
     answers. Gaussian noise: by the zCDP of all, or answer by answer; a score's pure noise adds up with it. A record
     that kappa owners hold is in the answers of this one and of kappa - 1 others, at worst those that tell most
-    (`covering`).
+    (`covering_cost`).
     """
     terms = setup.terms
     if terms.noise.approximate or setup.task.noise_may_fail(terms):
@@ -173,7 +174,7 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
     return min(found, key=lambda each: each.mutual_information or 0.0, default=unknown)
 
 
-def covering(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
+def covering_cost(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
     """Return what the answers of an owner and of `copies` - 1 others cost, those of the largest costs.
 
     >>> covering({"a": 1.0, "b": 5.0, "c": 2.0}, "a", 2)
@@ -190,7 +191,7 @@ def covering_epsilon(terms: Terms, name: str) -> Fraction:
     """
     copies = terms.privacy.shared_records
     promised = {owner.name: terms.promised_epsilon(owner.name) for owner in terms.owners}
-    return covering(promised, name, copies) / copies
+    return covering_cost(promised, name, copies) / copies
 
 
 def promises(terms: Terms) -> list[dict[str, Any]]:
@@ -232,7 +233,7 @@ def _by_zcdp(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
         if rho is None:
             return None
         found[each] = rho
-    return zcdp_leakage(upper(covering(found, name, copies) / copies))
+    return zcdp_leakage(upper(covering_cost(found, name, copies) / copies))
 
 
 def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakage | None:
@@ -243,7 +244,7 @@ def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakag
         isinstance(stage.series.mechanism, Gaussian) for stage in stages.values()
     ):
         return None
-    bits = covering({each: _gaussian(stage) for each, stage in stages.items()}, name, privacy.shared_records)
+    bits = covering_cost({each: _gaussian(stage) for each, stage in stages.items()}, name, privacy.shared_records)
     for stage in setup.part(name).stages[1:]:  # its epsilon is everybody's, and covers all copies
         bits += pure_leakage(upper(stage.series.epsilon)).mutual_information or 0.0
     return Leakage(bits, None, "Gaussian noise, answer by answer")
@@ -267,7 +268,7 @@ def _gaussian(stage: Stage) -> float:
 
 def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
     """Return the same in a sentence; `unit` is whom it is promised to, unless that is the owner as a whole."""
-    whole = terms.privacy.unit == OWNER
+    whole = terms.privacy.unit == OWNER_UNIT
     about = "your table" if whole else f"a {unit}"
     if found.mutual_information is None:
         return f"These terms do not bound how many bits can be learned about {about}."

@@ -39,8 +39,8 @@ from parley.data.sources import TableSource
 from parley.durable import (
     PRIVATE_MODE,
     Version,
+    as_disk_errors,
     create_once,
-    explained,
     file_version,
     replace_bytes,
     replace_text,
@@ -51,7 +51,7 @@ from parley.numerals import number
 from parley.owner.ledger import Ledger, stored_rows
 from parley.owner.ledger.account import Budget
 from parley.owner.ledger.chain import hash_at
-from parley.owner.ledger.connections import looking
+from parley.owner.ledger.connections import open_to_look
 from parley.terms import Terms
 from parley.validate import printable
 
@@ -87,10 +87,10 @@ class TableNotes:
     def locked(self) -> Iterator[None]:
         """Keep all others of this account from accepting terms meanwhile."""
         file = self._folder / "lock"
-        with explained(file):
+        with as_disk_errors(file):
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
         try:
-            with explained(file):
+            with as_disk_errors(file):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
@@ -121,7 +121,9 @@ class TableNotes:
     def _write_beside(self, note: Note, cells: bytes, table: Path | None, new: list[dict[str, Any]]) -> None:
         if table is None:
             return
-        others = [each for each in _entries(table) if each.get("ledger") != note.ledger or not _is(each, cells)]
+        others = [
+            each for each in _entries(table) if each.get("ledger") != note.ledger or not _entry_matches(each, cells)
+        ]
         with suppress(OSError, DiskError):  # a folder that cannot be written to
             if others or new:
                 replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n")
@@ -133,7 +135,7 @@ def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
     """Return the notes beside a table that are about what it holds now."""
     if table is None:
         return []
-    return [_note(each, digest="") for each in _entries(table) if _is(each, cells)]
+    return [_note(each, digest="") for each in _entries(table) if _entry_matches(each, cells)]
 
 
 def _beside(table: Path) -> Path:
@@ -148,7 +150,7 @@ def _entries(table: Path) -> list[dict[str, Any]]:
         return []
 
 
-def _is(entry: dict[str, Any], cells: bytes) -> bool:
+def _entry_matches(entry: dict[str, Any], cells: bytes) -> bool:
     return hmac.compare_digest(str(entry["digest"]), _salted(str(entry["salt"]), cells))
 
 
@@ -224,11 +226,13 @@ def _read(file: Path) -> Note:
         ) from None
 
 
-SAME = 0.87  # of the keys: 90 %, less three standard errors of a sketch
-SOME = 0.1  # of the keys: fewer are no question
-REASON = 500  # characters of a reason that are kept
-ANSWERED = "asked whether they are other people: yes"
-NOBODY = " an audit's table, of nobody"  # such a table is not noted; with its space it is no reason that somebody gives
+MIN_SHARE_OF_SAME_TABLE = 0.87  # of the keys: 90 %, less three standard errors of a sketch
+MIN_SHARE_OF_SHARED_TABLE = 0.1  # of the keys: fewer are no question
+MAX_REASON_CHARACTERS = 500  # characters of a reason that are kept
+REASON_WHEN_ASKED = "asked whether they are other people: yes"
+REASON_FOR_AUDITS = (
+    " an audit's table, of nobody"  # such a table is not noted; with its space it is no reason that somebody gives
+)
 _sketches = Remembered[TableSketch](max_entries=64)
 
 
@@ -257,7 +261,7 @@ class OtherBooks:
 
 
 @dataclass(frozen=True, eq=False)
-class BooksOf:
+class OwnerBooks:
     """An owner's table, the terms to be accepted for it, and the ledger that is to accept them (None: not made yet)."""
 
     owner: str
@@ -281,12 +285,12 @@ class BooksOf:
 def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool = False) -> str | None:
     """Return the reason to keep for going on beside these books, None without any; refuse where none was given.
     `anyway`: somebody was asked whether people shared in part are others."""
-    kept = None if reason is None else printable(reason.strip(), REASON)
+    kept = None if reason is None else printable(reason.strip(), MAX_REASON_CHARACTERS)
     same = [each for each in found if each.same]
     if not found or kept:
         return kept if found else None
     if anyway and not same:
-        return ANSWERED
+        return REASON_WHEN_ASKED
     advice = (
         "Release by that ledger, because a table has one lifetime budget. If there must be a second one, say why "
         "(--other-books REASON); the reason is kept in the ledger"
@@ -297,12 +301,12 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
     raise OtherBooksError(f"{(same or found)[0].sentence} {advice}. Nothing was spent")
 
 
-def find_other_books(books: BooksOf) -> list[OtherBooks]:
+def find_other_books(books: OwnerBooks) -> list[OtherBooks]:
     """Return other books of a table, those of the same table first; none for terms that its ledger accepted already."""
     return [] if books.accepted else [each for each, _ in _others(books, _Described(books))[0]]
 
 
-def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
+def find_among(all_books: Sequence[OwnerBooks], folder: Path) -> list[OtherBooks]:
     """Return the same for all owners of some terms, with ledgers in `folder` (now or later); two may share people."""
     found, among = list[OtherBooks](), list[Note]()
     for books in all_books:
@@ -314,12 +318,12 @@ def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
 
 
 @contextmanager
-def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
+def noting_table(books: OwnerBooks, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
     """Yield the reason to keep while a ledger accepts terms, or refuse. The table is noted before they are accepted, so
     nothing is promised without a note. Ledgers of one account take turns: of two for one table the second is refused.
     """
-    if reason is NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
-        yield NOBODY
+    if reason is REASON_FOR_AUDITS or ledger.other_books(books.terms.hash) == REASON_FOR_AUDITS:
+        yield REASON_FOR_AUDITS
         return
     if books.accepted:
         yield None
@@ -348,7 +352,7 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
 class _Described:
     """A table as notes describe it: its keyed digest, and its sketch as noted, else made in one pass."""
 
-    def __init__(self, books: BooksOf, lazily: bool = False) -> None:
+    def __init__(self, books: OwnerBooks, lazily: bool = False) -> None:
         self.books, self.notes = books, TableNotes()
         person = books.terms.privacy.person
         self.digest = self.notes.digest(books.cells)
@@ -380,37 +384,40 @@ class _Described:
         return note
 
     def shared(self, note: Note) -> float:
-        """Return the share of keys in common with a noted table; below `SAME` where that is no evidence by itself."""
+        """Return the share of keys in common with a noted table; below `MIN_SHARE_OF_SAME_TABLE` where that is no
+        evidence by itself."""
         if note.sketch is None or note.digest == self.digest:
             return 1.0
         mine = note.owner == self.books.owner
         found = [overlap(self.sketch, note.sketch, person, mine) for person in {self.person, note.person}]
-        return max(each.keys if each.certain else min(each.keys, SAME - 0.01) for each in found)
+        return max(each.keys if each.certain else min(each.keys, MIN_SHARE_OF_SAME_TABLE - 0.01) for each in found)
 
 
 def _others(
-    books: BooksOf, described: _Described, among: Sequence[Note] = ()
+    books: OwnerBooks, described: _Described, among: Sequence[Note] = ()
 ) -> tuple[list[tuple[OtherBooks, Note]], list[str]]:
     """Return (books that share keys with this table, with their notes; ledgers of other owners of the same terms, which
     may share records, or numbers of people), without those beside which somebody gave a reason to go on."""
     noted, own = described.notes.read(), None if books.ledger is None else books.ledger.identity
-    done = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
-    terms, found, sharing = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
+    settled_ledgers = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
+    terms, found, co_owner_ledgers = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
     for note in (*notes_beside(books.place, books.cells), *noted, *among):
-        share = 0.0 if note.ledger in done or own in note.settled else described.shared(note)
-        if share < SOME:
+        share = 0.0 if note.ledger in settled_ledgers or own in note.settled else described.shared(note)
+        if share < MIN_SHARE_OF_SHARED_TABLE:
             continue
-        accepted, promised, spent = _promised(note, terms) if note in among else _look(note)
+        accepted, promised, spent = _promised(note, terms) if note in among else _read_noted_ledger(note)
         if promised is not None and not any(promised) and not accepted:  # a crash: it was noted and not accepted
             continue
-        declared = terms.privacy.shared_records > 1 or share < SAME  # many owners number people from 1
+        declared = (
+            terms.privacy.shared_records > 1 or share < MIN_SHARE_OF_SAME_TABLE
+        )  # many owners number people from 1
         if declared and terms.hash in accepted and note.owner != books.owner:
-            sharing.append(note.ledger)
+            co_owner_ledgers.append(note.ledger)
             continue
-        each = OtherBooks(books.owner, note.path, share >= SAME, promised, spent)
+        each = OtherBooks(books.owner, note.path, share >= MIN_SHARE_OF_SAME_TABLE, promised, spent)
         if each.same or note.ledger not in found:
             found[note.ledger] = each, note
-    return sorted(found.values(), key=lambda each: not each[0].same), sharing
+    return sorted(found.values(), key=lambda each: not each[0].same), co_owner_ledgers
 
 
 _Promises = tuple[set[str], Budget | None, Fraction]  # accepted terms, what they may cost, what they have cost
@@ -421,9 +428,9 @@ def _promised(note: Note, terms: Terms) -> _Promises:
     return {terms.hash}, (terms.promised_epsilon(note.owner), Fraction(str(terms.privacy.delta))), Fraction(0)
 
 
-def _look(note: Note) -> _Promises:
+def _read_noted_ledger(note: Note) -> _Promises:
     """Return what a noted ledger says, without upgrading or changing it; nothing if it is gone."""
-    with suppress(sqlite3.Error, LedgerError), looking(note.path) as db:
+    with suppress(sqlite3.Error, LedgerError), open_to_look(note.path) as db:
         if hash_at(db, 1) == note.ledger:
             accepted = [terms_hash for _, terms_hash in stored_rows.accepted(db)]
             spent = sum((stored_rows.account(db, terms_hash).spent for terms_hash in accepted), Fraction(0))

@@ -15,7 +15,7 @@ from parley.data.sources import Table, open_table
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.owner.ledger import AnyLedger, Ledger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
-from parley.owner.other_books import BooksOf, OtherBooks, find_other_books, noted
+from parley.owner.other_books import OtherBooks, OwnerBooks, find_other_books, noting_table
 from parley.privacy.accounting import series_rho
 from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
 from parley.privacy.mechanisms.exact_samplers import Words
@@ -150,8 +150,8 @@ class Owner:
         elif not (isinstance(self.ledger, Ledger) and self.ledger.remembered):
             self.ledger.accept(reserved, digest.cells, digest.schema)
         else:
-            books = BooksOf(self.name, self.table, digest.cells, terms, self.ledger)
-            with noted(books, self.ledger, other_books, anyway) as reason:
+            books = OwnerBooks(self.name, self.table, digest.cells, terms, self.ledger)
+            with noting_table(books, self.ledger, other_books, anyway) as reason:
                 self.ledger.accept(reserved, digest.cells, digest.schema, reason)
         self._accepted.add(agreement.hash)
         return agreement
@@ -160,7 +160,7 @@ class Owner:
         """Return other ledgers of this account with people of its table, on top of which these terms would come."""
         if self._digest is None or not isinstance(self.ledger, Ledger):
             return []
-        return find_other_books(BooksOf(self.name, self.table, self._digest.cells, terms, self.ledger))
+        return find_other_books(OwnerBooks(self.name, self.table, self._digest.cells, terms, self.ledger))
 
     def reservation(self, terms: Terms) -> Reservation:
         """Return what accepting these terms sets aside."""
@@ -204,7 +204,7 @@ class Owner:
                 f"{self.name}: under these terms each owner draws its own noise, and a sum of exact answers would "
                 f"have none"
             )
-        key, hosts, made = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
+        key, hosts, fresh_shares = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
 
         def release() -> Callable[[], Floats]:
             words = self._sum(query, agreement, noise)
@@ -212,8 +212,8 @@ class Owner:
                 return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
 
             def draw() -> Floats:
-                made[:] = [Shares.from_words(words, key, query.content, hosts)]
-                return made[0].record.view(np.float64)
+                fresh_shares[:] = [Shares.from_words(words, key, query.content, hosts)]
+                return fresh_shares[0].record.view(np.float64)
 
             return draw
 
@@ -223,8 +223,8 @@ class Owner:
         if not self.releases:
             return Contribution(query.id, noise, record), account
         words = self._sum(query, agreement, noise)
-        fresh = bool(made) and np.array_equal(made[0].record, record)
-        shares = made[0] if fresh else Shares.from_record(record, words, key, query.content, hosts)
+        fresh = bool(fresh_shares) and np.array_equal(fresh_shares[0].record, record)
+        shares = fresh_shares[0] if fresh else Shares.from_record(record, words, key, query.content, hosts)
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
@@ -256,14 +256,14 @@ class Owner:
         """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, same prepared rows."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in simulations")
-        own = self._holding if self.table.streams else self
+        own = self._in_memory if self.table.streams else self
         copy = Owner(self.name, own.table, noise=self.noise if self.noise.safe else FastNoise(seed))
         copy._replicates = (replicates,)
         copy._prepared = own._prepared  # the table is prepared once for all studies
         return copy
 
     @cached_property
-    def _holding(self) -> "Owner":
+    def _in_memory(self) -> "Owner":
         """The same owner, its prepared rows held in memory."""
         return Owner(self.name, self.table.gathered())
 

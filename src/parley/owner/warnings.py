@@ -30,8 +30,8 @@ from parley.protocol.tree_folds import worse_trees
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.terms.file import TermsWarning
-from parley.terms.keys import folded
-from parley.terms.sections import OWNER
+from parley.terms.keys import fold_name
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import few_names, printable
 
 MAX_TABLE_OVER_RANGE = 100.0  # a table that spans this many times the agreed range was not meant by it
@@ -76,7 +76,9 @@ def record_figures(agreement: Agreement) -> dict[str, Any]:
         "noise_scale": mechanism.noise_scale,
         "class_weight": dict(terms.model.class_weight),
         "radius": terms.model.radius,
-        "bounds": {c: [_known(low), _known(high)] for c, (low, high) in agreed_ranges(agreement).items()},
+        "bounds": {
+            c: [_finite_or_none(low), _finite_or_none(high)] for c, (low, high) in agreed_ranges(agreement).items()
+        },
         "categories": {column: len(names) for column, names in preparation.categories.items()},
         "public_sha256": public_digest(terms),
         "preparation_sha256": terms.model.preparation_sha256,
@@ -178,8 +180,8 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         for column, seen in ranges(table, wanted, owner.name, kept, terms.model.dates).items()
         if (warning := range_warning(column, *wanted[column], seen))
     ]
-    loud = budget_warning(terms, [owner.name])
-    found += [] if loud is None else [loud]
+    warning_about_budget = budget_warning(terms, [owner.name])
+    found += [] if warning_about_budget is None else [warning_about_budget]
     found += [*place_warnings(table.placed_by), *weight_warnings(terms.model.class_weight)]
     found += class_warnings(agreement)
     found += clip_warnings(agreement)
@@ -268,11 +270,11 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
 def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """Warn of columns in which many rows hold none of the agreed names: they may be spelled otherwise here."""
     preparation, found = agreement.setup.preparation, []
-    told = [c for c in preparation.features if c in preparation.categories]
-    if not told or owner.table.streams or not len(owner.table):
+    listed_columns = [c for c in preparation.features if c in preparation.categories]
+    if not listed_columns or owner.table.streams or not len(owner.table):
         return []
-    frame = owner.table.frame(told)
-    for column in told:
+    frame = owner.table.frame(listed_columns)
+    for column in listed_columns:
         listed = preparation.categories[column]
         merged = column in preparation.model.merged
         found_codes = codes(frame, column, listed, owner.name, gaps=True, merged=merged)
@@ -306,7 +308,7 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
 def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
     """Warn of a clip far from the usual size of a record."""
     clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
-    if agreement.setup.terms.privacy.unit == OWNER:  # it is no record's
+    if agreement.setup.terms.privacy.unit == OWNER_UNIT:  # it is no record's
         return []
     if clip is None or not usual > 0 or usual / MAX_CLIP_RATIO <= clip <= usual * MAX_CLIP_RATIO:
         return []
@@ -335,7 +337,7 @@ def usual_size(agreement: Agreement) -> float:
 def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     """Warn of rows that look like several of one person, where the terms take every row for a person of its own."""
     # units are told apart by a column of their own
-    if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER:
+    if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER_UNIT:
         return []
     about, found = "privacy.person", []
     meaning = (
@@ -366,10 +368,10 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
 
 def alike_people(table: TableSource, column: str | None, name: str) -> list[TermsWarning]:
     """Warn of people's names that differ only by capitals, spaces or decimals: each counts as another person."""
-    called = (
+    names = (
         set() if column is None or table.streams else {*names_of(table.frame([column]), column, name, PERSON_NAME)[1]}
     )
-    alike = Counter(folded(plain_name(name.strip())) for name in called)
+    alike = Counter(fold_name(plain_name(name.strip())) for name in names)
     several = sum(count for count in alike.values() if count > 1)
     if not several:
         return []
@@ -428,7 +430,7 @@ def _times(large: float, small: float) -> str:
     )
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 

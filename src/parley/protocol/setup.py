@@ -19,13 +19,18 @@ from parley.protocol.aggregation import Aggregation, aggregation_of
 from parley.protocol.aggregation.mean import own_series
 from parley.protocol.aggregation.one_noise import SharedLaws
 from parley.protocol.queries import Context, Question
-from parley.protocol.queries.question import of_owner
+from parley.protocol.queries.question import with_answer_clip
 from parley.protocol.stages import Part, Schedule, Stage, StagePlan, make_schedule
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 
-OWN = {"name", "data", "value", "privacy_cost"}  # of an owner's part of the terms: no question depends on them
+KEYS_WITHOUT_EFFECT = {
+    "name",
+    "data",
+    "value",
+    "privacy_cost",
+}  # of an owner's part of the terms: no question depends on them
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +56,14 @@ class Setup(Context):
     @cached_property
     def numbers(self) -> PublicNumbers:
         """The numbers that every party must resolve alike before anything is asked; no private record is in them."""
-        first = self.terms.owners[0].name
-        found = preparation_numbers(self.preparation)
-        for place, plan in enumerate(self.plans(first)):
-            sizes = {name: [size] for name, size in self.question(plan, first).public_numbers.items()}
+        first_owner = self.terms.owners[0].name
+        numbers = preparation_numbers(self.preparation)
+        for place, plan in enumerate(self.plans(first_owner)):
+            sizes = {name: [size] for name, size in self.question(plan, first_owner).public_numbers.items()}
             if self.terms.noise.summed:
                 sizes["grid"] = [float(self.law(place).recipe.exponent), self.law(place).units]
-            found |= {f"{'score ' if place else ''}{name}": np.array(size) for name, size in sizes.items()}
-        return PublicNumbers(found, preparation_names(self.preparation))
+            numbers |= {f"{'score ' if place else ''}{name}": np.array(size) for name, size in sizes.items()}
+        return PublicNumbers(numbers, preparation_names(self.preparation))
 
     @cached_property
     def parts(self) -> Mapping[str, Part]:
@@ -80,11 +85,11 @@ class Setup(Context):
         """Return an owner's stages, resolved once for owners that differ only in names, files and what they value.
         Names count too where batches are drawn."""
         owner = self.terms.owner(name)
-        agreed = tuple(getattr(owner, key) for key in type(owner).model_fields if key not in OWN)
-        like = agreed, self.schedule.rounds_of(name), name if self.terms.learning.batches is not None else ""
-        if like not in self._alike:
-            self._alike[like] = tuple(self.aggregation.stages(self, name))
-        return self._alike[like]
+        agreed = tuple(getattr(owner, key) for key in type(owner).model_fields if key not in KEYS_WITHOUT_EFFECT)
+        resolution_key = agreed, self.schedule.rounds_of(name), name if self.terms.learning.batches is not None else ""
+        if resolution_key not in self._alike:
+            self._alike[resolution_key] = tuple(self.aggregation.stages(self, name))
+        return self._alike[resolution_key]
 
     @cached_property
     def _alike(self) -> dict[object, tuple[Stage, ...]]:
@@ -123,8 +128,12 @@ class Setup(Context):
 
     def question(self, plan: StagePlan, name: str) -> Question:
         """Return the rules of a stage's questions for one owner."""
-        found, privacy = self.task.questions[plan.kind].resolve(self, name), self.terms.privacy
-        return of_owner(found, privacy.clip) if privacy.unit == OWNER and privacy.clip is not None else found
+        question, privacy = self.task.questions[plan.kind].resolve(self, name), self.terms.privacy
+        return (
+            with_answer_clip(question, privacy.clip)
+            if privacy.unit == OWNER_UNIT and privacy.clip is not None
+            else question
+        )
 
     def plans(self, name: str) -> Iterator[StagePlan]:
         """Yield an owner's stages with their noise and cost."""

@@ -93,7 +93,7 @@ def make_schedule(terms: Terms) -> Schedule:
     (1, 4)
     """
     names, horizon = tuple(part.name for part in terms.owners), terms.learning.horizon
-    pace = terms.learning.pace
+    pace = terms.learning.rounds_per_step
     if not terms.learning.waits:
         return Schedule(names, horizon, own=tuple(part.answers or horizon for part in terms.owners))
     if terms.learning.participation is not None:
@@ -113,19 +113,19 @@ def _repeated(turns: Sequence[tuple[str, ...]], pace: int) -> tuple[tuple[str, .
 
 
 def _dealt(terms: Terms, names: tuple[str, ...], rounds: int) -> tuple[tuple[str, ...], ...]:
-    seed, many, packs = terms.learning.participation_seed or 0, terms.asked_a_round, itertools.count()
+    seed, owners_per_round, packs = terms.learning.participation_seed or 0, terms.asked_a_round, itertools.count()
     pack: list[str] = []
     turns = []
     for _ in range(rounds):
         hand: set[str] = set()
-        passed: list[str] = []  # who is in this hand already, from the pack before: first in the next
-        while len(hand) < many:
+        repeated_cards: list[str] = []  # who is in this hand already, from the pack before: first in the next
+        while len(hand) < owners_per_round:
             pack = pack or _shuffled(names, seed, next(packs))
             card = pack.pop()
             if card in hand:
-                passed.append(card)
+                repeated_cards.append(card)
             hand.add(card)
-        pack += reversed(passed)
+        pack += reversed(repeated_cards)
         turns.append(tuple(name for name in names if name in hand))
     return tuple(turns)
 
@@ -202,10 +202,10 @@ class Stage:
         batches = self.question.disjoint
         if isinstance(self.rounds, range):
             return (min(number, self.rounds[-1]) - 1) // batches + 1
-        return self._epochs[bisect_right(self.rounds, number) - 1] if number >= self.rounds[0] else 0
+        return self._epochs_after_turn[bisect_right(self.rounds, number) - 1] if number >= self.rounds[0] else 0
 
     @cached_property
-    def _epochs(self) -> list[int]:
+    def _epochs_after_turn(self) -> list[int]:
         """How many epochs had a turn, after each turn."""
         epochs = [(number - 1) // self.question.disjoint for number in self.rounds]
         return list(accumulate((int(place == 0 or epochs[place - 1] != e) for place, e in enumerate(epochs))))

@@ -20,8 +20,10 @@ from parley.protocol.setup import Setup
 from parley.validate import Floats
 
 FOLDS = 10
-NOTHING = 1e-12  # a cost that rounding may make
-WORSE = 3.0  # standard errors by which pinned trees may cost more on the public sample than trees that never saw it
+ROUNDING_COST = 1e-12  # a cost that rounding may make
+MAX_STANDARD_ERRORS = (
+    3.0  # standard errors by which pinned trees may cost more on the public sample than trees that never saw it
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +64,9 @@ class TreeFold:
 
 def tree_folds(setup: Setup, count: int = FOLDS) -> Iterator[TreeFold]:
     """Yield the trees of these terms, regrown without each of `count` folds of their public sample."""
-    known = _known(setup)
-    for held in folds(len(known[1]), count):
-        yield _grown_without(setup, known, held)
+    public_arrays = _public_arrays(setup)
+    for held in folds(len(public_arrays[1]), count):
+        yield _grown_without(setup, public_arrays, held)
 
 
 def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
@@ -73,19 +75,23 @@ def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
     left out on both sides."""
     if setup.terms.model.trees is None or grown_here(setup.preparation) is not False:
         return None
-    known = _known(setup)
-    judging = [held for held in folds(len(known[1]), FOLDS) if _has_every_class(setup, known[1], ~held)]
-    if len(judging) < 2:
+    public_arrays = _public_arrays(setup)
+    usable_folds = [
+        held for held in folds(len(public_arrays[1]), FOLDS) if _has_every_class(setup, public_arrays[1], ~held)
+    ]
+    if len(usable_folds) < 2:
         return (
             "other trees than those of this file grow here, and the public sample has too few rows, of all or of a "
             "class, to judge them; take a larger public sample, or 'bins'"
         )
-    grown = grown or HeldBack(np.array([_grown_without(setup, known, held).cost for held in judging]))
-    most = grown.cost + WORSE * grown.spread
-    cost = _fold(setup, setup.preparation, known, np.any(judging, axis=0)).cost
-    if cost <= most + NOTHING:
+    grown = grown or HeldBack(np.array([_grown_without(setup, public_arrays, held).cost for held in usable_folds]))
+    largest_cost = grown.cost + MAX_STANDARD_ERRORS * grown.spread
+    cost = _judged_trees(setup, setup.preparation, public_arrays, np.any(usable_folds, axis=0)).cost
+    if cost <= largest_cost + ROUNDING_COST:
         return None
-    more, than = (f"{cost / most:.3g} times as much", "as") if most > NOTHING else ("more", "than")
+    more, than = (
+        (f"{cost / largest_cost:.3g} times as much", "as") if largest_cost > ROUNDING_COST else ("more", "than")
+    )
     return (
         f"the trees of this file cost {more} on the public sample {than} trees that are grown without the rows they "
         "are judged by, so they were not grown on it as model.trees says; pin them anew (parley pin)"
@@ -98,7 +104,7 @@ def require_as_good(setup: Setup, grown: HeldBack | None = None) -> None:
         raise DataError(f"model.preparation: {why}")
 
 
-def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
+def _public_arrays(setup: Setup) -> tuple[Floats, Floats, Floats]:
     """Return the public sample: coded columns [columns, n], prepared targets [n], weights [n]."""
     preparation, public = setup.preparation, read_public(setup.terms.model)
     y = preparation.target(public, PUBLIC_SAMPLE)
@@ -116,10 +122,10 @@ def _grown_without(setup: Setup, known: tuple[Floats, Floats, Floats], held: NDA
         raise DataError("model.columns: expected 'trees'")
     columns, y, weight = (each[..., ~held] for each in known)
     forest = grow(size, columns, y, weight, preparation.outcomes, preparation.model.classifies, preparation.named)
-    return _fold(setup, replace(preparation, forest=forest), known, held)
+    return _judged_trees(setup, replace(preparation, forest=forest), known, held)
 
 
-def _fold(
+def _judged_trees(
     setup: Setup, preparation: Preparation, known: tuple[Floats, Floats, Floats], held: NDArray[np.bool_]
 ) -> TreeFold:
     """Return these trees, judged by the held-back public rows."""

@@ -25,7 +25,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 DPI = 100
-SAID = 12  # owners in the words
+MAX_OWNERS_IN_WORDS = 12  # owners in the words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,21 +107,25 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     judged = {} if verdicts is None else {verdict.owner: verdict for verdict in verdicts}
     names = [name for name in sorted(sizes, key=lambda name: (sizes[name], name)) if not judged or name in judged]
     forecast = np.array([_shares(vars(foreseen[name].gain), foreseen[name].alone) for name in names if foreseen])
-    found = np.array([_shares(vars(judged[name].personal_gain), judged[name].cost_alone) for name in names if judged])
-    hoped = None if expected is None else len(_hoped(expected).intersection(names))
-    title = _title(found, hoped, len(names))
-    ends = found if judged else forecast
-    said = "; ".join(f"{name} {share(row[1])}" for name, row in zip(names[:SAID], ends, strict=False))
-    more = f"; and {len(names) - SAID} more" if len(names) > SAID else ""
+    measured = np.array(
+        [_shares(vars(judged[name].personal_gain), judged[name].cost_alone) for name in names if judged]
+    )
+    forecast_count = None if expected is None else len(_expected_to_gain(expected).intersection(names))
+    title = _title(measured, forecast_count, len(names))
+    ends = measured if judged else forecast
+    savings_words = "; ".join(
+        f"{name} {share(row[1])}" for name, row in zip(names[:MAX_OWNERS_IN_WORDS], ends, strict=False)
+    )
+    more = f"; and {len(names) - MAX_OWNERS_IN_WORDS} more" if len(names) > MAX_OWNERS_IN_WORDS else ""
     behind = forecast if foreseen and judged else [None] * len(names)
-    says = [judged[name].measured if judged else foreseen[name].verdict for name in names]
-    gains = [OwnerGain.of(*each) for each in zip(names, ends, says, behind, strict=True)]
+    verdict_words = [judged[name].measured if judged else foreseen[name].verdict for name in names]
+    gains = [OwnerGain.from_ends(*each) for each in zip(names, ends, verdict_words, behind, strict=True)]
     about = "lines: 90 % intervals on own held-out rows" if judged else "lines: 90 % intervals of the forecast"
     drawn = owner_gains(gains, title, "error saved by joining, in % of the error alone", about, shares=True)
-    return Drawing(drawn, f"{title}. Error saved, in % of the error alone: {said}{more}.")
+    return Drawing(drawn, f"{title}. Error saved, in % of the error alone: {savings_words}{more}.")
 
 
-def _hoped(expected: Forecast) -> set[str]:
+def _expected_to_gain(expected: Forecast) -> set[str]:
     """Return the owners expected to gain at the most likely heterogeneity."""
     return {
         part.name for part, gains in zip(expected.terms.owners, expected.outlook.chances >= 0.5, strict=True) if gains
@@ -139,7 +143,7 @@ def _shares(gain: dict[str, float], alone: float) -> tuple[float, float, float]:
 
 
 def _title(found: Floats, hoped: int | None, count: int) -> str:
-    """Say for how many owners joining saves something; `hoped` is the forecast number."""
+    """Say for how many owners joining saves something; `forecast_count` is the forecast number."""
     if not len(found):
         return f"Expected to be better off together: {hoped} of {count}"
     foreseen = "" if hoped is None else f" (forecast: {hoped})"

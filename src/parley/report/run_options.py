@@ -90,7 +90,7 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
     return file is not None
 
 
-def say_books(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+def announce_ledgers(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
     """Say before a release which ledgers it creates; they are permanent."""
     from parley.learning.owners import missing_ledgers
     from parley.report.words.ledgers import made_words
@@ -109,10 +109,10 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
     if options.ledgers is None:
         return open_owners(terms)
     books = options.ledgers, options.lifetime, options.lifetime_delta
-    return accepting_owners(terms, *books, lambda: say_books(terms, *books), options.other_books, options.anyway)
+    return accepting_owners(terms, *books, lambda: announce_ledgers(terms, *books), options.other_books, options.anyway)
 
 
-def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
+def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
     """Run a prepared run with the owners at these options' addresses, and return their answers."""
     from parley.learning.deployed import ask_elsewhere, open_federation
     from parley.report.terminal import watched
@@ -140,7 +140,7 @@ def unheard_lines(names: Sequence[str]) -> list[Line]:
 
 def cost_sentence(asked: Terms, released: bool) -> str:
     """Say whether this agreement released something, and what that costs every owner."""
-    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 
     promised = {owner.name: number(asked.promised_epsilon(owner.name), side="above") for owner in asked.owners}
     same, delta = len({*promised.values()}) == 1, number(asked.privacy.delta, side="above")
@@ -151,7 +151,7 @@ def cost_sentence(asked: Terms, released: bool) -> str:
     if not released:
         return (
             f"Simulation, not a release: seeded noise, no ledger was debited. A release under these terms costs "
-            f"{cost}. {INSIDE}"
+            f"{cost}. {KEEP_INSIDE_NOTE}"
         )
     return f"Released: {cost}, debited in its ledger before anything left."
 

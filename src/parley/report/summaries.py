@@ -11,7 +11,7 @@ from parley.decisions.games.negotiate import Negotiation
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.planning.planner import Proposal
 from parley.errors import SettingError
-from parley.learning.outcome.guarantee import INSIDE, guarantee, kind_of_run
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE, guarantee, kind_of_run
 from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
@@ -23,11 +23,11 @@ from parley.report.words import training as trained
 from parley.report.words import verdict as judged
 from parley.report.words.outlook import gain_rows, meaning_words, verdict_sentence
 from parley.terms import Terms
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import upper
 
 Rows = Sequence[Sequence[str]]
-EXPLAINED = 8  # different epsilons that are put into words
+MAX_EXPLAINED_EPSILONS = 8  # different epsilons that are put into words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +95,7 @@ def summary(thing: Any) -> Summary:
     """
     several = list(thing) if isinstance(thing, Sequence) and not isinstance(thing, str) else []
     if several and all(isinstance(each, Verdict) for each in several):
-        return Summary(judged.owners_sentence(several), judged.owners_rows(several), [INSIDE])
+        return Summary(judged.owners_sentence(several), judged.owners_rows(several), [KEEP_INSIDE_NOTE])
     for kind, made in _KINDS:
         if isinstance(thing, kind):
             return made(thing)
@@ -112,12 +112,12 @@ def _of_terms(terms: Terms) -> Summary:
     rows = [["owner", "records", f"ε ({Adjacency.from_unit(terms.privacy.unit)})"]]
     promised = {part.name: upper(terms.promised_epsilon(part.name)) for part in terms.owners}
     rows += [[part.name, f"{part.records:,}", number(promised[part.name], side="above")] for part in terms.owners]
-    delta, unit = float(terms.privacy.delta), OWNER if terms.privacy.unit == OWNER else task_of(terms).unit
-    said = [
+    delta, unit = float(terms.privacy.delta), OWNER_UNIT if terms.privacy.unit == OWNER_UNIT else task_of(terms).unit
+    sentences = [
         f"ε = {number(epsilon, side='above')} means: {meaning_words(epsilon, delta, unit)}."
-        for epsilon in sorted({*promised.values()})[:EXPLAINED]
+        for epsilon in sorted({*promised.values()})[:MAX_EXPLAINED_EPSILONS]
     ]
-    return Summary(terms.title or "Terms", rows, said)
+    return Summary(terms.title or "Terms", rows, sentences)
 
 
 def _of_forecast(result: Forecast) -> Summary:
@@ -162,7 +162,7 @@ def _of_run(result: Result) -> Summary:
 
 
 def _of_score(verdict: Verdict) -> Summary:
-    return Summary(judged.headline(verdict), judged.verdict_rows(verdict), [INSIDE])
+    return Summary(judged.headline(verdict), judged.verdict_rows(verdict), [KEEP_INSIDE_NOTE])
 
 
 _KINDS: tuple[tuple[type, Callable[[Any], Summary]], ...] = (

@@ -31,8 +31,8 @@ console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
 SECONDS_BETWEEN_LINES = 10.0  # about work in progress, where stderr is no terminal
-BETWEEN = 2  # columns of the screen between two of a table
-NARROWEST = 4  # that one becomes
+COLUMN_GAP = 2  # columns of the screen between two of a table
+MIN_COLUMN_WIDTH = 4  # that one becomes
 LONG_NAME = 20  # beyond which a name's words are broken before those of heads
 
 
@@ -99,7 +99,7 @@ def progress_bar(label: str) -> Iterator[Bar]:
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
+def _explain_missing_answer() -> Iterator[None]:
     """Explain what to do if standard input ends without an answer and nobody is at the keyboard."""
     try:
         yield
@@ -126,11 +126,11 @@ class Terminal:
         warn(sentence)
 
     def ask(self, question: str, usual: Answer) -> Answer:
-        with _answered():
+        with _explain_missing_answer():
             return cast(Answer, typer.prompt(question, usual, type=type(usual), err=True))
 
     def require(self, question: str) -> str:
-        with _answered():
+        with _explain_missing_answer():
             return str(typer.prompt(question, err=True))
 
     def confirm(self, question: str, usual: bool = False) -> bool:
@@ -215,9 +215,9 @@ def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     columns = list(zip(*rows, strict=True))
     widths = [max(map(cell_len, column)) for column in columns]
     words = [max(cell_len(word) for cell in column for word in _words(cell)) for column in columns]
-    names, others, excess = [0], range(1, len(columns)), sum(widths) + BETWEEN * (len(columns) - 1) - screen
+    names, others, excess = [0], range(1, len(columns)), sum(widths) + COLUMN_GAP * (len(columns) - 1) - screen
     lines = [max(map(cell_len, (*column[1:], *_words(column[0])))) for column in columns]
-    broken = (names, [LONG_NAME]), (others, [NARROWEST] * len(words)), (names, [1])
+    broken = (names, [LONG_NAME]), (others, [MIN_COLUMN_WIDTH] * len(words)), (names, [1])
     turns = (others, lines), (others, words), (names, words), *broken
     for places, least in turns:
         while excess > 0 and (wide := [place for place in places if widths[place] > least[place]]):

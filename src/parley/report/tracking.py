@@ -26,7 +26,7 @@ import numpy as np
 
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.worth import Worth
-from parley.durable import explained
+from parley.durable import as_disk_errors
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.owner.ledger.account import Head
@@ -80,15 +80,15 @@ def tracked_training(
     """Return a simulation with figures from the private tables, or a release with what was released alone."""
     if result.released:
         result = replace(result, quality=None)  # nobody measures a release; if somebody did, it is not told
-    told = result.to_json()
+    content = result.to_json()
     settings = {"replicates": str(result.replicates)} | ({} if seed is None else {"seed": str(seed)})
     chosen = ("relative_fitness", "cost", "optimal_cost", "metrics", "optimal_metrics", "scores", "apart")
     spent = {owner.name: owner.epsilon_spent for owner in result.owners}
     answers = {owner.name: owner.answers for owner in result.owners}
-    found = {name: told[name] for name in chosen} | {"epsilon_spent": spent, "answers": answers}
-    found |= {"void_rounds": len(result.aborted_rounds), "notices": len(result.notices)}
-    found |= {"baselines": None if expected is None else expected.to_json()}
-    files: dict[str, Writer] = {"terms.json": _text(result.terms.canonical), "result.json": _text(_json(told))}
+    figures = {name: content[name] for name in chosen} | {"epsilon_spent": spent, "answers": answers}
+    figures |= {"void_rounds": len(result.aborted_rounds), "notices": len(result.notices)}
+    figures |= {"baselines": None if expected is None else expected.to_json()}
+    files: dict[str, Writer] = {"terms.json": _text(result.terms.canonical), "result.json": _text(_json(content))}
     if result.released:
         files["model.json"] = result.model.save
     if result.path is not None:
@@ -103,7 +103,7 @@ def tracked_training(
         note=f"{kind_of_run(result)}\n\n{guarantee(result)}",
         terms_hash=result.terms_hash,
         params=parameters(result.terms) | settings,
-        metrics={name: [value] for name, value in numbers(found)} | _path(result.path),
+        metrics={name: [value] for name, value in numbers(figures)} | _path(result.path),
         seconds=result.seconds,
         heads=heads or {},
         files=files,
@@ -179,17 +179,19 @@ def _text(content: str) -> Writer:
     return lambda file: file.write_text(f"{content}\n", encoding="utf-8")
 
 
-NAMELESS = "Parley"  # runs of terms without a title
-LONGEST = 500  # characters of a parameter: older versions take no more
+DEFAULT_TITLE = "Parley"  # runs of terms without a title
+MAX_PARAMETER_CHARACTERS = 500  # characters of a parameter: older versions take no more
 FINISHED, LOCAL = 3, 4  # of runs and of where they come from
-_FOREIGN = re.compile(r"[^\w.\- ]", re.ASCII)  # what names of parameters, metrics and tags do not hold everywhere
+_FORBIDDEN_CHARACTERS = re.compile(
+    r"[^\w.\- ]", re.ASCII
+)  # what names of parameters, metrics and tags do not hold everywhere
 
 
 def write_run(run: TrackedRun, folder: Path) -> Path:
     """Write the run to a new MLflow folder, private to this account if `inside`, and return the folder."""
     ended = time.time()
-    with explained(folder):
-        experiment = _experiment(folder.absolute(), run.title or NAMELESS)
+    with as_disk_errors(folder):
+        experiment = _experiment(folder.absolute(), run.title or DEFAULT_TITLE)
         number = uuid.uuid4().hex
         final, fresh = experiment / number, folder.absolute() / f".{number}.unfinished"
         fresh.mkdir(mode=0o700 if run.inside else 0o777)
@@ -267,7 +269,7 @@ def _write_cells(folder: Path, cells: Mapping[str, str]) -> None:
     folder.mkdir()
     taken = set[str]()
     for name, cell in cells.items():
-        plain = _FOREIGN.sub("_", name)[:200]
+        plain = _FORBIDDEN_CHARACTERS.sub("_", name)[:200]
         while plain in taken:
             plain += "_"
         taken.add(plain)
@@ -281,7 +283,7 @@ def _steps(values: Sequence[float], ended: float) -> str:
 
 
 def _cut(value: str) -> str:
-    return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
+    return value if len(value) <= MAX_PARAMETER_CHARACTERS else f"{value[: MAX_PARAMETER_CHARACTERS - 1]}…"
 
 
 def _milliseconds(seconds: float) -> int:

@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
-from parley.durable import PRIVATE_MODE, explained
+from parley.durable import PRIVATE_MODE, as_disk_errors
 from parley.errors import SettingError
 
-WRITTEN = ("--write", "--save", "--out")  # options that name what a command writes
+OUTPUT_OPTIONS = ("--write", "--save", "--out")  # options that name what a command writes
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def outputs(command: Sequence[str]) -> list[Path]:
     """Return the files that a command writes, by its options."""
-    return [Path(value) for key, value in pairwise(command) if key in WRITTEN]
+    return [Path(value) for key, value in pairwise(command) if key in OUTPUT_OPTIONS]
 
 
 def lock_of(file: Path) -> Path:
@@ -93,7 +93,7 @@ def _claim(file: Path) -> int:
 
 def _opened(file: Path, path: Path) -> int:
     """Open the lock, or create it; refuse any other file, and leave it as it is."""
-    with suppress(FileExistsError), explained(path):
+    with suppress(FileExistsError), as_disk_errors(path):
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_MODE)
     try:
         descriptor = os.open(path, _LOOK)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from parley.studio.playground import Playground
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-SHOWN = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where a studio is found that listens anywhere
-OPENING = 0.7  # seconds for the page to open before the first forecast takes the processor
-SERVER: dict[str, Any] = {
+SHOWN_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where a studio is found that listens anywhere
+FIRST_FORECAST_DELAY_S = 0.7  # seconds for the page to open before the first forecast takes the processor
+UVICORN_OPTIONS: dict[str, Any] = {
     "log_level": "critical",  # the guard says what went wrong
     "access_log": False,
     "server_header": False,
@@ -34,7 +34,8 @@ SERVER: dict[str, Any] = {
     "backlog": 64,
     "timeout_graceful_shutdown": 1,  # pages that follow a job would keep it for ever
 }
-LEADS = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Parley studio</title>
+REDIRECT_PAGE = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<title>Parley studio</title>
 <meta http-equiv="refresh" content="0; url={0}"><a href="{0}">Open the studio</a>
 """
 
@@ -78,18 +79,18 @@ def studio_command(
     jobs = JobFolder(studio_state(folder) / "jobs", folder)
     listener = _listen(host, port)
     (bound, found), known = listener.getsockname()[:2], Secrets()
-    shown = SHOWN.get(bound, f"[{bound}]" if ":" in bound else bound)
+    shown = SHOWN_HOSTS.get(bound, f"[{bound}]" if ":" in bound else bound)
     about_it = Studio(folder, play, jobs, brings=host in LOOPBACK)
     app = make_app(about_it, Place(found, (*names(host), shown)), known)
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs continue.", style="dim")
-    warming = threading.Timer(OPENING, _first_forecast, args=[play])
+    warming = threading.Timer(FIRST_FORECAST_DELAY_S, _first_forecast, args=[play])
     warming.daemon = True
     warming.start()
     _end_by_signals()
     with _opened(address, folder) if browser else nullcontext():
-        uvicorn.Server(uvicorn.Config(app, http=Connection, **SERVER)).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(app, http=Connection, **UVICORN_OPTIONS)).run(sockets=[listener])
 
 
 def _end_by_signals() -> None:
@@ -103,13 +104,13 @@ def _end_by_signals() -> None:
 def _opened(address: str, folder: Path) -> Iterator[None]:
     """Open the page in a browser by a new file that leads there: other accounts can read command lines, so the token
     must not be in one. The file lies in the studio's folder, since confined browsers may not read the state folder."""
-    leads = folder / f".parley-studio-{secrets.token_hex(8)}.html"
+    redirect_file = folder / f".parley-studio-{secrets.token_hex(8)}.html"
     try:
-        create(leads, LEADS.format(html.escape(address)).encode(), lasting=False)
-        webbrowser.open(leads.resolve().as_uri())
+        create(redirect_file, REDIRECT_PAGE.format(html.escape(address)).encode(), lasting=False)
+        webbrowser.open(redirect_file.resolve().as_uri())
         yield
     finally:
-        leads.unlink(missing_ok=True)
+        redirect_file.unlink(missing_ok=True)
 
 
 def names(host: str) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ def names(host: str) -> tuple[str, ...]:
     here = ("127.0.0.1", "localhost", "[::1]")
     if host in LOOPBACK:
         return here
-    own = (socket.gethostname().lower(),) if host in SHOWN else (f"[{host}]" if ":" in host else host.lower(),)
+    own = (socket.gethostname().lower(),) if host in SHOWN_HOSTS else (f"[{host}]" if ":" in host else host.lower(),)
     return (*here, *own)
 
 

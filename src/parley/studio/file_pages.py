@@ -10,14 +10,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.durable import PRIVATE_MODE, explained
+from parley.durable import PRIVATE_MODE, as_disk_errors
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.studio.interview_form import Given, asked, init_options, is_owners, require_names, tables_of
 from parley.studio.pages import TABLES, TERMS, Studio, all_fields, decimal, field, page, studio_of
 
-LARGEST = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
-UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a page of the Play tab
+MAX_UPLOAD_BYTES = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
+DEMO_UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a page of the Play tab
 
 
 def show(request: Request) -> Response:
@@ -34,7 +34,7 @@ def _shown(request: Request, given: Given) -> Response:
     studio = studio_of(request)
     jobs = [job for kind in ("init", "demo") for job in studio.jobs.listed(kind)]
     there = [pair for pair in given if pair[0] not in ("table", "public") or pair[1] in studio.files(*TABLES)]
-    shown = {"all_tables": studio.files(*TABLES), "jobs": jobs, "brings": studio.brings, "unions": UNIONS}
+    shown = {"all_tables": studio.files(*TABLES), "jobs": jobs, "brings": studio.brings, "unions": DEMO_UNIONS}
     return page(request, "files.html", **shown, **asked(studio, there))
 
 
@@ -73,7 +73,7 @@ async def demo(request: Request) -> Response:
     """Start `parley demo`, which writes tables and terms to play with."""
     studio = studio_of(request)
     out = studio.new("parley-demo", "folder")
-    job = studio.jobs.start(["demo", "--out", str(out), "--unions", str(UNIONS)], "Files of the demo")
+    job = studio.jobs.start(["demo", "--out", str(out), "--unions", str(DEMO_UNIONS)], "Files of the demo")
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 
@@ -89,7 +89,7 @@ async def bring(request: Request) -> Response:
     _require_room(request.headers.get("content-length", ""), path.parent)
     fresh = path.with_name(f".brought-{secrets.token_hex(4)}-{name}")
     try:
-        with explained(path):
+        with as_disk_errors(path):
             await _written(request, fresh)
         words = await run_in_threadpool(_words, fresh, name)
         os.link(fresh, path)
@@ -107,7 +107,7 @@ async def _written(request: Request, path: Path) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE), "wb") as file:
         async for part in request.stream():
             size += len(part)
-            if size > LARGEST:
+            if size > MAX_UPLOAD_BYTES:
                 raise SettingError("table: too large to upload; copy the file into the folder")
             file.write(part)
 
@@ -115,7 +115,7 @@ async def _written(request: Request, path: Path) -> None:
 def _require_room(said: str, folder: Path) -> None:
     """Refuse a declared size above the limit or the free disk space, before a byte is read."""
     size = int(said) if said.isdecimal() else 0
-    if size > LARGEST:
+    if size > MAX_UPLOAD_BYTES:
         raise SettingError("table: too large to upload; copy the file into the folder")
     if size > shutil.disk_usage(folder).free:
         raise SettingError("table: the disk is full")

@@ -17,17 +17,17 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CSRF_HEADER = "x-parley-csrf"
-ENTER = "/enter"  # where the token is exchanged for the cookie
-WELCOME = "/welcome"  # where the token is brought to: from a file, from a mail, from anywhere
-OPEN = ("/static/", WELCOME)  # what says nothing about anybody
-KNOWN = "parley.known"  # in the scope of a request that carries the cookie
-POLICY = (
+ENTER_PATH = "/enter"  # where the token is exchanged for the cookie
+WELCOME_PATH = "/welcome"  # where the token is brought to: from a file, from a mail, from anywhere
+PUBLIC_PATHS = ("/static/", WELCOME_PATH)  # what says nothing about anybody
+AUTHENTICATED_KEY = "parley.known"  # in the scope of a request that carries the cookie
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-WEB = 80
-HEADERS = {
-    "content-security-policy": POLICY,
+DEFAULT_HTTP_PORT = 80
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -37,7 +37,7 @@ HEADERS = {
 }
 
 
-FAULT = "That failed because of a fault in the studio; its terminal has the details. Load the page again."
+FAULT_MESSAGE = "That failed because of a fault in the studio; its terminal has the details. Load the page again."
 
 
 def _secret() -> str:
@@ -63,7 +63,7 @@ class Place:
     @property
     def hosts(self) -> frozenset[str]:
         """The allowed Host headers; browsers leave out port 80."""
-        return frozenset(name if self.port == WEB else f"{name}:{self.port}" for name in self.names)
+        return frozenset(name if self.port == DEFAULT_HTTP_PORT else f"{name}:{self.port}" for name in self.names)
 
     @property
     def cookie(self) -> str:
@@ -71,12 +71,12 @@ class Place:
         return f"parley_studio_{self.port}"
 
 
-def same(given: str | None, expected: str) -> bool:
+def secrets_equal(given: str | None, expected: str) -> bool:
     """Compare a secret in constant time."""
     return given is not None and hmac.compare_digest(given.encode(), expected.encode())
 
 
-def where(error: Exception) -> str:
+def traceback_lines(error: Exception) -> str:
     """Return the lines of code that an error came through, without its message, which may hold a table's values."""
     return "".join(traceback.format_tb(error.__traceback__))
 
@@ -97,14 +97,14 @@ class Guard:
             return
         refusal = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
         begun = False
-        if refusal is None and scope["path"] != ENTER and not scope["path"].startswith(OPEN):
-            scope[KNOWN] = True
+        if refusal is None and scope["path"] != ENTER_PATH and not scope["path"].startswith(PUBLIC_PATHS):
+            scope[AUTHENTICATED_KEY] = True
 
         async def send_guarded(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun, given = True, MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     given.setdefault(name, value)
             await send(message)
 
@@ -112,9 +112,9 @@ class Guard:
         try:
             await answer(scope, receive, send_guarded)
         except Exception as error:  # a fault of the studio's own: where it happened is told, never about which values
-            logging.getLogger("parley.studio").error("%s%s", where(error), type(error).__name__)
+            logging.getLogger("parley.studio").error("%s%s", traceback_lines(error), type(error).__name__)
             if not begun:
-                await PlainTextResponse(FAULT, status_code=500)(scope, receive, send_guarded)
+                await PlainTextResponse(FAULT_MESSAGE, status_code=500)(scope, receive, send_guarded)
 
     def _refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
         """Return the status and sentence with which a request is refused; None if it may pass."""
@@ -124,17 +124,17 @@ class Guard:
         changes = method not in ("GET", "HEAD")
         if origin is not None and origin != f"http://{host}":
             return 403, "Refused: the request comes from another page."
-        if path != WELCOME and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if path != WELCOME_PATH and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Refused: the request comes from another page."
         if changes and origin is None:
             return 403, "Refused: the request does not say which page it comes from."
-        if path.startswith(OPEN) and not changes:
+        if path.startswith(PUBLIC_PATHS) and not changes:
             return None
-        if path == ENTER:
+        if path == ENTER_PATH:
             return None  # which compares the token itself
-        if not same(self._cookie(headers), self.secrets.session):
+        if not secrets_equal(self._cookie(headers), self.secrets.session):
             return 401, "Refused: open the address that `parley studio` printed, with its token."
-        if changes and not same(headers.get(CSRF_HEADER), self.secrets.csrf):
+        if changes and not secrets_equal(headers.get(CSRF_HEADER), self.secrets.csrf):
             return 403, "Refused: the page does not belong to this studio; load it again."
         return None
 

@@ -16,8 +16,11 @@ from parley.terms.catalogue import MODELS
 from parley.terms.keys import date_pattern
 
 Given = Sequence[tuple[str, str]]  # a form's fields
-MOST_COLUMNS = 200  # that are shown
-RANGED, NAMED = ("", "number", "count"), ("", "two classes", "classes")  # targets with a range, and with names
+MAX_SHOWN_COLUMNS = 200  # that are shown
+TARGETS_WITH_RANGE, TARGETS_WITH_NAMES = (
+    ("", "number", "count"),
+    ("", "two classes", "classes"),
+)  # targets with a range, and with names
 UNDECLARED = "type not declared"
 KINDS = {"number": "numbers", "names": "names", "dates": "dates"}
 
@@ -120,10 +123,10 @@ def _without_place(error: DataError, path: Path, name: str) -> str:
 
 def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]:
     """Return the columns that `parley init` learns from by default."""
-    from parley.decisions.from_files.odd_columns import says_who
+    from parley.decisions.from_files.odd_columns import has_identifying_name
 
     taken = {form.get(key, "") for key in ("target", "person", "exposure", "event")}
-    return [column for column in columns if column not in taken and not says_who(column)]
+    return [column for column in columns if column not in taken and not has_identifying_name(column)]
 
 
 def asked(studio: Studio, given: Given) -> dict[str, Any]:
@@ -134,11 +137,11 @@ def asked(studio: Studio, given: Given) -> dict[str, Any]:
     predicts = MODELS[form["kind"]].predicts if form.get("kind", "") in MODELS else ""
     usual = usual_features(columns, {}) if columns else []
     rows = []
-    for place, column in enumerate(columns[:MOST_COLUMNS]):
+    for place, column in enumerate(columns[:MAX_SHOWN_COLUMNS]):
         answer = said.get(column, Answer(column in usual))
         role = next((key for key in ("target", "person", "event", "exposure") if form.get(key) == column), "")
-        ranged = predicts in RANGED if role == "target" else role in ("", "exposure")
-        named = predicts in NAMED if role == "target" else role == ""
+        ranged = predicts in TARGETS_WITH_RANGE if role == "target" else role in ("", "exposure")
+        named = predicts in TARGETS_WITH_NAMES if role == "target" else role == ""
         shown = {"place": place, "name": column, "kind": shared.kinds[column], "role": role}
         rows.append(shown | {"answer": answer, "ranged": ranged, "named": named})
     others = [each for each in studio.files(*TABLES) if each not in tables]
@@ -207,7 +210,7 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
 def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     """Return a column's range or names as an option; empty if neither was given."""
     ranged, named = bool(answer.low or answer.high), bool(answer.names)
-    ranged, named = ranged and predicts in RANGED, named and predicts in NAMED
+    ranged, named = ranged and predicts in TARGETS_WITH_RANGE, named and predicts in TARGETS_WITH_NAMES
     if (ranged or named) and "=" in column:
         raise SettingError(f"{column}: a column with '=' in its name cannot have a range or names; rename it")
     written = ["--dates", f"{column}={answer.names}"] if named and date_pattern(answer.names) else []

@@ -17,8 +17,8 @@ from parley.studio.pages import TERMS, field, fields, first_scales, page, studio
 from parley.terms import load_terms
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
-EVERY = 0.3  # seconds between two looks at a job
-PATIENCE = 50  # looks at a job that was asked to stop, before it is ended at once
+POLL_INTERVAL_S = 0.3  # seconds between two looks at a job
+STOP_CHECKS = 50  # looks at a job that was asked to stop, before it is ended at once
 
 
 def show(request: Request) -> Response:
@@ -101,7 +101,7 @@ async def _progress(found: Job, request: Request) -> AsyncIterator[str]:
         if progress != said:
             yield f"event: progress\ndata: {json.dumps(vars(progress))}\n\n"
             said = progress
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(POLL_INTERVAL_S)
     yield "event: end\ndata: {}\n\n"
 
 
@@ -110,7 +110,7 @@ async def stop(request: Request) -> Response:
     found = studio_of(request).jobs.find(request.path_params["name"])
     for at_once in (False, True):
         found.stop(at_once)
-        for _ in range(PATIENCE):
+        for _ in range(STOP_CHECKS):
             if not found.running:
                 break
             await asyncio.sleep(0.05)

@@ -25,24 +25,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from parley.durable import create, explained, make_folder, state_folder, sync_folder
+from parley.durable import as_disk_errors, create, make_folder, state_folder, sync_folder
 from parley.errors import DiskError, SettingError
 from parley.studio.claims import claimed, outputs
-from parley.studio.worker import EXIT, GO, ROOM
+from parley.studio.worker import EXIT_FILE, EXIT_FILE_BYTES, START_SIGNAL
 
 State = Literal["running", "done", "failed", "stopped", "lost"]
 
-WORDS: dict[State, str] = {
+STATE_WORDS: dict[State, str] = {
     "running": "running",
     "done": "done",
     "failed": "failed",
     "stopped": "stopped",
     "lost": "ended without a message: killed, or the machine stopped",
 }
-LOG = 20_000  # characters of a log that are shown
-COMMAND, REPORT, RUNNING, STOPPED = "command.json", "report.html", "running", "stopped"
-MOST = 200  # jobs that are listed
-UNSEEN = 600  # seconds for which an owner's own look waits to be opened
+MAX_LOG_CHARS = 20_000  # characters of a log that are shown
+COMMAND_FILE, REPORT_FILE, LOCK_FILE, STOPPED_FILE = "command.json", "report.html", "running", "stopped"
+MAX_LISTED_JOBS = 200  # jobs that are listed
+INSIDE_VIEW_LIFETIME_S = 600  # seconds for which an owner's own look waits to be opened
 
 
 def studio_state(place: Path) -> Path:
@@ -50,7 +50,7 @@ def studio_state(place: Path) -> Path:
     return state_folder("studio", hashlib.sha256(os.fsencode(place.resolve())).hexdigest()[:32])
 
 
-def _own(path: Path, kind: int, closed: int = 0) -> bool:
+def _is_own_path(path: Path, kind: int, closed: int = 0) -> bool:
     """Return whether a path is this account's own, of this kind (no link), without these permissions."""
     try:
         about = path.lstat()
@@ -80,47 +80,47 @@ class Job:
     @property
     def command(self) -> tuple[str, ...]:
         """The command line behind `parley`."""
-        return tuple(self._read(COMMAND).get("command", ()))
+        return tuple(self._read(COMMAND_FILE).get("command", ()))
 
     @property
     def title(self) -> str:
         """Its purpose, in a few words."""
-        return str(self._read(COMMAND).get("title", ""))
+        return str(self._read(COMMAND_FILE).get("title", ""))
 
     @property
     def started(self) -> str:
         """Its start, by this machine's clock."""
-        return str(self._read(COMMAND).get("started", ""))
+        return str(self._read(COMMAND_FILE).get("started", ""))
 
     @property
     def form(self) -> list[tuple[str, str]]:
         """The fields of the form that started it; empty if none is kept."""
-        return [(str(key), str(value)) for key, value in self._read(COMMAND).get("form", ())]
+        return [(str(key), str(value)) for key, value in self._read(COMMAND_FILE).get("form", ())]
 
     @property
     def state(self) -> State:
         """Its state; lost: the process ended without saying how, killed or with the machine."""
-        ended = self._read(EXIT)
+        ended = self._read(EXIT_FILE)
         if ended.get("code") == 0:
             return "done"
         if self.running:
             return "running"
-        if (self.folder / STOPPED).exists():
+        if (self.folder / STOPPED_FILE).exists():
             return "stopped"
         return "failed" if ended else "lost"
 
     @property
     def words(self) -> str:
         """Its state, in words."""
-        return WORDS[self.state]
+        return STATE_WORDS[self.state]
 
     @property
     def running(self) -> bool:
         """Whether its process, or one that it started, holds the lock."""
-        if not _own(self.folder / RUNNING, stat.S_IFREG):
+        if not _is_own_path(self.folder / LOCK_FILE, stat.S_IFREG):
             return False
         try:
-            with (self.folder / RUNNING).open("rb") as lock:
+            with (self.folder / LOCK_FILE).open("rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who looks is not who runs
         except BlockingIOError:
             return True
@@ -137,7 +137,7 @@ class Job:
     @property
     def log(self) -> str:
         """The end of its log, including what a full disk kept out of it."""
-        return ((self._text("log") or "") + str(self._read(EXIT).get("unlogged", "")))[-LOG:]
+        return ((self._text("log") or "") + str(self._read(EXIT_FILE).get("unlogged", "")))[-MAX_LOG_CHARS:]
 
     @property
     def result(self) -> dict[str, Any]:
@@ -147,8 +147,8 @@ class Job:
     @property
     def printed(self) -> str:
         """The text that the command printed; empty if it printed an object."""
-        said = self._text("result.json") or ""
-        return "" if said.startswith("{") else said[-LOG:].strip("\n")
+        output = self._text("result.json") or ""
+        return "" if output.startswith("{") else output[-MAX_LOG_CHARS:].strip("\n")
 
     @property
     def written(self) -> Path | None:
@@ -161,7 +161,7 @@ class Job:
     @property
     def report(self) -> str | None:
         """The page that the command wrote; None if none."""
-        return self._text(REPORT)
+        return self._text(REPORT_FILE)
 
     @property
     def own_eyes(self) -> bool:
@@ -174,18 +174,18 @@ class Job:
 
     def stop(self, at_once: bool = False) -> None:
         """End its process group, by force if `at_once`; do nothing if it has ended."""
-        said = (self._text(RUNNING) or "") if self.running else ""
-        if said.isdecimal() and int(said) > 1:
+        process_id = (self._text(LOCK_FILE) or "") if self.running else ""
+        if process_id.isdecimal() and int(process_id) > 1:
             with suppress(OSError):
-                (self.folder / STOPPED).touch()
+                (self.folder / STOPPED_FILE).touch()
             with suppress(ProcessLookupError, PermissionError):  # it ended meanwhile
-                os.killpg(int(said), signal.SIGKILL if at_once else signal.SIGTERM)
+                os.killpg(int(process_id), signal.SIGKILL if at_once else signal.SIGTERM)
 
     def _text(self, name: str) -> str | None:
         """Return a file's text; None if it is missing or not this account's own."""
         path = self.folder / name
         try:
-            return path.read_text(encoding="utf-8", errors="replace") if _own(path, stat.S_IFREG) else None
+            return path.read_text(encoding="utf-8", errors="replace") if _is_own_path(path, stat.S_IFREG) else None
         except FileNotFoundError:
             return None
 
@@ -197,10 +197,10 @@ class Job:
         return found if isinstance(found, dict) else {}
 
 
-def _let_go(process: "subprocess.Popen[bytes]") -> None:
+def _send_start_signal(process: "subprocess.Popen[bytes]") -> None:
     if process.stdin is not None:
         with process.stdin as line:
-            line.write(GO)
+            line.write(START_SIGNAL)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class JobFolder:
         try:
             with claimed(outputs(command)) as names:
                 make_folder(self.folder)
-                with explained(folder):
+                with as_disk_errors(folder):
                     folder.mkdir(mode=0o700)
                 try:
                     self._write_down(folder, command, title, report, form)
@@ -239,11 +239,11 @@ class JobFolder:
         self, folder: Path, command: Sequence[str], title: str, report: bool, form: Sequence[tuple[str, str]]
     ) -> None:
         """Write the command to disk, and reserve room for how it ends."""
-        typed = [*command, *(["--report", str(folder.resolve() / REPORT)] if report else [])]
-        said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S"), "form": list(form)}
-        create(folder / COMMAND, json.dumps(said).encode())
-        create(folder / EXIT, b" " * ROOM)
-        for name in (RUNNING, "log", "result.json"):
+        typed = [*command, *(["--report", str(folder.resolve() / REPORT_FILE)] if report else [])]
+        content = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S"), "form": list(form)}
+        create(folder / COMMAND_FILE, json.dumps(content).encode())
+        create(folder / EXIT_FILE, b" " * EXIT_FILE_BYTES)
+        for name in (LOCK_FILE, "log", "result.json"):
             create(folder / name, b"")
         sync_folder(folder)
         sync_folder(self.folder)
@@ -253,7 +253,7 @@ class JobFolder:
     def _begun(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
         """Start the job's process, which waits until its number is on the disk; end it if that fails."""
         with (
-            (folder / RUNNING).open("r+b", buffering=0) as lock,
+            (folder / LOCK_FILE).open("r+b", buffering=0) as lock,
             (folder / "log").open("ab") as log,
             (folder / "result.json").open("ab") as result,
         ):
@@ -270,10 +270,10 @@ class JobFolder:
                 pass_fds=(lock.fileno(), *names),  # with their locks, which last until the last process closes them
             )
             try:
-                with explained(folder / RUNNING):
+                with as_disk_errors(folder / LOCK_FILE):
                     lock.write(str(process.pid).encode())
                     os.fsync(lock.fileno())
-                _let_go(process)
+                _send_start_signal(process)
             except BaseException:
                 process.kill()
                 process.communicate()
@@ -292,13 +292,13 @@ class JobFolder:
         folders = sorted(self.folder.iterdir(), reverse=True) if self.folder.is_dir() else []
         for job in (Job(folder) for folder in folders if self._is_job(folder)):
             with suppress(OSError):  # it was removed meanwhile
-                ended = (job.folder / EXIT).stat().st_mtime
-                if job.own_eyes and not job.running and time.time() - ended > UNSEEN:
+                ended = (job.folder / EXIT_FILE).stat().st_mtime
+                if job.own_eyes and not job.running and time.time() - ended > INSIDE_VIEW_LIFETIME_S:
                     job.forget()
-        found = [Job(folder) for folder in folders if self._is_job(folder)][:MOST]
+        found = [Job(folder) for folder in folders if self._is_job(folder)][:MAX_LISTED_JOBS]
         return [job for job in found if kind is None or job.command[:1] == (kind,)]
 
     def _is_job(self, folder: Path) -> bool:
         """Return whether only this account can have written the folder."""
-        folders = _own(self.folder, stat.S_IFDIR, 0o022) and _own(folder, stat.S_IFDIR, 0o077)
-        return folders and _own(folder / COMMAND, stat.S_IFREG)
+        folders = _is_own_path(self.folder, stat.S_IFDIR, 0o022) and _is_own_path(folder, stat.S_IFDIR, 0o077)
+        return folders and _is_own_path(folder / COMMAND_FILE, stat.S_IFREG)

@@ -30,9 +30,11 @@ from parley.studio.pages import LEDGER, TABLES, TERMS, Studio, field, fields, pa
 from parley.terms import load_terms
 from parley.validate import printable
 
-DIGITS = 16  # of the terms' hash, typed by whoever accepts them
-CHANGED = "what accepting means has changed since this page showed it; nothing was accepted. Read it again"
-MOST_LEDGERS = 40  # whose chains are recomputed for one page
+HASH_DIGITS_TYPED = 16  # of the terms' hash, typed by whoever accepts them
+MEANING_CHANGED_MESSAGE = (
+    "what accepting means has changed since this page showed it; nothing was accepted. Read it again"
+)
+MAX_VERIFIED_LEDGERS = 40  # whose chains are recomputed for one page
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def show(request: Request) -> Response:
     faults: list[str] = []
     chosen = request.query_params.get("file") or (files[0] if files else None)
     books = refused = None
-    for each in _every(studio, files[:MOST_LEDGERS], faults):
+    for each in _every(studio, files[:MAX_VERIFIED_LEDGERS], faults):
         try:
             found.append((each.file, books_row(*each.read())))
         except ParleyError as error:
@@ -70,7 +72,7 @@ def show(request: Request) -> Response:
     except ParleyError as error:
         refused = str(error)
     terms = [each for each in studio.files(TERMS) if Path(each).name != "owner.toml"]
-    seen = {"terms": terms, "jobs": studio.jobs.listed("forecast"), "more": len(files[MOST_LEDGERS:])}
+    seen = {"terms": terms, "jobs": studio.jobs.listed("forecast"), "more": len(files[MAX_VERIFIED_LEDGERS:])}
     seen["tables"] = studio.files(*TABLES)
     listed = {"files": files, "head": BOOKS, "found": found, "faults": [each for each in faults if each != refused]}
     return page(request, "owner.html", chosen=chosen, books=books, refused=refused, **listed, **seen)
@@ -167,7 +169,7 @@ class Decision:
         try:
             digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
             if accept and digest != form.get("meant"):
-                raise SettingError(CHANGED)
+                raise SettingError(MEANING_CHANGED_MESSAGE)
             if accept:
                 offer.require_room()
                 with self.inbox.unchanged(self.proposal):
@@ -218,7 +220,7 @@ async def look(request: Request) -> Response:
     meaning, digest = await run_in_threadpool(found.meaning, form)
     given = {"file": found.file, "terms": found.proposal.terms_hash, "meant": digest}
     given |= {key: field(form, key) for key in found.proposal.needs}
-    return page(request, "meaning.html", meaning=meaning, given=given, digits=DIGITS)
+    return page(request, "meaning.html", meaning=meaning, given=given, digits=HASH_DIGITS_TYPED)
 
 
 async def accept(request: Request) -> Response:
@@ -228,8 +230,8 @@ async def accept(request: Request) -> Response:
     if not form.get("meant"):
         raise SettingError("read what accepting means first")
     typed = field(form, "digits")
-    if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
-        raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")
+    if len(typed) < HASH_DIGITS_TYPED or not found.proposal.terms_hash.startswith(typed):
+        raise SettingError(f"digits: expected the first {HASH_DIGITS_TYPED} of the terms' hash; nothing was accepted")
     await run_in_threadpool(found.meaning, form, accept=True)
     return _back(found)
 

@@ -21,8 +21,8 @@ from parley.studio.playground import Playground
 from parley.terms import Terms
 from parley.version import __version__
 
-HERE = Path(__file__).parent
-STATIC = HERE / "static"
+PACKAGE_FOLDER = Path(__file__).parent
+STATIC = PACKAGE_FOLDER / "static"
 TABS = {
     "/play": "Play",
     "/files": "From files",
@@ -33,9 +33,9 @@ TABS = {
     "/jobs": "Jobs",
 }
 TABLES, TERMS, LEDGER = (".csv", ".parquet"), ".toml", ".ledger"
-MOST_FILES = 500
-LARGEST_FORM = 1 << 20  # bytes of a form
-MOST_FIELDS = 5000  # fields
+MAX_LISTED_FILES = 500
+MAX_FORM_BYTES = 1 << 20  # bytes of a form
+MAX_FORM_FIELDS = 5000  # fields
 
 LABELS = {  # of fields, by the options that they become
     "lifetime": "Lifetime ε of new ledgers",
@@ -50,7 +50,7 @@ LABELS = {  # of fields, by the options that they become
     "delta": "δ",
     "hosts": "Hosts",
 }
-PLACES = {  # of pages, by the commands that sentences name
+PAGE_PLACES = {  # of pages, by the commands that sentences name
     "parley forecast --inside": "Owner tab",
     "parley negotiate TERMS ": "the field ",
     "parley plan": "the Plan button",
@@ -69,13 +69,13 @@ def in_fields(sentence: str) -> str:
         name, number_follows = option.groups()
         return option[0] if name not in LABELS else f"“{LABELS[name]}”{' = ' if number_follows else ''}"
 
-    for command, place in PLACES.items():
+    for command, place in PAGE_PLACES.items():
         sentence = sentence.replace(command, place)
     return re.sub(r"--([a-z]+(?:-[a-z]+)*)( (?=[0-9.]))?", label, sentence)
 
 
 _templates = Environment(
-    loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    loader=FileSystemLoader(PACKAGE_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
 _templates.filters |= {"number": number, "in_fields": in_fields}
 
@@ -98,7 +98,7 @@ class Studio:
             for path in found
             if path.is_file() and path.resolve().is_relative_to(here)  # as `inside` has it
         )
-        return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)][:MOST_FILES]
+        return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)][:MAX_LISTED_FILES]
 
     def name_of(self, path: Path) -> str | None:
         """Return a file's name on pages; None if it lies outside the folder."""
@@ -176,11 +176,11 @@ async def fields(request: Request) -> dict[str, str]:
 
 async def all_fields(request: Request) -> list[tuple[str, str]]:
     """Return the form's fields in order."""
-    body = await content(request, LARGEST_FORM)
+    body = await content(request, MAX_FORM_BYTES)
     if body is None:
         raise SettingError("the form is too large")
     try:
-        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
     except ValueError:
         raise SettingError("the form cannot be read") from None
 

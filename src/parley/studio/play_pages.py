@@ -14,14 +14,14 @@ from starlette.routing import Route
 from parley.errors import SettingError
 from parley.report.words.interview import as_list, listed
 from parley.studio.pages import TERMS, decimal, field, fields, first_scales, page, studio_of, whole
-from parley.studio.playground import PAGE, Played, Playground, Tab
+from parley.studio.playground import OWNERS_PER_PAGE, Played, Playground, Tab
 from parley.terms import OwnerTerms, Terms
 from parley.terms.catalogue import HOST_DELTAS, UNNAMED_HOSTS
 
 if TYPE_CHECKING:
     from parley.decisions.outlook.forecast import WhatIf
 
-DRAWN = 60  # owners in the chart of gains
+MAX_CHART_OWNERS = 60  # owners in the chart of gains
 
 
 def show(request: Request) -> Response:
@@ -58,9 +58,9 @@ class View:
 def _view(played: Played, asked: Mapping[str, str]) -> View:
     word = asked.get("name", "")
     places = [place for place, part in enumerate(played.terms.owners) if word.lower() in part.name.lower()]
-    pages = max(1, -(-len(places) // PAGE))
+    pages = max(1, -(-len(places) // OWNERS_PER_PAGE))
     at = min(max(whole(asked.get("page") or "1", "page"), 1), pages)
-    return View(word, at, pages, places[(at - 1) * PAGE : at * PAGE])
+    return View(word, at, pages, places[(at - 1) * OWNERS_PER_PAGE : at * OWNERS_PER_PAGE])
 
 
 def _row(played: Played, place: int) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
         "chart": json.dumps(_chart(found)),
         "turn": played.turn,
         "view": view,
-        "few": len(found.outlook.owners) <= DRAWN,
+        "few": len(found.outlook.owners) <= MAX_CHART_OWNERS,
     }
 
 
@@ -275,7 +275,11 @@ def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
 
 def _chart(found: "WhatIf") -> dict[str, Any]:
     ordered = sorted(found.outlook.owners, key=lambda owner: -owner.gain.mean)
-    shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]
+    shown = (
+        ordered
+        if len(ordered) <= MAX_CHART_OWNERS
+        else [*ordered[: MAX_CHART_OWNERS // 2], *ordered[-MAX_CHART_OWNERS // 2 :]]
+    )
     return {
         "kind": "gains",
         "label": "Expected gain of each owner in percent of its test error alone, with its interval",

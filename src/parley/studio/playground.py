@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # libraries that take their time, loaded when something is fo
     from parley.decisions.outlook.forecast import Forecast, WhatIf
     from parley.workflows.negotiate import NegotiationReport
 
-PAGE = 20  # owners on a page
+OWNERS_PER_PAGE = 20  # owners on a page
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,26 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from parley.errors import ParleyError
 from parley.report.figures.colours import ALONE, LIMIT, TOGETHER
 from parley.studio import file_pages, job_pages, owner_pages, play_pages, training_pages
-from parley.studio.guard import ENTER, KNOWN, WELCOME, Guard, Place, Secrets, same
+from parley.studio.guard import AUTHENTICATED_KEY, ENTER_PATH, WELCOME_PATH, Guard, Place, Secrets, secrets_equal
 from parley.studio.pages import STATIC, Studio, content, error_page, page
 
 MAX_CONNECTIONS = 100
 REQUEST_TIMEOUT_S = 10.0
-TOKEN = 200  # bytes that somebody may bring as a token
-NEEDED = (
+MAX_TOKEN_BYTES = 200  # bytes that somebody may bring as a token
+SLOW_MODULES = (
     *("data.headers", "learning.owners", "owner.ledger", "report.words.training"),
     *("workflows.draft", "workflows.forecast", "workflows.negotiate", "workflows.release"),
 )
-QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it
+PATHS_WITHOUT_SLOW_MODULES = (
+    "/",
+    "/welcome",
+    "/enter",
+    "/play",
+    "/files",
+    "/train",
+    "/audit",
+    "/jobs",
+)  # pages without any of it
 
 _loading = threading.Lock()
 
@@ -38,8 +47,8 @@ _loading = threading.Lock()
 def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     """Make the studio's application; every request passes the guard first."""
     routes = [
-        Route(WELCOME, _welcome),
-        Route(ENTER, _enter, methods=["POST"]),
+        Route(WELCOME_PATH, _welcome),
+        Route(ENTER_PATH, _enter, methods=["POST"]),
         Route("/", _home),
         Route("/static/colours.css", _colours),
         *play_pages.ROUTES,
@@ -51,7 +60,7 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, place=place, secrets=secrets), Middleware(Loaded)],
+        middleware=[Middleware(Guard, place=place, secrets=secrets), Middleware(LibrariesMiddleware)],
         exception_handlers={ParleyError: _explained, OSError: _unreadable, 404: _missing},
     )
     app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
@@ -88,7 +97,7 @@ class Connection(H11Protocol):
     @property
     def serves(self) -> bool:
         """Whether a request with the cookie is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete and KNOWN in self.scope
+        return self.cycle is not None and not self.cycle.response_complete and AUTHENTICATED_KEY in self.scope
 
     def _begin(self) -> None:
         self._cancel()
@@ -113,8 +122,8 @@ async def _welcome(request: Request) -> Response:
 async def _enter(request: Request) -> Response:
     """Exchange the token for the cookie."""
     place, known = request.app.state.place, request.app.state.secrets
-    given = await content(request, TOKEN)
-    if given is None or not same(given.decode("ascii", "replace"), known.token):
+    given = await content(request, MAX_TOKEN_BYTES)
+    if given is None or not secrets_equal(given.decode("ascii", "replace"), known.token):
         return PlainTextResponse("Refused: this is not the token that `parley studio` printed.", 401)
     response = PlainTextResponse("", 204)
     response.set_cookie(place.cookie, known.session, httponly=True, samesite="strict", path="/")
@@ -147,18 +156,18 @@ async def _unreadable(request: Request, error: Exception) -> Response:
 def load_libraries() -> None:
     """Load slow libraries, or wait until another thread has."""
     with _loading:
-        for name in NEEDED:
+        for name in SLOW_MODULES:
             import_module(f"parley.{name}")
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LibrariesMiddleware:
     """The studio, whose answers wait for the libraries they need."""
 
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "/")
-        if scope["type"] == "http" and path not in QUICK and not path.startswith("/static/"):
+        if scope["type"] == "http" and path not in PATHS_WITHOUT_SLOW_MODULES and not path.startswith("/static/"):
             await run_in_threadpool(load_libraries)
         await self.app(scope, receive, send)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
-ANYWAY = "Release it anyway."
+RELEASE_ANYWAY_LABEL = "Release it anyway."
 
 
 def show(request: Request) -> Response:
@@ -160,7 +160,12 @@ def foreseen(request: Request) -> Response:
     (_, terms), books = _read(studio, asked), _books(studio, asked)
     found = foresee_release(terms, books)
     return page(
-        request, "foreseen.html", said=found.said, refused=found.refused, anyway=ANYWAY, file=field(asked, "file")
+        request,
+        "foreseen.html",
+        said=found.said,
+        refused=found.refused,
+        anyway=RELEASE_ANYWAY_LABEL,
+        file=field(asked, "file"),
     )
 
 
@@ -180,7 +185,8 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
         raise SettingError("release: read what it spends, and say that you agree")
     if form.get("foreseen") == "refused" and form.get("anyway") != "on":
         raise SettingError(
-            f'release: the forecast says it is not worth a budget; tick "{ANYWAY}" too, or change the terms'
+            f'release: the forecast says it is not worth a budget; tick "{RELEASE_ANYWAY_LABEL}" too, or change the '
+            "terms"
         )
     from parley.workflows.release import asks_statistics, other_books, require_allowed
 

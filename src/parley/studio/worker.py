@@ -12,15 +12,17 @@ from typing import Any
 
 from parley.studio.claims import outputs, unclaim
 
-EVERY = 0.2  # seconds between two notes of progress
-EXIT, GO = "exit.json", b"go"
-ROOM = 8192  # bytes of `exit.json`, on the disk before the job starts: how it ended can be said when the disk is full
-KEPT = 600  # characters of what a full disk kept out of the log; escaped they fit into the room
+PROGRESS_INTERVAL_S = 0.2  # seconds between two notes of progress
+EXIT_FILE, START_SIGNAL = "exit.json", b"go"
+EXIT_FILE_BYTES = (
+    8192  # bytes of `exit.json`, on the disk before the job starts: how it ended can be said when the disk is full
+)
+MAX_UNLOGGED_CHARS = 600  # characters of what a full disk kept out of the log; escaped they fit into the room
 NOT_BEGUN = "The studio ended before this job began; nothing ran."
 NOT_KEPT = "The command ended, but what it printed could not be kept: the disk is full, or not writable."
 
 
-class Notes:
+class ProgressFile:
     """Progress, noted in the job's folder at intervals."""
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +30,7 @@ class Notes:
 
     def __call__(self, words: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if words == self._last[0] and now - self._last[1] < EVERY:
+        if words == self._last[0] and now - self._last[1] < PROGRESS_INTERVAL_S:
             return
         self._last = (words, now)
         aside = self._file.with_suffix(".new")
@@ -37,7 +39,7 @@ class Notes:
             aside.replace(self._file)
 
 
-class Patient(io.RawIOBase):
+class DiskFullTolerantStream(io.RawIOBase):
     """A stream that goes on when the disk is full, and keeps what it could not write."""
 
     def __init__(self, descriptor: int) -> None:
@@ -55,18 +57,18 @@ class Patient(io.RawIOBase):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError:
-            self.lost = (self.lost + left)[-4 * KEPT :]
+            self.lost = (self.lost + left)[-4 * MAX_UNLOGGED_CHARS :]
         return len(whole)
 
 
 def main(folder: Path) -> int:
     """Run this folder's job; return its exit code."""
-    printed, log = Patient(1), Patient(2)
+    printed, log = DiskFullTolerantStream(1), DiskFullTolerantStream(2)
     sys.stdout = io.TextIOWrapper(printed, "utf-8", "backslashreplace")
     sys.stderr = io.TextIOWrapper(log, "utf-8", "backslashreplace", write_through=True)
     command = json.loads((folder / "command.json").read_text(encoding="utf-8"))["command"]
-    if sys.stdin.buffer.read() == GO:
-        code = _run(command, Notes(folder))
+    if sys.stdin.buffer.read() == START_SIGNAL:
+        code = _run(command, ProgressFile(folder))
     else:
         code = 1
         sys.stderr.write(NOT_BEGUN)
@@ -75,20 +77,20 @@ def main(folder: Path) -> int:
         code = code or 1
         sys.stderr.write(NOT_KEPT)
     unclaim(outputs(command))
-    _write_end(folder, code, log.lost.decode(errors="replace")[-KEPT:])
+    _write_end(folder, code, log.lost.decode(errors="replace")[-MAX_UNLOGGED_CHARS:])
     return code
 
 
 def _write_end(folder: Path, code: int, unlogged: str) -> None:
     """Write how the job ended into the reserved room."""
-    said = json.dumps({"code": code, "unlogged": unlogged}).encode()
-    with os.fdopen(os.open(folder / EXIT, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
-        file.write(said.ljust(ROOM))
+    content = json.dumps({"code": code, "unlogged": unlogged}).encode()
+    with os.fdopen(os.open(folder / EXIT_FILE, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
+        file.write(content.ljust(EXIT_FILE_BYTES))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _run(command: list[str], notes: Notes) -> int:
+def _run(command: list[str], notes: ProgressFile) -> int:
     from parley.__main__ import main as parley
     from parley.report.terminal import watch_progress
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
 from parley.data.design import UNIT_ROUNDOFF, Summable, summation_slack
-from parley.data.holdout import counted_rows, held_out_people, how_many, parts_of, trained_places
+from parley.data.holdout import count_rows, counted_rows, held_out_people, parts_of, trained_places
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, open_table
 from parley.data.sources.source import chosen_rows
@@ -134,7 +134,7 @@ class TargetPreparation(Preparation):
         source, columns = open_table(table), [*self.features, self.model.target]
         require_columns(source.example, columns, name)
         kept = counted_rows(source, terms.privacy, name)
-        require_records(terms, name, how_many(source, kept))
+        require_records(terms, name, count_rows(source, kept))
         parts = [
             self.records(rows, name if not start else f"{name}, counted from row {start + 1} on")
             for start, rows in parts_of(source, columns, kept)
@@ -158,7 +158,7 @@ class TargetPreparation(Preparation):
         return self.made_of(self.cells(rows, name), y, present)
 
 
-TOLD = (2, 5, 10)  # for how many recordings delta is said
+GROUP_SIZES = (2, 5, 10)  # for how many recordings delta is said
 
 
 def by_recording(table: Rows, column: str, cells: NDArray[Any], name: str, whose: str) -> list[NDArray[Any]]:
@@ -237,13 +237,13 @@ def packed_scale(length: int, off_diagonal: float) -> Floats:
 
 def several_recordings(setup: Setup, name: str) -> str:
     """Say what m recordings at this owner are promised: m times the epsilon, and which delta."""
-    said = " Somebody with m recordings is promised m times that ε"
+    sentence = " Somebody with m recordings is promised m times that ε"
     if not setup.terms.privacy.delta > 0:
-        return f"{said}."
-    deltas = {several: recordings_delta(setup, name, several) for several in TOLD}
+        return f"{sentence}."
+    deltas = {several: recordings_delta(setup, name, several) for several in GROUP_SIZES}
     listed = ", ".join(f"{number(delta, side='above')} for m = {several}" for several, delta in deltas.items())
     nothing = "; a δ of 1 promises nothing" if max(deltas.values()) == 1 else ""
-    return f"{said}, with a δ that grows: {listed}{nothing}."
+    return f"{sentence}, with a δ that grows: {listed}{nothing}."
 
 
 def recordings_delta(setup: Setup, name: str, several: int) -> float:

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from parley.durable import seen_from
+from parley.durable import resolved_against
 from parley.errors import GuaranteeError, TermsError
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.error_sentences import explained
-from parley.terms.keys import Section, listed, looked_up
+from parley.terms.keys import Section, find_by_name, quoted_choices
 from parley.terms.model import Model, prepares_otherwise, read_model, section_of
 from parley.terms.participation import (
     check_aggregation,
@@ -37,17 +37,17 @@ from parley.terms.privacy_checks import (
     check_score,
 )
 from parley.terms.rules import (
-    following,
-    following_owners,
+    algorithms_reading,
+    keys_reset_by,
     kinds_of,
-    readers,
+    owner_keys_reset_by,
     require_own_algorithm,
     require_read,
 )
 from parley.terms.sections import (
-    EACH_OWNER,
-    RECORD,
-    UNRELEASED,
+    EACH_OWNERS_NOISE,
+    RECORD_UNIT,
+    STABLE_NOT_RELEASED,
     Aggregation,
     Host,
     Learning,
@@ -58,11 +58,11 @@ from parley.terms.sections import (
     read_privacy,
     training_records,
 )
-from parley.terms.topology import among, with_edges
+from parley.terms.topology import edges_among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
-LOCAL = {"data", "public", "preparation"}  # where a party keeps its files: never hashed
+LOCAL_PATH_KEYS = {"data", "public", "preparation"}  # where a party keeps its files: never hashed
 
 
 class Terms(Section):
@@ -97,13 +97,13 @@ class Terms(Section):
     def _usual(cls, content: Any) -> Any:
         """Fill in the algorithm or mechanism that a kind of model implies."""
         model = content.get("model") if isinstance(content, dict) else None
-        facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
+        facts = find_by_name(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
         if facts is None:
             return content
         own = {("learning", "algorithm"): facts.algorithm, ("privacy", "mechanism"): facts.mechanism}
         for (section, key), usual in own.items():
-            if usual is not None and isinstance(said := content.get(section, {}), dict):
-                content = {**content, section: {key: usual, **said}}
+            if usual is not None and isinstance(given_section := content.get(section, {}), dict):
+                content = {**content, section: {key: usual, **given_section}}
         return content
 
     @model_validator(mode="after")
@@ -123,7 +123,7 @@ class Terms(Section):
         for owner in self.owners:
             require_read(learning.rules, "owners", owner)
         if self.privacy.clip_norm is not None and "privacy.clip_norm" not in learning.rules.keys:
-            able = listed(readers("privacy.clip_norm"))
+            able = quoted_choices(algorithms_reading("privacy.clip_norm"))
             raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
         check_question(self)
         check_owner_unit(self)
@@ -171,7 +171,9 @@ class Terms(Section):
         """Refuse noise that is made for another task."""
         only = ALL_MECHANISMS[self.privacy.mechanism].task
         if only is not None and only != self.task:
-            raise ValueError(f"privacy.mechanism|expected noise on {only} only with kind = {listed(kinds_of(only))}")
+            raise ValueError(
+                f"privacy.mechanism|expected noise on {only} only with kind = {quoted_choices(kinds_of(only))}"
+            )
 
     @property
     def asked_a_round(self) -> int:
@@ -216,7 +218,7 @@ class Terms(Section):
         5
         """
         if only is not None and self.learning.topology is not None:
-            learning = {"topology": among(self.learning.topology, only), **(learning or {})}
+            learning = {"topology": edges_among(self.learning.topology, only), **(learning or {})}
         if model is not None and prepares_otherwise(self.model, model):  # what is pinned is of other columns
             model = {"preparation": None, "preparation_sha256": None, **model}
         sections = {"model": model, "learning": learning, "privacy": privacy}
@@ -226,11 +228,11 @@ class Terms(Section):
         content["aggregation"] = self.aggregation if aggregation is None else dict(aggregation)
         for name, update in sections.items():
             section = getattr(self, name)
-            content[name] = section if update is None else {**section.model_dump(), **following(update), **update}
+            content[name] = section if update is None else {**section.model_dump(), **keys_reset_by(update), **update}
         kept = [part for part in self.owners if only is None or part.name in only]
         for name in (*(owners or ()), *(only or ())):
             self.owner(name)  # refuses a name that nobody has
-        all_of_them = {**following_owners(learning or {}), **(everyone or {})}
+        all_of_them = {**owner_keys_reset_by(learning or {}), **(everyone or {})}
         updates = {part.name: {**all_of_them, **(owners or {}).get(part.name, {})} for part in kept}
         content["owners"] = tuple({**p.model_dump(), **updates[p.name]} if updates[p.name] else p for p in kept)
         return self.from_dict(content)
@@ -246,14 +248,14 @@ class Terms(Section):
         content = self.model_dump(
             mode="json",
             exclude_none=True,
-            exclude={"model": LOCAL, "owners": {"__all__": LOCAL}},
+            exclude={"model": LOCAL_PATH_KEYS, "owners": {"__all__": LOCAL_PATH_KEYS}},
         )
         content["learning"]["batch"] = "full"  # a key that once was, and belongs to every hash
         # Later keys: terms that do not use them keep their hash.
-        if content["privacy"]["noise"] == EACH_OWNER:
+        if content["privacy"]["noise"] == EACH_OWNERS_NOISE:
             del content["privacy"]["noise"]
             del content["hosts"]
-        if content["privacy"]["unit"] == RECORD:
+        if content["privacy"]["unit"] == RECORD_UNIT:
             del content["privacy"]["unit"]
         for key, usual in (
             ("coding", "integer"),
@@ -286,7 +288,7 @@ class Terms(Section):
     def require_release(self) -> None:
         """Refuse (GuaranteeError) noise that nobody can draw exactly, wherever something could leave an owner."""
         if self.studied:
-            raise GuaranteeError(UNRELEASED)
+            raise GuaranteeError(STABLE_NOT_RELEASED)
 
     def require_shared_sample(self) -> None:
         """Refuse terms between organisations that do not state which public sample and numbers all parties hold."""
@@ -411,6 +413,6 @@ def load_terms(path: str | Path) -> Terms:
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)
 
-    data = {part.name: {"data": seen_from(here, part.data)} for part in terms.owners if part.data is not None}
+    data = {part.name: {"data": resolved_against(here, part.data)} for part in terms.owners if part.data is not None}
     files = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
     return terms.changed(model=files, owners=data)

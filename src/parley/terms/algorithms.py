@@ -16,7 +16,7 @@ LOCAL_KEYS: Mapping[str, str] = {
     "owners.step": "owners take local steps there alone",
 }
 PROXIMAL: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
-MOST_PEERS = 256
+MAX_PEERS = 256
 BATCHES = "other algorithms use all records in every round"
 
 
@@ -135,9 +135,9 @@ class GossipRules(AlgorithmRules):
             raise ValueError(
                 "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, which a sum does not show"
             )
-        if len(names) > MOST_PEERS:
+        if len(names) > MAX_PEERS:
             raise ValueError(
-                f"learning.algorithm|expected at most {MOST_PEERS} owners with gossip: every owner keeps every other "
+                f"learning.algorithm|expected at most {MAX_PEERS} owners with gossip: every owner keeps every other "
                 f"owner's point"
             )
         if isinstance(topology, str):
@@ -190,21 +190,21 @@ class PrivateSGDRules(AlgorithmRules):
 
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:
         """Fill in keys that follow from others; errors are reported later."""
-        said = super().usual({"horizon": None, **content})
+        section = super().usual({"horizon": None, **content})
         usual = {"sampling": "partition", "optimiser": "plain"}
-        said |= {key: value for key, value in usual.items() if said.get(key) is None}
-        seed = said.get("batch_seed")
-        if type(seed) is int and seed == 0 and said["sampling"] == "partition":  # what is meant where it is left out
-            del said["batch_seed"]
-        batches, epochs, horizon = (said.get(key) for key in ("batches", "epochs", "horizon"))
+        section |= {key: value for key, value in usual.items() if section.get(key) is None}
+        seed = section.get("batch_seed")
+        if type(seed) is int and seed == 0 and section["sampling"] == "partition":  # what is meant where it is left out
+            del section["batch_seed"]
+        batches, epochs, horizon = (section.get(key) for key in ("batches", "epochs", "horizon"))
         if horizon is None:
-            del said["horizon"]
+            del section["horizon"]
         if type(batches) is int and batches > 0:
             if type(epochs) is int and horizon is None:
-                return {**said, "horizon": epochs * batches}
+                return {**section, "horizon": epochs * batches}
             if type(horizon) is int and epochs is None and horizon % batches == 0:
-                return {**said, "epochs": horizon // batches}
-        return said
+                return {**section, "epochs": horizon // batches}
+        return section
 
     def check_learning(self, learning: Learning) -> None:
         """Refuse epochs that do not add up, automatic steps with Adam, and a seed for secret draws."""

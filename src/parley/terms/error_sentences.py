@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS
-from parley.terms.keys import RANGE, Section, listed, looked_up
+from parley.terms.keys import NUMBER_RANGE_TEXT, Section, find_by_name, quoted_choices
 from parley.terms.model import Model, kinds_with, section_of
 from parley.terms.sections import (
     PARTY,
-    WHY,
+    WHY_STUDIES_ONLY,
     Aggregation,
     Host,
     Learning,
@@ -21,7 +21,7 @@ from parley.terms.sections import (
 )
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
-MOST = 20  # errors that are explained: nobody reads more at once, and each takes its time
+MAX_EXPLAINED_ERRORS = 20  # errors that are explained: nobody reads more at once, and each takes its time
 
 _SECTIONS: dict[str, type[Section]] = {
     "learning": Learning,
@@ -33,7 +33,7 @@ _SECTIONS: dict[str, type[Section]] = {
 }
 
 
-def _called(place: list[Any], depth: int, content: Any) -> str:
+def _step_name(place: list[Any], depth: int, content: Any) -> str:
     """Name one step on the way to a key: owners and hosts by valid, unique names, else by place, from 1."""
     part = place[depth]
     if not isinstance(part, int):
@@ -57,12 +57,12 @@ def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) ->
     """List the choices, with the closest to a misspelt value, or why stable noise is not among them."""
     if place == ("privacy", "mechanism"):
         model = content.get("model") if isinstance(content, dict) else None
-        facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
+        facts = find_by_name(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
         own = None if facts is None else facts.task
         released = {name: noise for name, noise in ALL_MECHANISMS.items() if not noise.studied}
-        expected = listed({name: None for name, noise in released.items() if noise.task in (None, own)})
+        expected = quoted_choices({name: None for name, noise in released.items() if noise.task in (None, own)})
         if isinstance(value, str) and "stable" in value.lower():
-            return f"{expected}; {WHY}, and is called 'stable'"
+            return f"{expected}; {WHY_STUDIES_ONLY}, and is called 'stable'"
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1, cutoff=0.6)
     return f"{expected}; did you mean {near[0]!r}?" if near else expected
 
@@ -74,22 +74,26 @@ def _section(content: Any) -> type[Model]:
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
-    """Explain every error once: the first `MOST`, then the number of others."""
+    """Explain every error once: the first `MAX_EXPLAINED_ERRORS`, then the number of others."""
     places = [error["loc"] for error in errors]
     echoes = [
         error["type"] == "too_short"
         and any(place != error["loc"] and place[: len(error["loc"])] == error["loc"] for place in places)
         for error in errors
     ]
-    told = [error for error, echo in zip(errors, echoes, strict=True) if not echo]
-    sentences = list(dict.fromkeys(explain(error, root, content) for error in told[:MOST]))
-    return [*sentences, f"and {len(told) - MOST:,} more"] if len(told) > MOST else sentences
+    errors_to_explain = [error for error, echo in zip(errors, echoes, strict=True) if not echo]
+    sentences = list(dict.fromkeys(explain(error, root, content) for error in errors_to_explain[:MAX_EXPLAINED_ERRORS]))
+    return (
+        [*sentences, f"and {len(errors_to_explain) - MAX_EXPLAINED_ERRORS:,} more"]
+        if len(errors_to_explain) > MAX_EXPLAINED_ERRORS
+        else sentences
+    )
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:
     """Explain one pydantic error of the `root` section: key = value: what was expected. `content` gives names."""
     if error["loc"][:2] == ("learning", "step"):
-        return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
+        return f"learning.step = {error['input']!r}: expected a number {NUMBER_RANGE_TEXT}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     if error["loc"][:2] == ("model", "missing"):
@@ -105,15 +109,15 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
     place = list(error["loc"])
     if len(place) > 1 and place[-1] == "[key]":
         place.pop()
-    key = ".".join(_called(place, depth, content) for depth in range(len(place)))
+    key = ".".join(_step_name(place, depth, content) for depth in range(len(place)))
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":
         named = [part for part in place[:-1] if isinstance(part, str)]
         if named == ["model"] and (others := kinds_with(place[-1])):
-            return f"{key}: allowed only with kind = {listed(others)}"
+            return f"{key}: allowed only with kind = {quoted_choices(others)}"
         noises = ALL_MECHANISMS if named == ["privacy"] else ()
         if own := [name for name in noises if place[-1] in privacy_section(name).model_fields]:
-            return f"{key}: allowed only with mechanism = {listed(own)}"
+            return f"{key}: allowed only with mechanism = {quoted_choices(own)}"
         section = _section(content) if named == ["model"] else _SECTIONS.get(named[-1], root) if named else root
         near = difflib.get_close_matches(str(place[-1]), section.model_fields, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(section.model_fields)}"

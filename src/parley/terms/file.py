@@ -95,8 +95,8 @@ class TermsWarning:
         return f"Check {self.about}. {self.sentence}"
 
 
-DIGITS = 8  # of a hash, at least: fewer would fit other terms by chance
-SHOWN = {
+MIN_HASH_DIGITS = 8  # of a hash, at least: fewer would fit other terms by chance
+ALWAYS_WRITTEN_KEYS = {
     "algorithm",
     "horizon",
     "step",
@@ -122,11 +122,11 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
             lines += ["", f"[{name}]", *_entries(_needed(getattr(terms, name), content[name]), name, notes or {})]
     for name, kind in (("owners", OwnerTerms), ("hosts", Host)):
         for place, part in enumerate(content.get(name, ())):
-            told = (notes or {}) if place == 0 else {}
+            comments = (notes or {}) if place == 0 else {}
             lines += [
                 "",
                 f"[[{name}]]",
-                *_entries({key: part[key] for key in kind.model_fields if key in part}, name, told),
+                *_entries({key: part[key] for key in kind.model_fields if key in part}, name, comments),
             ]
     write_file(path, "\n".join(lines).lstrip("\n") + "\n")
 
@@ -142,8 +142,8 @@ def require_expected(terms: Terms, expected: str | None) -> None:
     """Refuse terms whose hash does not begin with these digits; None accepts any."""
     if expected is None:
         return
-    if re.fullmatch(f"[0-9a-f]{{{DIGITS},64}}", expected) is None:
-        raise SettingError(f"--expect: expected the first {DIGITS} to 64 digits of the terms' hash")
+    if re.fullmatch(f"[0-9a-f]{{{MIN_HASH_DIGITS},64}}", expected) is None:
+        raise SettingError(f"--expect: expected the first {MIN_HASH_DIGITS} to 64 digits of the terms' hash")
     if not terms.hash.startswith(expected):
         raise SettingError(
             f"these are terms {terms.hash[:16]}…, and {expected[:16]}… were read: the file changed meanwhile; read it "
@@ -155,7 +155,11 @@ def _needed(section: Section, content: dict[str, Any]) -> dict[str, Any]:
     """Return the keys without a default value, and those always shown."""
     fields = type(section).model_fields
     usual = {key: fields[key].get_default(call_default_factory=True) for key in content}
-    return {key: value for key, value in content.items() if key in SHOWN or getattr(section, key) != usual[key]}
+    return {
+        key: value
+        for key, value in content.items()
+        if key in ALWAYS_WRITTEN_KEYS or getattr(section, key) != usual[key]
+    }
 
 
 def _entries(section: dict[str, Any], name: str, notes: Mapping[str, str]) -> list[str]:

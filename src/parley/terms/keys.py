@@ -13,10 +13,10 @@ from parley.validate import LARGEST, SMALLEST, in_range
 
 Facts = TypeVar("Facts")
 
-RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
+NUMBER_RANGE_TEXT = f"from {SMALLEST:g} to {LARGEST:g}"
 
 
-def _bearable(expected: str) -> AfterValidator:
+def _in_safe_range(expected: str) -> AfterValidator:
     def check(size: float) -> float:
         if not in_range(size):
             raise PydanticCustomError("magnitude", "{expected}", {"expected": expected})
@@ -25,16 +25,20 @@ def _bearable(expected: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), _bearable(f"a number {RANGE}")]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _bearable(f"0, or a number {RANGE}")]
+Positive = Annotated[
+    float, Field(gt=0, allow_inf_nan=False, strict=True), _in_safe_range(f"a number {NUMBER_RANGE_TEXT}")
+]
+NonNegative = Annotated[
+    float, Field(ge=0, allow_inf_nan=False, strict=True), _in_safe_range(f"0, or a number {NUMBER_RANGE_TEXT}")
+]
 Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
-Bearable = Annotated[Finite, _bearable(f"0, or a number {RANGE} in size")]
+SafeNumber = Annotated[Finite, _in_safe_range(f"0, or a number {NUMBER_RANGE_TEXT} in size")]
 Interval = tuple[Finite, Finite]
 
 
-def listed(names: Collection[str]) -> str:
+def quoted_choices(names: Collection[str]) -> str:
     """List names to choose from, in words.
 
     >>> listed(["a", "b", "c"])
@@ -49,18 +53,18 @@ def one_of(known: Collection[str]) -> AfterValidator:
 
     def check(name: str) -> str:
         if name not in known:
-            raise PydanticCustomError("one_of", "{expected}", {"expected": listed(known)})
+            raise PydanticCustomError("one_of", "{expected}", {"expected": quoted_choices(known)})
         return name
 
     return AfterValidator(check)
 
 
-def looked_up(known: Mapping[str, Facts], name: Any) -> Facts | None:
+def find_by_name(known: Mapping[str, Facts], name: Any) -> Facts | None:
     """Return the catalogue's entry for a name; None for an unknown one, which is refused later, in words."""
     return known.get(name) if isinstance(name, str) else None
 
 
-def loaded(name: str) -> Any:
+def import_by_name(name: str) -> Any:
     """Import the object that the catalogue names as module:class."""
     home, _, inside = name.partition(":")
     return getattr(import_module(home), inside)
@@ -140,7 +144,7 @@ def _is_date_format(text: str) -> str:
 DateFormat = Annotated[str, Field(max_length=40, strict=True), AfterValidator(_is_date_format)]
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a name without differences in capitals and spaces.
 
     >>> folded(" New  York"), folded("NEW YORK")
@@ -171,7 +175,7 @@ class Basis(Section):
     total degree."""
 
     # how many are drawn, or they themselves in the features' own units
-    points: Count | tuple[tuple[Bearable, ...], ...] | None = None
+    points: Count | tuple[tuple[SafeNumber, ...], ...] | None = None
     width: Positive | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
     kind: Literal["random-fourier", "polynomial"] | None = None
@@ -194,7 +198,7 @@ class Basis(Section):
         return self
 
 
-MOST_NODES = 200_000  # of the trees in a file
+MAX_FOREST_NODES = 200_000  # of the trees in a file
 
 
 class Trees(Section):
@@ -223,10 +227,10 @@ class Trees(Section):
     def too_many(self, outcomes: int) -> str | None:
         """Return why a file of so many trees would be refused; None if it would not."""
         nodes = self.count * outcomes * (2 * self.leaves - 1)
-        if nodes <= MOST_NODES:
+        if nodes <= MAX_FOREST_NODES:
             return None
         each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
         return (
             f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
-            f"and no more than {MOST_NODES:,} are read from a file"
+            f"and no more than {MAX_FOREST_NODES:,} are read from a file"
         )

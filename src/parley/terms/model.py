@@ -9,9 +9,8 @@ from pydantic import Field, model_validator
 
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
 from parley.terms.keys import (
-    RANGE,
+    NUMBER_RANGE_TEXT,
     Basis,
-    Bearable,
     Coding,
     Count,
     DateFormat,
@@ -20,15 +19,16 @@ from parley.terms.keys import (
     Name,
     NonNegative,
     Positive,
+    SafeNumber,
     Section,
     Transform,
     Trees,
     domain,
+    find_by_name,
+    import_by_name,
     is_defined,
-    listed,
-    loaded,
-    looked_up,
     one_of,
+    quoted_choices,
 )
 from parley.validate import SMALLEST, in_range
 
@@ -36,14 +36,18 @@ if TYPE_CHECKING:
     from parley.terms.sections import CheckableTerms
 
 
-CUT = ("bins", "hinges")  # columns that `bins` cuts
+BINNED_COLUMNS = ("bins", "hinges")  # columns that `bins` cuts
 # columns, the key that says more, what it usually is
-BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
-GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
+IMPLIED_COLUMN_KEYS: Mapping[str | None, tuple[str, Any]] = {
+    "bins": ("bins", 20),
+    "hinges": ("bins", 20),
+    "trees": ("trees", {}),
+}
+KINDS_WITH_GROWN_TREES = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
 # values of keys that say nothing, whatever the key; and of some keys
-UNSAID: Collection[Any] = (None, {}, ())
-USUAL: Mapping[str, Any] = {"coding": "integer", "missing": "refuse"}
+EMPTY_VALUES: Collection[Any] = (None, {}, ())
+DEFAULT_VALUES: Mapping[str, Any] = {"coding": "integer", "missing": "refuse"}
 
 
 class Model(Section):
@@ -66,7 +70,7 @@ class Model(Section):
     missing: Missing = "refuse"
     transforms: dict[Name, Transform] = Field(default_factory=dict)
     positive: Name | None = None
-    centres: dict[Name, Bearable] = Field(default_factory=dict)
+    centres: dict[Name, SafeNumber] = Field(default_factory=dict)
     scales: dict[Name, Positive] = Field(default_factory=dict)
     public: str | None = None
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
@@ -94,7 +98,7 @@ class Model(Section):
         if not isinstance(content, dict):
             return content
         usual = cls.usual(content)
-        meant = BENT.get(usual.get("columns") if isinstance(usual.get("columns"), str) else None)
+        meant = IMPLIED_COLUMN_KEYS.get(usual.get("columns") if isinstance(usual.get("columns"), str) else None)
         return usual if meant is None or usual.get(meant[0]) is not None else {**usual, meant[0]: meant[1]}
 
     @classmethod
@@ -128,7 +132,7 @@ class Model(Section):
     def refuse(self, keys: Iterable[str], why: str, besides: Collection[Any] = ()) -> None:
         """Refuse keys that this kind does not use, unless their values say nothing or are in `besides`."""
         for key in keys:
-            if getattr(self, key) not in (*UNSAID, USUAL.get(key), *besides):
+            if getattr(self, key) not in (*EMPTY_VALUES, DEFAULT_VALUES.get(key), *besides):
                 raise ValueError(f"{key}|not allowed {why}")
 
     @property
@@ -195,7 +199,8 @@ class Model(Section):
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
             if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
-                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least "
+                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {NUMBER_RANGE_TEXT} in size, at "
+                    "least "
                     f"{SMALLEST:g} apart"
                 )
         for column, names in self.categories.items():
@@ -213,7 +218,7 @@ class Model(Section):
             )
         self._can_read()
         self._can_scale()
-        self._can_bend()
+        self._check_column_transformations()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
                 "basis.kind|expected columns of numbers with 'polynomial', without fills or coding = 'one-hot': "
@@ -245,11 +250,11 @@ class Model(Section):
     def _one_hot(self) -> bool:
         return self.coding == "one-hot" and any(column != self.target for column in self.categories)
 
-    def _can_bend(self) -> None:
+    def _check_column_transformations(self) -> None:
         """Refuse bins and trees with other transformations of columns, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|allowed only with columns = 'trees'")
-        if self.bins is not None and self.columns not in CUT and not self.cuts_columns:
+        if self.bins is not None and self.columns not in BINNED_COLUMNS and not self.cuts_columns:
             raise ValueError(
                 "bins|allowed only with columns = 'bins' or 'hinges', with boosted trees or with a histogram"
             )
@@ -272,16 +277,17 @@ class Model(Section):
                 "columns|expected a `public` sample with 'trees', because private rows must not decide where a tree "
                 "splits; 'bins' also work with declared bounds"
             )
-        if self.columns == "trees" and self.kind not in GROWN:
+        if self.columns == "trees" and self.kind not in KINDS_WITH_GROWN_TREES:
             raise ValueError(
-                f"columns|expected 'bins' or none with kind = {self.kind!r}: trees are grown for {listed(GROWN)}"
+                f"columns|expected 'bins' or none with kind = {self.kind!r}: trees are grown for "
+                f"{quoted_choices(KINDS_WITH_GROWN_TREES)}"
             )
 
     def _can_cross(self) -> None:
         """Refuse pairs of columns that are not cut, not distinct, or repeated."""
         if self.crossed is None:
             return
-        if self.columns not in CUT:
+        if self.columns not in BINNED_COLUMNS:
             raise ValueError("crossed|allowed only with columns = 'bins' or 'hinges'")
         if any(a == b for a, b in self.crossed) or len({frozenset(pair) for pair in self.crossed}) < len(self.crossed):
             raise ValueError("crossed|expected pairs of two different columns, each pair once")
@@ -339,8 +345,8 @@ class Model(Section):
 
 def section_of(kind: Any) -> type[Model]:
     """Return the section class of a kind; the shared one for unknown names."""
-    facts = looked_up(MODELS, kind)
-    return Model if facts is None or facts.section is None else loaded(facts.section)
+    facts = find_by_name(MODELS, kind)
+    return Model if facts is None or facts.section is None else import_by_name(facts.section)
 
 
 def read_model(content: Any) -> Any:
@@ -356,8 +362,8 @@ def kinds_with(key: str) -> list[str]:
 
 
 # Keys that do not change how columns become features.
-APART = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "holdout_by"}
-APART |= {"public", "preparation", "preparation_sha256"}
+KEYS_NOT_PREPARING_COLUMNS = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "holdout_by"}
+KEYS_NOT_PREPARING_COLUMNS |= {"public", "preparation", "preparation_sha256"}
 
 
 def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
@@ -365,7 +371,8 @@ def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
     if "public" in update and (update["public"] is None) is not (model.public is None):
         return True
     return any(
-        key not in APART and _plain(getattr(model, key, value)) != _plain(value) for key, value in update.items()
+        key not in KEYS_NOT_PREPARING_COLUMNS and _plain(getattr(model, key, value)) != _plain(value)
+        for key, value in update.items()
     )
 
 

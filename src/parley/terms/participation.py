@@ -6,7 +6,7 @@ from parley.terms.catalogue import AGGREGATION_RULES, PREDICTION
 from parley.terms.keys import Section
 from parley.terms.sections import CheckableTerms, training_records
 
-MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
+MAX_SCHEDULED_ROUNDS = 1_000_000  # for which it is written down who is asked
 
 
 def fewest_rounds(terms: CheckableTerms) -> int:
@@ -14,7 +14,7 @@ def fewest_rounds(terms: CheckableTerms) -> int:
     rounds = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
         rounds = -(-len(terms.owners) // terms.asked_a_round)
-    return rounds * terms.learning.pace
+    return rounds * terms.learning.rounds_per_step
 
 
 def check_stragglers(terms: CheckableTerms) -> None:
@@ -41,8 +41,8 @@ def check_participation(terms: CheckableTerms) -> None:
         return
     if learning.participation is not None and strides:
         raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
-    if learning.horizon > MOST_ROUNDS:
-        raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} with participation or strides")
+    if learning.horizon > MAX_SCHEDULED_ROUNDS:
+        raise ValueError(f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} with participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
             "owners.stride|expected at least one owner without a stride, or with stride 1: every round must ask an "
@@ -50,9 +50,9 @@ def check_participation(terms: CheckableTerms) -> None:
         )
     if any(stride > learning.horizon for stride in strides):
         raise ValueError("owners.stride|expected at most learning.horizon: otherwise the owner is never asked")
-    if learning.participation is not None and terms.asked_a_round * (learning.horizon // learning.pace) < len(
-        terms.owners
-    ):
+    if learning.participation is not None and terms.asked_a_round * (
+        learning.horizon // learning.rounds_per_step
+    ) < len(terms.owners):
         raise ValueError(
             "learning.participation|increase the share or the horizon, so that every owner is asked at least once"
         )
@@ -110,9 +110,9 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         )
     if any(answers > learning.horizon for answers in given):
         raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
-    if all_answers(terms) > MOST_ROUNDS:
+    if all_answers(terms) > MAX_SCHEDULED_ROUNDS:
         raise ValueError(
-            f"learning.horizon|expected at most {MOST_ROUNDS:,} answers of all owners together with staleness"
+            f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} answers of all owners together with staleness"
         )
 
 
@@ -120,8 +120,8 @@ def unless_plain(content: Any) -> Any:
     """Return the section as read; None for the plain mean, so that those terms keep their hash."""
     if isinstance(content, Section) or not isinstance(content, dict):
         return content
-    said = {key: value for key, value in content.items() if value is not None}
-    return None if said in ({}, {"rule": "mean"}) else said
+    given_keys = {key: value for key, value in content.items() if value is not None}
+    return None if given_keys in ({}, {"rule": "mean"}) else given_keys
 
 
 def fewest_answers(terms: CheckableTerms) -> int:
@@ -140,14 +140,15 @@ def check_aggregation(terms: CheckableTerms) -> None:
         return
     if (why := _no_single_answers(terms)) is not None:
         raise ValueError(f"aggregation|not allowed with {why}")
-    facts, liars, heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
-    if heard < 2 * liars + facts.more:
+    facts, liars, owners_heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
+    if owners_heard < 2 * liars + facts.more:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {heard} of them, and if "
+            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {owners_heard} of them, "
+            "and if "
             f"{liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)
-    lying, honest = sum(rows[-liars:]), sum(rows[: heard - liars])
+    lying, honest = sum(rows[-liars:]), sum(rows[: owners_heard - liars])
     if facts.weighted and section.rule != "mean" and not lying < honest:
         raise ValueError(
             f"aggregation.byzantine|expected fewer, or owners of more equal size: the owners that may lie can hold "

@@ -8,9 +8,14 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS, PREDICTION, TASKS
-from parley.terms.sections import OWNER, CheckableTerms, held_out_records, training_records
+from parley.terms.sections import OWNER_UNIT, CheckableTerms, held_out_records, training_records
 
-ASKED = ("gradient", "update", "corrected", "statistics")  # questions whose answers are clipped as a whole
+OWNER_UNIT_QUESTIONS = (
+    "gradient",
+    "update",
+    "corrected",
+    "statistics",
+)  # questions whose answers are clipped as a whole
 
 
 def check_delta(terms: CheckableTerms) -> None:
@@ -49,8 +54,8 @@ def check_differences(terms: CheckableTerms) -> None:
         return
     if terms.model.public is None:
         raise ValueError("privacy.difference_epsilon|needs model.public: owners are asked at its best fit")
-    told = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
-    if not told or terms.privacy.clip_norm is not None:
+    can_tell = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
+    if not can_tell or terms.privacy.clip_norm is not None:
         raise ValueError(
             "privacy.difference_epsilon|expected an algorithm whose clip bounds a record's gradient in the "
             "mechanism's norm, such as gradient-descent"
@@ -90,9 +95,9 @@ def check_score(terms: CheckableTerms) -> None:
 def check_owner_unit(terms: CheckableTerms) -> None:
     """Refuse (ValueError) owners as the unit if answers are not clipped as a whole, or cover only some rows."""
     learning, privacy = terms.learning, terms.privacy
-    if privacy.unit != OWNER:
+    if privacy.unit != OWNER_UNIT:
         return
-    if terms.task != PREDICTION or learning.rules.asks not in ASKED:
+    if terms.task != PREDICTION or learning.rules.asks not in OWNER_UNIT_QUESTIONS:
         raise ValueError(
             "privacy.unit|expected 'record' with this algorithm: a whole owner is hidden only in gradients, local "
             "updates and second moments"
@@ -132,8 +137,8 @@ def check_hosts(terms: CheckableTerms) -> None:
 
 # Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
 # held out adds 0.
-SUMS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
-SUMS |= {"update", "corrected"}
+SUM_QUESTIONS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
+SUM_QUESTIONS |= {"update", "corrected"}
 
 
 def check_batches(terms: CheckableTerms) -> None:
@@ -243,7 +248,7 @@ def check_moments(terms: CheckableTerms) -> None:
         raise ValueError("model.class_weight|not allowed with second moments: they count every record once")
 
 
-CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
+CHECK_BY_QUESTION: Mapping[str, Callable[[CheckableTerms], None]] = {
     "minibatch": check_batches,
     "network-gradient": check_secret_draws,
     "mixed-network-gradient": check_mixed_batches,
@@ -276,7 +281,7 @@ def check_held_out_people(terms: CheckableTerms) -> None:
         return
     if terms.privacy.person is None:
         raise ValueError("model.holdout_by|needs privacy.person: the column that tells people apart")
-    if terms.learning.rules.asks not in SUMS:
+    if terms.learning.rules.asks not in SUM_QUESTIONS:
         raise ValueError(
             f"model.holdout_by|not allowed with {terms.learning.algorithm}: its sensitivity is not proved when people "
             "are held out; remove the key to hold out rows, or use an algorithm such as 'gradient-descent'"
@@ -287,5 +292,5 @@ def check_question(terms: CheckableTerms) -> None:
     """Refuse (ValueError) terms under which their question has no proof."""
     check_trees(terms)
     check_held_out_people(terms)
-    if (check := CHECKS.get(terms.learning.rules.asks)) is not None:
+    if (check := CHECK_BY_QUESTION.get(terms.learning.rules.asks)) is not None:
         check(terms)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from parley.errors import SettingError
 from parley.terms.catalogue import ALGORITHMS, MODELS, PREDICTION, TASKS, AlgorithmFacts
-from parley.terms.keys import listed, looked_up
+from parley.terms.keys import find_by_name, quoted_choices
 
 if TYPE_CHECKING:
     from parley.terms.sections import CheckableTerms, Learning
 
-SOME_READ = {  # keys that mean something to some algorithms alone
+KEYS_ONLY_SOME_READ = {  # keys that mean something to some algorithms alone
     "learning": (
         "local_steps",
         "proximal",
@@ -30,7 +30,13 @@ SOME_READ = {  # keys that mean something to some algorithms alone
     ),
     "owners": ("local_steps", "step", "trust"),
 }
-FORGOTTEN = ("proximal", "variates", "topology", "staleness", "top_k")  # with the algorithm that read them
+KEYS_DROPPED_WITH_ALGORITHM = (
+    "proximal",
+    "variates",
+    "topology",
+    "staleness",
+    "top_k",
+)  # with the algorithm that read them
 
 
 class AlgorithmRules:
@@ -40,7 +46,9 @@ class AlgorithmRules:
     asks: ClassVar[str] = "gradient"  # the kind of question, as its query names it
     rounds: ClassVar[int] = 100  # where the terms do not say
     average: ClassVar[str | None] = None  # which iterates make the model where the terms do not say
-    keys: ClassVar[Mapping[str, str]] = {}  # those of `SOME_READ` that it reads, as section.key, and what each is
+    keys: ClassVar[
+        Mapping[str, str]
+    ] = {}  # those of `KEYS_ONLY_SOME_READ` that it reads, as section.key, and what each is
     iterative: ClassVar[bool] = True  # whether the learner steps towards the model; else it solves for it
     clips_gradients: ClassVar[bool] = True  # whether `privacy.clip` bounds a record's gradient, not other numbers
     one_owner: ClassVar[bool] = False  # whether it is for a single owner
@@ -50,8 +58,10 @@ class AlgorithmRules:
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:
         """Return `[learning]` with defaults filled in and without what older files say, so that both have one hash."""
         meant = {"batch": "full", "start": "zero", "average": self.average, **self.unsaid}
-        said = {key: value for key, value in content.items() if not isinstance(value, str) or meant.get(key) != value}
-        return {"horizon": self.rounds, **said}
+        given_keys = {
+            key: value for key, value in content.items() if not isinstance(value, str) or meant.get(key) != value
+        }
+        return {"horizon": self.rounds, **given_keys}
 
     def check_learning(self, learning: "Learning") -> None:
         """Refuse a section `[learning]` that is inconsistent by itself."""
@@ -134,10 +144,10 @@ def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> 
 
 def named_algorithm(name: Any) -> AlgorithmRules:
     """Return the rules of the algorithm read from terms; general ones for an unknown name."""
-    return AlgorithmRules() if looked_up(ALGORITHMS, name) is None else algorithm_rules(name)
+    return AlgorithmRules() if find_by_name(ALGORITHMS, name) is None else algorithm_rules(name)
 
 
-def readers(key: str) -> dict[str, str]:
+def algorithms_reading(key: str) -> dict[str, str]:
     """Return the prediction algorithms that read section.key, with its meaning for each."""
     known = {name: algorithm_rules(name) for name, facts in ALGORITHMS.items() if facts.task == PREDICTION}
     return {name: rules.keys[key] for name, rules in known.items() if key in rules.keys}
@@ -145,27 +155,29 @@ def readers(key: str) -> dict[str, str]:
 
 def require_read(rules: AlgorithmRules, section: str, content: Any) -> None:
     """Refuse (ValueError) keys of `[learning]`, or of an owner, that only other algorithms read."""
-    for key in SOME_READ[section]:
+    for key in KEYS_ONLY_SOME_READ[section]:
         if getattr(content, key) is not None and (full := f"{section}.{key}") not in rules.keys:
-            able = readers(full)
+            able = algorithms_reading(full)
             what, place = next(iter(able.values())), key if section == "learning" else full
-            raise ValueError(f"{place}|allowed only with algorithm = {listed(able)}: {what}")
+            raise ValueError(f"{place}|allowed only with algorithm = {quoted_choices(able)}: {what}")
 
 
-def following(update: Mapping[str, Any]) -> dict[str, Any]:
+def keys_reset_by(update: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of the same section that this update resets, such as the horizon with batches and epochs."""
     if "columns" in update:
         return {"bins": None, "trees": None}
     if "mechanism" in update:
         return {"alpha": None}
     rules = _new_rules(update)
-    dropped = {key: None for key in FORGOTTEN if rules is not None and f"learning.{key}" not in rules.keys}
+    dropped = {
+        key: None for key in KEYS_DROPPED_WITH_ALGORITHM if rules is not None and f"learning.{key}" not in rules.keys
+    }
     if update.keys() & {"batches", "epochs"}:
         return {"horizon": None, **dropped}
     return {"epochs": None, **dropped} if "horizon" in update else dropped
 
 
-def following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
+def owner_keys_reset_by(update: Mapping[str, Any]) -> dict[str, Any]:
     """Return the owners' keys that this update of `[learning]` resets."""
     rules = _new_rules(update)
     dropped = {key: None for key in ("local_steps", "step") if rules is not None and f"owners.{key}" not in rules.keys}
@@ -178,7 +190,7 @@ def following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
 def _new_rules(update: Mapping[str, Any]) -> AlgorithmRules | None:
     """Return the new algorithm's rules; None if it stays or is unknown."""
     name = update.get("algorithm")
-    return None if looked_up(ALGORITHMS, name) is None else algorithm_rules(str(name))
+    return None if find_by_name(ALGORITHMS, name) is None else algorithm_rules(str(name))
 
 
 def kinds_of(task: str) -> list[str]:
@@ -190,5 +202,5 @@ def require_own_algorithm(kind: str, task: str) -> None:
     """Refuse (ValueError) an algorithm of one task for a model of another."""
     for name, facts in TASKS.items():
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
-            kinds = listed(kinds_of(name))
+            kinds = quoted_choices(kinds_of(name))
             raise ValueError(f"learning.algorithm|expected {facts.algorithm!r} with kind = {kinds}, and with no other")

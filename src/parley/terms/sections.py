@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS, MECHANISMS, PREDICTION, NoiseFacts
-from parley.terms.keys import Count, Name, NonNegative, Positive, Section, Share, listed, loaded, looked_up, one_of
+from parley.terms.keys import (
+    Count,
+    Name,
+    NonNegative,
+    Positive,
+    Section,
+    Share,
+    find_by_name,
+    import_by_name,
+    one_of,
+    quoted_choices,
+)
 from parley.terms.model import Model
 from parley.terms.rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
 from parley.terms.topology import Edges, read_topology
@@ -21,10 +32,10 @@ Fingerprint = Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]
 
 PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
-EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
-SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
-RECORD: Literal["record"] = "record"  # whom a guarantee is about: one person's rows
-OWNER: Literal["owner"] = "owner"  # an owner's whole table
+EACH_OWNERS_NOISE: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
+SHARED_NOISE: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
+RECORD_UNIT: Literal["record"] = "record"  # whom a guarantee is about: one person's rows
+OWNER_UNIT: Literal["owner"] = "owner"  # an owner's whole table
 
 USUAL_ALGORITHM = "averaged-subgradient"
 
@@ -72,14 +83,14 @@ class Learning(Section):
         return self.sampling == "poisson"
 
     @property
-    def pace(self) -> int:
+    def rounds_per_step(self) -> int:
         """The number of rounds in one step of the algorithm."""
         return self.rules.rounds_a_step(self)
 
     @property
     def paired(self) -> bool:
         """Whether a step takes two answers: a gradient in odd rounds, a local update in even ones."""
-        return self.pace == 2
+        return self.rounds_per_step == 2
 
     def epoch(self, number: int) -> int:
         """Return a round's epoch, from 0; without batches every round is one."""
@@ -117,8 +128,8 @@ class Privacy(Section):
     score_epsilon: Positive | None = None
     scale_epsilon: Positive | None = None
     difference_epsilon: Positive | None = None
-    noise: Literal["each-owner", "shared"] = EACH_OWNER
-    unit: Literal["record", "owner"] = RECORD
+    noise: Literal["each-owner", "shared"] = EACH_OWNERS_NOISE
+    unit: Literal["record", "owner"] = RECORD_UNIT
 
     @model_validator(mode="before")
     @classmethod
@@ -126,7 +137,7 @@ class Privacy(Section):
         """Drop a `clip_norm` that is the mechanism's own, so that the hash is the same without it."""
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
-        facts = looked_up(ALL_MECHANISMS, content.get("mechanism", "laplace"))
+        facts = find_by_name(ALL_MECHANISMS, content.get("mechanism", "laplace"))
         rest = {key: value for key, value in content.items() if key != "clip_norm"}
         return rest if facts is not None and norm.lower() == facts.norm else {**rest, "clip_norm": norm.lower()}
 
@@ -134,7 +145,7 @@ class Privacy(Section):
     def _enforceable(self) -> Self:
         noise, approximate = self.mechanism.capitalize(), ALL_MECHANISMS[self.mechanism].approximate
         check_alpha(self.mechanism, self.alpha)
-        if self.noise == SHARED and not self.delta > 0:
+        if self.noise == SHARED_NOISE and not self.delta > 0:
             raise ValueError(
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
             )
@@ -149,8 +160,8 @@ class Privacy(Section):
 
 def privacy_section(mechanism: Any) -> type[Privacy]:
     """Return the section class of a mechanism; the shared one for unknown names."""
-    facts = looked_up(ALL_MECHANISMS, mechanism)
-    return Privacy if facts is None or facts.section is None else loaded(facts.section)
+    facts = find_by_name(ALL_MECHANISMS, mechanism)
+    return Privacy if facts is None or facts.section is None else import_by_name(facts.section)
 
 
 def read_privacy(content: Any) -> Any:
@@ -261,13 +272,15 @@ class CheckableTerms(Protocol):
         ...
 
 
-STABLE = "docs/stable_noise.md"  # what is known of it
-WHY = f"stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE})"
-UNRELEASED = (
+STABLE_NOISE_PAGE = "docs/stable_noise.md"  # what is known of it
+WHY_STUDIES_ONLY = (
+    f"stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE_NOISE_PAGE})"
+)
+STABLE_NOT_RELEASED = (
     "privacy.mechanism = 'stable': stable noise has no exact sampler, so it cannot be released; expected 'laplace' or "
     "'gaussian', or a simulation (parley train without ledgers)"
 )
-UNFORECAST = (
+STABLE_NOT_FORECAST = (
     "privacy.mechanism = 'stable': its noise has no variance, so nothing is expected of it on average; parley train "
     "--replicates shows medians and quartiles"
 )
@@ -278,7 +291,7 @@ def check_alpha(mechanism: str, alpha: float | None) -> None:
     if alpha is None and mechanism == "stable":
         raise ValueError(
             f"alpha|expected a number from 1 (Cauchy) to 1.9999 with mechanism = 'stable', or mechanism = "
-            f"{listed(MECHANISMS)}; {WHY}"
+            f"{quoted_choices(MECHANISMS)}; {WHY_STUDIES_ONLY}"
         )
     if alpha is not None and mechanism != "stable":
         raise ValueError("alpha|allowed only with mechanism = 'stable': the index of its law")
@@ -291,11 +304,14 @@ def check_study_noise(terms: CheckableTerms) -> None:
         return
     if terms.task != PREDICTION:
         raise ValueError(
-            f"privacy.mechanism|expected {listed(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}: stable "
+            f"privacy.mechanism|expected {quoted_choices(MECHANISMS)} with algorithm = "
+            f"{terms.learning.algorithm!r}: stable "
             f"noise is available only for models that predict a column from others"
         )
     if terms.noise.summed:
         raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no such noise")
     for key in ("scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
-            raise ValueError(f"privacy.{key}|not allowed with mechanism = 'stable': it is released, and {WHY}")
+            raise ValueError(
+                f"privacy.{key}|not allowed with mechanism = 'stable': it is released, and {WHY_STUDIES_ONLY}"
+            )

@@ -10,8 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from parley.errors import TermsError
 
-NAMED = ("ring", "grid", "star", "complete")
-LONGEST = 1_000_000  # characters of a file of edges
+NAMED_TOPOLOGIES = ("ring", "grid", "star", "complete")
+MAX_EDGES_FILE_CHARS = 1_000_000  # characters of a file of edges
 
 Edges = tuple[tuple[str, str], ...]
 
@@ -23,7 +23,7 @@ EXPECTED = (
 
 def read_topology(value: Any) -> str | Edges:
     """Read a name or pairs, in one order, so that equal graphs have one hash."""
-    if isinstance(value, str) and value in NAMED:
+    if isinstance(value, str) and value in NAMED_TOPOLOGIES:
         return value
     pairs = value if isinstance(value, (list, tuple)) else ()
     sound = all(
@@ -57,7 +57,7 @@ def edges(topology: str | Edges, names: Sequence[str]) -> Edges:
     return (*along, *zip(names, names[width:], strict=False))
 
 
-def among(topology: str | Edges | None, names: Collection[str]) -> str | Edges | None:
+def edges_among(topology: str | Edges | None, names: Collection[str]) -> str | Edges | None:
     """Return the part of a graph among these owners."""
     if topology is None or isinstance(topology, str):
         return topology
@@ -70,14 +70,14 @@ def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(learning, dict):
         return content
     file = learning.get("topology")
-    if not isinstance(file, str) or file in NAMED:
+    if not isinstance(file, str) or file in NAMED_TOPOLOGIES:
         return content
     try:
         with (folder / file).open(encoding="utf-8") as lines:
-            text = lines.read(LONGEST + 1)
+            text = lines.read(MAX_EDGES_FILE_CHARS + 1)
     except (OSError, ValueError):
         raise TermsError(f"learning.topology: expected {EXPECTED}; there is no such file beside the terms") from None
-    if len(text) > LONGEST:
-        raise TermsError(f"learning.topology: expected a file of at most {LONGEST:,} characters")
+    if len(text) > MAX_EDGES_FILE_CHARS:
+        raise TermsError(f"learning.topology: expected a file of at most {MAX_EDGES_FILE_CHARS:,} characters")
     pairs = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
     return {**content, "learning": {**learning, "topology": [pair for pair in pairs if pair]}}

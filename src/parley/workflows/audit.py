@@ -17,7 +17,7 @@ from parley.tasks.statistics.heterogeneity.run import heterogeneity_agreement, t
 from parley.terms import Terms, load_terms
 from parley.workflows.person import Person
 
-MODELS = 128
+DEFAULT_SHADOW_MODELS = 128
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Attack:
     owner: str | None = None
     data: Path | None = None
     population: Path | None = None
-    models: int = MODELS
+    models: int = DEFAULT_SHADOW_MODELS
     largest: int | None = None
     plot: Path | None = None
     report: Path | None = None
@@ -107,8 +107,8 @@ def _require_files(attack: Attack) -> None:
 
 
 def _end(terms_hash: str, seconds: float, *limits: str) -> list[Part]:
-    said = f"terms {terms_hash[:16]}…   {seconds:.1f} s"
-    return [*lines([" ".join(limits) or None], "dim"), Line(said, "dim", folded=True)]
+    footer = f"terms {terms_hash[:16]}…   {seconds:.1f} s"
+    return [*lines([" ".join(limits) or None], "dim"), Line(footer, "dim", folded=True)]
 
 
 def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
@@ -166,8 +166,8 @@ def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> Audit
             "command again."
         )
         made = f"{table.settings_file.parent}  the audit table, its ledger and its certificates"
-        told = {"title": terms.title, "terms_hash": terms.hash, "said": [made, next_step]}
-        return AuditReport(told, lines([made, next_step]), inside=False, holds=True)
+        prepared_content = {"title": terms.title, "terms_hash": terms.hash, "said": [made, next_step]}
+        return AuditReport(prepared_content, lines([made, next_step]), inside=False, holds=True)
     with person.progress(f"asking {name}") as progress:
         if attack.at is not None:
             verdict = served.audit_address(terms, name, folder, attack.at, progress=progress)
@@ -196,7 +196,7 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
     model, owner = load_model(file), attack.owner
     terms = None if attack.terms is None else load_terms(attack.terms)
     if terms is not None:
-        owner = _whose(terms, owner)
+        owner = _audited_owner(terms, owner)
         members, others = own_rows(model, terms, owner, table_of(terms.owner(owner), attack.data))
         others = others if attack.population is None else read_table(attack.population)
     elif attack.data is None or attack.population is None or owner is not None:
@@ -218,18 +218,18 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
         from parley.report.pages.audit_page import membership_page
 
         write_file(attack.report, membership_page(found))
-    said: Sequence[str] = [
+    sentence_lines: Sequence[str] = [
         *membership.learned(found),
         membership.promised(found.membership),
         *membership.of_this_model(found),
     ]
     shown = [Grid(membership.attack_rows(found.membership), f"Models of {found.shadow_records:,} rows"), BLANK]
-    shown += [Grid(membership.model_rows(found)), BLANK, *lines(said)]
+    shown += [Grid(membership.model_rows(found)), BLANK, *lines(sentence_lines)]
     shown += _end(found.terms_hash, found.seconds, membership.NOT_TRIED, membership.OWN_EYES)
     return AuditReport(found.to_json(), shown, inside=True, holds=found.holds)
 
 
-def _whose(terms: Terms, owner: str | None) -> str:
+def _audited_owner(terms: Terms, owner: str | None) -> str:
     if owner is not None:
         return terms.owner(owner).name
     if len(terms.owners) > 1:

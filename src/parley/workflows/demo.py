@@ -10,14 +10,25 @@ import pandas as pd
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.knowledge.privacy_cost import joining_price
 from parley.decisions.outlook.forecast import Forecast, forecast
-from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
+from parley.demo.folder import (
+    BANK_PRIVACY,
+    BANKS_FILE,
+    EPSILON,
+    HOSTS,
+    OWN_NOISE_FILE,
+    PRIVACY_COST_PER_LOAN,
+    SHARED_NOISE_FILE,
+    VALUE_PER_LOAN,
+    write_banks,
+    write_unions,
+)
 from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS, Union
 from parley.durable import write_file
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import PersonalModel, rows_with_trees
 from parley.learning.outcome.guarantee import SIMULATION
 from parley.learning.outcome.model import make_model
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.learning.outcome.verdict import Estimate
 from parley.learning.owners import open_owners
 from parley.learning.start import starting_point
@@ -37,7 +48,7 @@ from parley.terms import load_terms
 from parley.validate import Floats
 from parley.workflows.person import Person
 
-FUTURE = 10_000  # loans of each owner that are still to come: what only a demo can look at
+FUTURE_LOANS_PER_OWNER = 10_000  # loans of each owner that are still to come: what only a demo can look at
 
 
 @dataclass(frozen=True)
@@ -56,27 +67,30 @@ class Demo:
         with self.person.progress("writing tables"):
             members, banks = write_unions(self.folder, self.seed, count), write_banks(self.folder, self.seed)
         yield from _question(members, count)
-        yield from _heading("1. Who would gain? Forecast before any data moves", f"parley forecast {self.folder / ONE}")
-        expected = self._foreseen(ONE)
+        yield from _heading(
+            "1. Who would gain? Forecast before any data moves", f"parley forecast {self.folder / SHARED_NOISE_FILE}"
+        )
+        expected = self._foreseen(SHARED_NOISE_FILE)
         yield from _foreseen_gains(expected)
         bargain = list[str]()
         yield from self._bargained(expected, bargain)
         one_file, own_file = self.folder / "model.json", self.folder / "own_noise.json"
         yield from _heading(
             "3. They train. Was the forecast right?",
-            f"parley train {self.folder / ONE} --seed {self.seed} --save {one_file}",
-            f"parley train {self.folder / OWN} --seed {self.seed} --save {own_file}",
-            f"parley score {one_file} {self.folder / ONE} --all",
-            f"parley refine {one_file} {self.folder / ONE} --owner {HOSTS[0]} --save {self.folder / HOSTS[0]}.json",
+            f"parley train {self.folder / SHARED_NOISE_FILE} --seed {self.seed} --save {one_file}",
+            f"parley train {self.folder / OWN_NOISE_FILE} --seed {self.seed} --save {own_file}",
+            f"parley score {one_file} {self.folder / SHARED_NOISE_FILE} --all",
+            f"parley refine {one_file} {self.folder / SHARED_NOISE_FILE} --owner {HOSTS[0]} --save "
+            f"{self.folder / HOSTS[0]}.json",
         )
-        other_noise = self._foreseen(OWN)
+        other_noise = self._foreseen(OWN_NOISE_FILE)
         with self.person.progress("training, refining, judging") as progress:
             one, own = learn([expected, other_noise], members, self.seed, progress=progress)
         one.model.save(one_file)
         own.model.save(own_file)
         yield from _outcome(one, own)
-        yield from _heading("4. And three large banks?", f"parley forecast {self.folder / BANKS}")
-        for_banks = self._foreseen(BANKS)
+        yield from _heading("4. And three large banks?", f"parley forecast {self.folder / BANKS_FILE}")
+        for_banks = self._foreseen(BANKS_FILE)
         with self.person.progress("the same for three banks") as progress:
             (large,) = learn([for_banks], banks, self.seed, progress=progress)
         yield Line(joined.large_owners_sentence(large), "bold")
@@ -86,7 +100,8 @@ class Demo:
         save(figure, picture)
         write_file(report, joined_page(one, own, large, bargain, figure))
         yield Line(f"\nPicture: {picture}  Report: {report}", "bold")
-        inside = f"parley forecast {self.folder / ONE} --inside {self.folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
+        terms, table = self.folder / SHARED_NOISE_FILE, self.folder / f"{HOSTS[0]}.csv"
+        inside = f"parley forecast {terms} --inside {table} --owner {HOSTS[0]}"
         said = f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init"
         yield Line(said, "dim", aside=True)
 
@@ -99,8 +114,8 @@ class Demo:
         target = float(number(expected.relative_fitness.mean, 1))
         yield from _heading(
             "2. What would bring the bank in?",
-            f"parley negotiate {self.folder / ONE}",
-            f"parley negotiate {self.folder / ONE} --target {target:g}",
+            f"parley negotiate {self.folder / SHARED_NOISE_FILE}",
+            f"parley negotiate {self.folder / SHARED_NOISE_FILE} --target {target:g}",
         )
         with self.person.progress("negotiating") as progress:
             free = negotiate(expected.terms)
@@ -127,8 +142,9 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
         f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows."
     )
     yield Line(
-        f"Their terms value one squared point of error at ${VALUE:g} per loan. This ε costs a union "
-        f"{100 * PRIVACY * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. Joining is worth "
+        f"Their terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. This ε costs a union "
+        f"{100 * PRIVACY_COST_PER_LOAN * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. "
+        "Joining is worth "
         "its price if it saves more than that."
     )
     yield Line(SIMULATION, "italic", folded=True)
@@ -147,7 +163,8 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     yield Line(joined.verdict(own, "each owner's own noise"))
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
     yield Line(
-        f"Errors compare an owner's personal model with its model alone, as parley refine makes them, on {FUTURE:,} "
+        "Errors compare an owner's personal model with its model alone, as parley refine makes them, on "
+        f"{FUTURE_LOANS_PER_OWNER:,} "
         "new "
         'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
         "dim",
@@ -163,7 +180,7 @@ def learn(
     expected: Sequence[Forecast],
     unions: Sequence[Union],
     seed: int,
-    future: int = FUTURE,
+    future: int = FUTURE_LOANS_PER_OWNER,
     progress: Progress = lambda done, total: None,
 ) -> list[Chapter]:
     """Train by the terms of every forecast, personalise each model for every owner, and compare with the forecasts."""
@@ -175,7 +192,7 @@ def learn(
         agreement = owner.prepare(expected[0].terms)
         starts = np.array([*(model.theta_ for model in models), _public_fit(agreement.setup)])
         columns, new_columns = plain_columns(owner, agreement)
-        alone, personal = compared(agreement, starts, columns)
+        alone, personal = alone_and_personal_models(agreement, starts, columns)
         held_out = _held_out(agreement, [alone, *personal], new_columns)
         to_come = _to_come(agreement, [alone, *personal], union.future(future, seed))
         for way, (chapter, told) in enumerate(zip(joined, expected, strict=True), start=1):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parley.data.public_numbers import hangs_on_machine
+from parley.data.public_numbers import depends_on_machine
 from parley.decisions.from_files.column_dates import AmbiguousDatesError
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft, planned
@@ -32,7 +32,7 @@ from parley.terms.file import NOTES
 from parley.validate import printable
 from parley.workflows.forecast import foresee
 from parley.workflows.interview import (
-    ASKED,
+    ALWAYS_ASKED_OPTIONS,
     asked_columns,
     asked_dates,
     asked_wishes,
@@ -60,8 +60,13 @@ class DraftReport(Finished):
         """Return the object that `parley init --json` prints."""
         places = {"written": str(self.written), "pinned": None if self.pinned is None else str(self.pinned)}
         tried = [each.to_json() for each in self.made.tried]
-        told = {"terms_hash": self.made.terms.hash, "said": list(self.made.said), "columns": tried, "plan": self.plan}
-        return places | told | ({} if self.expected is None else self.expected.headline_json())
+        content = {
+            "terms_hash": self.made.terms.hash,
+            "said": list(self.made.said),
+            "columns": tried,
+            "plan": self.plan,
+        }
+        return places | content | ({} if self.expected is None else self.expected.headline_json())
 
     def parts(self) -> Iterator[Part]:
         made = self.made
@@ -97,7 +102,7 @@ def draft_terms(
     with _gone_unless_drafted(taken):
         if write.exists() and any(write.samefile(file) for file in (*files, typed["public"]) if file and file.exists()):
             raise SettingError(f"{write}: is also read as a table; name another file for the terms")
-        wishes, unsaid = typed_wishes(typed), [key for key in ASKED if typed[key] is None]
+        wishes, unsaid = typed_wishes(typed), [key for key in ALWAYS_ASKED_OPTIONS if typed[key] is None]
         if not files and not (wishes.owners and wishes.public):
             raise SettingError(
                 "FILES: expected at least one private table, or --uri; or --public FILE with --owner NAME=RECORDS for "
@@ -113,9 +118,9 @@ def draft_terms(
         expected = None
         with suppress(ParleyError):  # not everything can be forecast
             expected = foresee(made.terms, seed)
-    loud = budget_warning(made.terms, [part.name for part in made.terms.owners])
-    if loud is not None:
-        person.warn(loud.line)
+    weak_budget = budget_warning(made.terms, [part.name for part in made.terms.owners])
+    if weak_budget is not None:
+        person.warn(weak_budget.line)
     made, pinned = pinned_beside(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     return DraftReport(made, plan, expected, write, pinned)
@@ -174,7 +179,7 @@ def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
 
 def pinned_beside(made: Draft, write: Path) -> tuple[Draft, Path | None]:
     """Pin public numbers beside the terms, if machines may compute different ones."""
-    if made.terms.privacy.scale_epsilon is not None or not hangs_on_machine(made.terms.model):
+    if made.terms.privacy.scale_epsilon is not None or not depends_on_machine(made.terms.model):
         return made, None
     path = pins_beside(write)
     return replace(made, terms=pin(made.terms, path)), path

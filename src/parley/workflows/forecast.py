@@ -15,7 +15,7 @@ from parley.decisions.planning.noise_terms import kind_of
 from parley.decisions.planning.planner import Proposal, plan, require_rounds
 from parley.durable import require_store, write_file
 from parley.errors import SettingError
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.owner.owner import Owner
 from parley.protocol.task import task_of
@@ -134,7 +134,7 @@ def forecast_terms(
         better = None if settled else remedies(result, compared)
         progress.says("planning")
         proposal = plan(terms, source, delta, seed, progress=progress) if planned else None
-        told = None if proposal is None else proposal.to_json()
+        plan_content = None if proposal is None else proposal.to_json()
     verdict = [outlook_words.verdict_sentence(result.outlook)]
     if better is not None:
         verdict.append(said.remedy_line(better, "join" in result.outlook.verdicts, len(terms.owners)))
@@ -148,12 +148,12 @@ def forecast_terms(
     if report is not None:
         from parley.report.pages.forecast_page import forecast_page
 
-        write_file(report, forecast_page(result, noise, verdict, proposal, told))
+        write_file(report, forecast_page(result, noise, verdict, proposal, plan_content))
     if track is not None:
         from parley.report.tracking import tracked_forecast, write_run
 
         write_run(tracked_forecast(result, "parley forecast", seed), track)
-    return ForecastReport(result, verdict, content | {"noise": noise, "plan": told}, proposal, details)
+    return ForecastReport(result, verdict, content | {"noise": noise, "plan": plan_content}, proposal, details)
 
 
 def _untold(*_: object) -> None:
@@ -186,7 +186,7 @@ class InsideReport(Finished):
         first, *others = outlook_words.inside_sentences(self.view)
         yield from (Line(first, "bold"), BLANK, Grid(outlook_words.inside_rows(self.view)))
         yield from (Line(f"\n{sentence}") for sentence in others)
-        yield Line(INSIDE, "dim", folded=True)
+        yield Line(KEEP_INSIDE_NOTE, "dim", folded=True)
 
 
 def look_inside(

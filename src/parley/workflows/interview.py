@@ -14,7 +14,7 @@ from parley.data.sources import read_table
 from parley.decisions.from_files.column_choice import wanted_columns
 from parley.decisions.from_files.column_dates import AmbiguousDatesError, dates_as_target, range_ends, require_format
 from parley.decisions.from_files.known_columns import Wishes
-from parley.decisions.from_files.odd_columns import alike_words, says_who, spelled_alike
+from parley.decisions.from_files.odd_columns import alike_words, has_identifying_name, spelled_alike
 from parley.decisions.from_files.terms_from_files import usual_delta
 from parley.errors import SettingError
 from parley.report.words import interview as said
@@ -22,11 +22,11 @@ from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
 from parley.workflows.person import Person
 
-PLAIN = (  # options that are wishes as they are
+UNPARSED_OPTIONS = (  # options that are wishes as they are
     *("target", "public", "kind", "exposure", "event", "positive", "holdout", "score_epsilon", "title", "person"),
     *("records_per_person", "delta"),
 )
-ASKED = ("epsilon", "delta", "person", "hosts", "missing")  # of everybody who has not said it
+ALWAYS_ASKED_OPTIONS = ("epsilon", "delta", "person", "hosts", "missing")  # of everybody who has not said it
 
 
 def typed_wishes(typed: Mapping[str, Any]) -> Wishes:
@@ -37,7 +37,7 @@ def typed_wishes(typed: Mapping[str, Any]) -> Wishes:
     ranges = dict(map(_range, typed["bounds"] or ()))
     dates = {column: "" for column, (_, dated) in ranges.items() if dated} | dict(map(_format, typed["dates"] or ()))
     words: dict[str, Any] = {
-        "periods": _moments(typed["periods"]),
+        "periods": _numbers(typed["periods"]),
         "features": said.listed(typed["features"]) or None,
         "bounds": {column: ends for column, (ends, _) in ranges.items()},
         "dates": dates,
@@ -47,7 +47,7 @@ def typed_wishes(typed: Mapping[str, Any]) -> Wishes:
         "columns": wanted_columns(typed["columns"]),
         "hosts": said.listed(typed["hosts"]),
     }
-    words |= {key: typed[key] for key in PLAIN}
+    words |= {key: typed[key] for key in UNPARSED_OPTIONS}
     return Wishes(**words, **{key: typed[key] for key in ("epsilon", "missing") if typed[key] is not None})
 
 
@@ -87,7 +87,7 @@ def asked_kind(files: Sequence[Path], wishes: Wishes, person: Person) -> Wishes:
     predicts = MODELS[wishes.kind].predicts
     if predicts == "survival":
         event = wishes.event or person.require(said.EVENT)
-        return replace(wishes, event=event, periods=wishes.periods or _moments(person.require(said.PERIODS)))
+        return replace(wishes, event=event, periods=wishes.periods or _numbers(person.require(said.PERIODS)))
     if known:
         return wishes
     if predicts == "two classes":
@@ -123,7 +123,11 @@ def columns_to_ask(files: Sequence[Path], wishes: Wishes) -> list[str]:
         return []
     headers = [read_header(file).columns for file in files]
     shared = [column for column in headers[0] if all(column in each for each in headers)]
-    wanted = [column for column in shared if not says_who(column)] if wishes.features is None else wishes.features
+    wanted = (
+        [column for column in shared if not has_identifying_name(column)]
+        if wishes.features is None
+        else wishes.features
+    )
     known = {*wishes.outcome, wishes.person, *wishes.bounds, *wishes.categories}
     return [column for column in wanted if column in shared and column not in known]
 
@@ -131,8 +135,8 @@ def columns_to_ask(files: Sequence[Path], wishes: Wishes) -> list[str]:
 def unsaid_columns(terms: Terms) -> list[str]:
     """List the columns of drafted terms that owners would be asked about, since nobody stated what they hold."""
     model = terms.model
-    asked = (*(model.features or ()), *((model.target,) if model.predicts in ("number", "classes") else ()))
-    return [column for column in asked if column not in {*model.bounds, *model.categories}]
+    candidate_columns = (*(model.features or ()), *((model.target,) if model.predicts in ("number", "classes") else ()))
+    return [column for column in candidate_columns if column not in {*model.bounds, *model.categories}]
 
 
 def asked_columns(columns: Sequence[str], wishes: Wishes, person: Person) -> Wishes:
@@ -157,7 +161,7 @@ def asked_merges(wishes: Wishes, person: Person) -> Wishes:
     known = {*wishes.outcome, wishes.person, *wishes.bounds, *wishes.dates, *wishes.merged}
     columns = [str(column) for column in public.columns if str(column) not in known]
     wanted = [column for column in columns if wishes.features is None or column in wishes.features]
-    kinds = column_kinds(public, [column for column in wanted if not says_who(column)], "public sample")
+    kinds = column_kinds(public, [column for column in wanted if not has_identifying_name(column)], "public sample")
     found = {column: spelled_alike(public, column) for column, kind in kinds.items() if kind == "names"}
     chosen = [
         column
@@ -175,7 +179,7 @@ def asked_dates(unclear: AmbiguousDatesError, wishes: Wishes, person: Person) ->
     return replace(wishes, dates={**wishes.dates, unclear.column: answer})
 
 
-def _moments(text: str | None) -> tuple[float, ...]:
+def _numbers(text: str | None) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in said.listed(text))
     except ValueError:

@@ -5,7 +5,7 @@ from pathlib import Path
 from parley.durable import write_file
 from parley.errors import SettingError
 from parley.learning.outcome import load_model, refine, score
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.predicted_table import predictions, require_table_name, summary, target_range, write_table
 from parley.learning.owners import open_owners, table_of
 from parley.numerals import counted, number
@@ -52,7 +52,7 @@ def score_model(
         shown += [*lines(words.explained(verdict)), *lines([verdict.target_words], "dim", folded=True)]
     if report is not None and page is not None:
         write_file(report, page)
-    return Sheet(content, [*shown, Line(INSIDE, "dim", folded=True)], inside=True)
+    return Sheet(content, [*shown, Line(KEEP_INSIDE_NOTE, "dim", folded=True)], inside=True)
 
 
 def refine_model(
@@ -72,7 +72,7 @@ def refine_model(
         Grid(words.way_rows(how, unit)),
         Line(words.personal_sentence(owner, how, unit)),
         Line(f"Saved: {save}"),
-        Line(INSIDE, "dim", folded=True),
+        Line(KEEP_INSIDE_NOTE, "dim", folded=True),
     ]
     content = {"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()}
     return Sheet(content, shown, inside=True)
@@ -94,10 +94,12 @@ def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: 
             draw(model, frame, plot)
     content = summary(model, frame)
     if "classes" in content:
-        said = ", ".join(f"{count:,} {name}" for name, count in content["classes"].items())
+        summary_words = ", ".join(f"{count:,} {name}" for name, count in content["classes"].items())
     else:
-        said = f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
-    shown = [Line(f"{out}  {counted(len(frame), 'row')}, predicted {content['target']}: {said}")]
+        summary_words = (
+            f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
+        )
+    shown = [Line(f"{out}  {counted(len(frame), 'row')}, predicted {content['target']}: {summary_words}")]
     if (ends := target_range(model)) is not None:
         low, high = (number(end) for end in ends)
         cut = f"Predictions are clipped to the declared range of the target, {low} to {high}."
@@ -105,4 +107,4 @@ def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: 
     if not content["released"]:
         free = "This is not a release but a simulated or personal model, which protects nobody. Keep it inside."
         shown.append(Line(free, "dim", folded=True))
-    return Sheet(content | {"out": str(out)}, [*shown, Line(INSIDE, "dim", folded=True)], inside=True)
+    return Sheet(content | {"out": str(out)}, [*shown, Line(KEEP_INSIDE_NOTE, "dim", folded=True)], inside=True)

@@ -140,15 +140,15 @@ def negotiate_terms(
         raise SettingError("--balanced: needs --target; without a target nobody is paid")
     known, differ = None if pilot is None else str(pilot), read_differences(differences)
     terms = _stating(terms, value, privacy_cost)
-    told = bargain(terms, person, known, target, balanced, keep_own, differ)
-    if not isinstance(told.found, Negotiation):
+    report_so_far = bargain(terms, person, known, target, balanced, keep_own, differ)
+    if not isinstance(report_so_far.found, Negotiation):
         unstated = all(part.value is None or part.privacy_cost is None for part in terms.owners)
-        return replace(told, needs_deal=bool(drawn) or not unstated or target is not None or write is not None)
-    joined = told.found.relative_fitness is not None
+        return replace(report_so_far, needs_deal=bool(drawn) or not unstated or target is not None or write is not None)
+    joined = report_so_far.found.relative_fitness is not None
     if write is not None and joined:
-        write_terms(told.found.agreed_terms(), write)
+        write_terms(report_so_far.found.agreed_terms(), write)
     if plot is not None:
-        picture.save(game_figures.negotiation_figure(told.found), plot)
+        picture.save(game_figures.negotiation_figure(report_so_far.found), plot)
     if plot_owners is not None:
         with person.progress("growing numbers of owners") as progress:
             many = equal_owners(terms, known, progress=progress, differences=differ)
@@ -156,15 +156,15 @@ def negotiate_terms(
     if report is not None:
         from parley.report.pages.forecast_page import negotiation_page
 
-        write_file(report, negotiation_page(told.found))
-    return replace(told, needs_deal=write is not None, written=write if joined else None)
+        write_file(report, negotiation_page(report_so_far.found))
+    return replace(report_so_far, needs_deal=write is not None, written=write if joined else None)
 
 
 def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
-    told: dict[str, dict[str, object]] = {}
+    stated_owners: dict[str, dict[str, object]] = {}
     for part in terms.owners:
         own: dict[str, object] = {} if value is None or part.value is not None else {"value": value}
         if weight is not None and part.privacy_cost is None:
             own["privacy_cost"] = {"kind": "linear", "weight": weight}
-        told |= {part.name: own} if own else {}
-    return terms.changed(owners=told) if told else terms
+        stated_owners |= {part.name: own} if own else {}
+    return terms.changed(owners=stated_owners) if stated_owners else terms

@@ -33,7 +33,7 @@ from parley.terms import Terms
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
-BEGUN = "This release began earlier and continues from there; stored answers are free."
+RESUMED_SENTENCE = "This release began earlier and continues from there; stored answers are free."
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
             require_allowed(terms, books)
     except ParleyError as error:
         refused = str(error)
-    loud = budget_warning(terms, [part.name for part in terms.owners])
-    notes, others = [] if loud is None else [loud.sentence], list[str]()
+    weak_budget = budget_warning(terms, [part.name for part in terms.owners])
+    notes, others = [] if weak_budget is None else [weak_budget.sentence], list[str]()
     if books is not None and refused is None:
         missing, others = missing_ledgers(terms, books.folder), other_books(terms, books)
         if missing and books.lifetime is not None:
@@ -174,7 +174,7 @@ class ReleaseForecast:
 def foresee_release(terms: Terms, books: Books | None) -> ReleaseForecast:
     """Return the result of the forecast check before a release."""
     if books is not None and spent_so_far(terms, books.folder):
-        return ReleaseForecast(BEGUN, None)
+        return ReleaseForecast(RESUMED_SENTENCE, None)
     try:
         found = worth_spending(terms)
         require_worth(found)

@@ -60,28 +60,30 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
         _require_plain(terms, options)
         wings: Report = own(terms, run)
         return wings
-    loud = budget_warning(terms, [part.name for part in terms.owners])
-    if loud is not None:
-        person.warn(loud.line)
-    before = None
+    weak_budget = budget_warning(terms, [part.name for part in terms.owners])
+    if weak_budget is not None:
+        person.warn(weak_budget.line)
+    spent_before = None
     if run.ledgers is not None:
         if options.plot is not None or run.replicates != 1 or run.seed is not None:
             raise SettingError(
                 "--plot, --replicates and --seed belong to simulations; remove them, or remove --ledgers"
             )
         require_ledgers(terms, run.ledgers, run.lifetime, run.lifetime_delta)
-        before = spent_so_far(terms, run.ledgers)
-    asks = before is not None and not before and not run.anyway  # a run that began goes on: its answers are stored
+        spent_before = spent_so_far(terms, run.ledgers)
+    checks_worth = (
+        spent_before is not None and not spent_before and not run.anyway
+    )  # a run that began goes on: its answers are stored
     outlook = None
     with joined(options.cluster) as begin:
         with person.progress("forecasting it"):
-            if asks:
+            if checks_worth:
                 expected = require_worth_spending(terms, options.differences, person, speeds)
                 outlook = None if expected is None else expected.outlook
                 expected = expected if terms.model.public is not None else None
             else:
                 expected = _worth(terms, speeds, person)
-        if asks:
+        if checks_worth:
             ask_where_rows_contradict(terms, terms_file, person)
         with person.progress("reading tables") as progress:
             begin()
@@ -89,13 +91,15 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
             progress.says("training")
             result = train(terms, owners, run.replicates, run.seed, progress, speeds=speeds)
     missed = _missed(result, expected, speeds, person)
-    misnamed = [] if before is not None else [each for one in owners for each in name_warnings(one, one.prepare(terms))]
+    misnamed = (
+        [] if spent_before is not None else [each for one in owners for each in name_warnings(one, one.prepare(terms))]
+    )
     for warning in misnamed:  # an owner that releases sees them when it accepts
         person.warn(warning.line)
     _say_of_tables(terms, owners, person)
     notes = [*(each.sentence for each in misnamed), *missed]
     undrawn = _write(result, expected, owners, options, notes)
-    repeated = run.ledgers is not None and before == spent_so_far(terms, run.ledgers)
+    repeated = run.ledgers is not None and spent_before == spent_so_far(terms, run.ledgers)
     files = [file for file in (run.save, options.report, options.shapes) if file is not None]
     left = (
         [] if run.ledgers is None else release_lines(result, owners, terms_file, run.ledgers, files, run.save, repeated)

@@ -40,7 +40,7 @@ class TrainReport:
     def to_json(self) -> dict[str, Any]:
         """Return the result and, for each owner, the forecast of the release check."""
         coding = coding_cost(self.result.terms)
-        told = self.result.to_json() | {
+        content = self.result.to_json() | {
             "coding": None if coding is None else vars(coding),
             "baselines": None if self.expected is None else self.expected.to_json(),
             "repeated": self.repeated,
@@ -52,11 +52,11 @@ class TrainReport:
             ],
         }
         if self.outlook is None:
-            return told
-        said = self.outlook.to_json()
-        foreseen = {owner["name"]: owner for owner in said["owners"]}
-        owners = [{**foreseen.get(owner["name"], {}), **owner} for owner in told["owners"]]
-        return told | {"owners": owners, "consortium": said["consortium"]}
+            return content
+        outlook_content = self.outlook.to_json()
+        foreseen = {owner["name"]: owner for owner in outlook_content["owners"]}
+        owners = [{**foreseen.get(owner["name"], {}), **owner} for owner in content["owners"]]
+        return content | {"owners": owners, "consortium": outlook_content["consortium"]}
 
     def parts(self) -> Iterator[Part]:
         yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK)
@@ -168,6 +168,6 @@ def target(result: Result) -> list[Line]:
 
 def notices(result: Result) -> list[Line]:
     """Show failed rounds, unexplained answers, and the distance between owners' own points."""
-    said = lines([words.aborted_line(result)], "yellow", folded=True)
-    said += lines(words.notice_lines(result), "yellow")
-    return said + lines([words.consensus_line(result)], folded=True)
+    notice_parts = lines([words.aborted_line(result)], "yellow", folded=True)
+    notice_parts += lines(words.notice_lines(result), "yellow")
+    return notice_parts + lines([words.consensus_line(result)], folded=True)

@@ -21,8 +21,8 @@ from parley.audit.attacks.shadow import (
     joined,
     many_optima,
     model_evidence,
+    predictions_evidence,
     random_tables,
-    said_by,
     without_privacy,
 )
 from parley.audit.attacks.trained_model import audit_model
@@ -154,7 +154,7 @@ def of_estimator(make, X, y, seed=0):
         for table in tables:
             places = rng.permutation(np.flatnonzero(table))
             part = X[places] if isinstance(X, np.ndarray) else X.iloc[places]
-            models.append(said_by(make().fit(part, y[places]), X, y))
+            models.append(predictions_evidence(make().fit(part, y[places]), X, y))
         return joined(models)
 
     return fitted

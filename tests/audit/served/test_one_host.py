@@ -67,7 +67,7 @@ def test_shares_that_show_the_answer_are_seen_before_anything_is_opened(monkeypa
     views, opened = opened_once(laplace_recipe(10), 1024, 2**12, rng)
     assert all(view.uneven(2**12) > 1e-3 for view in views)
     assert np.median(opened.view(np.int64)[2**11 :]) > np.median(opened.view(np.int64)[: 2**11]) + 500
-    monkeypatch.setattr(one_host, "expand", lambda seed, size: np.zeros(size, dtype=np.uint64))
+    monkeypatch.setattr(one_host, "expand_seed", lambda seed, size: np.zeros(size, dtype=np.uint64))
     monkeypatch.setattr(one_host, "last_share", lambda words, seeds: words)
     views, _ = opened_once(laplace_recipe(10), 1024, 2**12, rng)
     assert all(view.uneven(2**12) < 1e-9 for view in views)

@@ -108,7 +108,9 @@ def test_a_long_file_is_read_in_batches_that_no_cell_moves(wide, tmp_path, monke
     expected = [1000] * (len(table) // 1000) + [len(table) % 1000]
     cells = [b"1", b"", b'"a\nb"', b"y" * 40_000]
     assert all(shapes(cell) == expected for cell in cells)
-    monkeypatch.setattr(csv_rows, "_even", lambda batches, size: batches)  # as the parser has them: cells decide
+    monkeypatch.setattr(
+        csv_rows, "_equal_batches", lambda batches, size: batches
+    )  # as the parser has them: cells decide
     assert len({tuple(shapes(cell)) for cell in cells}) > 1
 
 

@@ -8,7 +8,7 @@ from samples import patients
 
 import parley
 from parley.data.fitting import fit_preparation
-from parley.decisions.from_files.column_choice import heard_per_column
+from parley.decisions.from_files.column_choice import evidence_per_column
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import draft, owner_names, planned
 from parley.errors import DataError, SettingError, TermsError
@@ -106,13 +106,13 @@ def test_boosted_trees_are_no_default_where_people_said_otherwise_or_nobody_said
 def test_what_is_heard_of_a_column_is_what_noise_leaves(folder):
     """In proportion to rows and epsilon; one noise for two equal owners is heard like two owners' rows of one."""
     terms = draft(files(folder), Wishes("income", epsilon=2.0, holdout=0.0, **DECLARED)).terms
-    heard, width = heard_per_column(terms), resolve(terms).preparation.width
+    heard, width = evidence_per_column(terms), resolve(terms).preparation.width
     assert heard == pytest.approx(110 * 2.0 / 2**0.5 / width)
-    assert heard_per_column(terms.changed(everyone={"epsilon": 4.0})) == pytest.approx(2 * heard)
+    assert evidence_per_column(terms.changed(everyone={"epsilon": 4.0})) == pytest.approx(2 * heard)
     hosted = draft(files(folder), Wishes("income", epsilon=2.0, holdout=0.0, hosts=("a", "b", "c"), **DECLARED)).terms
-    assert heard_per_column(hosted) == pytest.approx(2**0.5 * heard)
+    assert evidence_per_column(hosted) == pytest.approx(2**0.5 * heard)
     two = terms.changed(privacy={"person": "patient_id", "records_per_person": 2})
-    assert heard_per_column(two) == pytest.approx(heard / 2)
+    assert evidence_per_column(two) == pytest.approx(heard / 2)
 
 
 def test_where_kinds_are_read_from_private_rows_that_is_said(folder):

@@ -12,12 +12,12 @@ import parley
 from parley.cli.app import app
 from parley.data.split import HeldBack
 from parley.decisions.from_files.column_choice import (
-    CLEARLY,
-    FEWEST_ROWS,
+    CLEARLY_BETTER_RATIO,
+    MIN_INFORMATIVE_ROWS,
     WAYS,
     choose_columns,
+    informative_rows,
     open_ways,
-    telling_rows,
 )
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import _least, draft, planned
@@ -185,7 +185,7 @@ def test_no_plan_is_better_than_no_noise_at_all(folder, wanted):
     """So a way that clearly loses with none needs no plan."""
     drafted = draft([folder / "steps.csv"], Wishes("y", folder / "steps-public.csv", columns=wanted))
     (tried,) = planned(drafted).tried
-    assert _least(tried.proposal.terms) * CLEARLY <= tried.compared
+    assert _least(tried.proposal.terms) * CLEARLY_BETTER_RATIO <= tried.compared
 
 
 def test_of_classes_that_separate_nothing_is_said_before_a_plan_is_made(folder, monkeypatch):
@@ -220,7 +220,7 @@ def test_ways_that_are_not_open_are_not_tried(folder):
 def test_a_public_sample_with_few_rows_of_a_class_tells_little_of_how_columns_bend(rare, least, most):
     public = pd.DataFrame({"y": [1] * rare + [0] * (1000 - rare) + [None] * 5})
     terms = make_terms(10, model__kind="logistic-regression")
-    assert least <= telling_rows(terms, public) <= most
-    assert telling_rows(make_terms(10), public) == 1000
-    ways = [way.wanted for way in open_ways(terms, telling_rows(terms, public))]
-    assert (ways == ["lines"]) is (telling_rows(terms, public) < FEWEST_ROWS)
+    assert least <= informative_rows(terms, public) <= most
+    assert informative_rows(make_terms(10), public) == 1000
+    ways = [way.wanted for way in open_ways(terms, informative_rows(terms, public))]
+    assert (ways == ["lines"]) is (informative_rows(terms, public) < MIN_INFORMATIVE_ROWS)

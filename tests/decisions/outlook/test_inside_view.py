@@ -20,7 +20,7 @@ from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.inside_view import TEST_LEVEL, inside_view, law_test
 from parley.errors import DataError, SettingError, UnknownTerms
 from parley.learning.outcome.correction import rows_with_trees
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.losses import LinearRegression, LogisticRegression
 from parley.protocol.setup import resolve
@@ -116,7 +116,7 @@ def test_twelve_branches_hear_what_training_comes_to(tmp_path):
         for owner in owners:
             agreement = owner.prepare(setup)
             columns, new_columns = plain_columns(owner, agreement)
-            alone, (personal,) = compared(agreement, theta, columns)
+            alone, (personal,) = alone_and_personal_models(agreement, theta, columns)
             held_out = agreement.tables.held_out.in_memory()
             costs = [
                 setup.risk.record_losses(

@@ -12,7 +12,13 @@ from samples import class_table, make_terms, regression_table
 import parley
 from parley.errors import ExchangeError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker
-from parley.learning.algorithms.asynchronous import POINT, STEP, AsynchronousDescent, clocked, run_asynchronously
+from parley.learning.algorithms.asynchronous import (
+    POINT,
+    STEP,
+    AsynchronousDescent,
+    on_virtual_clock,
+    run_asynchronously,
+)
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.network.exchange.in_process import VirtualClock, read_speeds
@@ -35,7 +41,7 @@ def quiet_run(terms, tables, speeds, make=lambda algorithm: algorithm):
     algorithm, asked = make(make_algorithm(setup)), Quiet(agreements)
     begin = algorithm.start(starting_point(setup))
     return (
-        run_asynchronously(algorithm, clocked(asked, setup.schedule, speeds), Asker.from_setup(setup), begin),
+        run_asynchronously(algorithm, on_virtual_clock(asked, setup.schedule, speeds), Asker.from_setup(setup), begin),
         algorithm,
         asked,
     )
@@ -271,7 +277,7 @@ def test_averages_count_versions():
     algorithm = make_algorithm(setup)
     final = run_asynchronously(
         algorithm,
-        clocked(Quiet(agreements), setup.schedule),
+        on_virtual_clock(Quiet(agreements), setup.schedule),
         Asker.from_setup(setup),
         algorithm.start(np.zeros(3)),
         lambda state, answers: seen.append(state.theta),

@@ -103,7 +103,7 @@ def published_scaffold(terms, tables, option):
     """As published: clients that keep their control variates, all of them asked, weighted by records."""
     found, steps, theta = moments(tables), steps_of(terms), np.zeros(3)
     own, server = {name: np.zeros(3) for name in tables}, np.zeros(3)
-    for _ in range(terms.learning.horizon // terms.learning.pace):
+    for _ in range(terms.learning.horizon // terms.learning.rounds_per_step):
         moved, fresh = np.zeros(3), {}
         for name, (p, H, b) in found.items():
             y, (rho, s) = theta, steps[name]

@@ -9,7 +9,7 @@ from gossiping import GRAPHS, NAMES, PATH, SIZES, gossip_terms, radius_of, weigh
 import parley
 from parley.errors import SettingError
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.gossip import Gossip, bearable, metropolis, spectral_gap
+from parley.learning.algorithms.gossip import Gossip, largest_stable_step, metropolis, spectral_gap
 from parley.losses import LinearRegression
 from parley.terms.topology import edges
 
@@ -51,7 +51,7 @@ def test_no_frequency_is_worse_than_the_one_of_the_bound(name, largest):
         inverse = np.linalg.inv(z * np.eye(6) - W)
         G = (z - 1) * W @ W @ inverse @ inverse
         found.append(1 / np.linalg.eigvalsh(root[:, None] * -np.real(G) * root)[-1])
-    assert min(found) == pytest.approx(bearable(W, largest), rel=1e-9)
+    assert min(found) == pytest.approx(largest_stable_step(W, largest), rel=1e-9)
     assert min(found) == pytest.approx(found[-1], rel=1e-9)
 
 
@@ -61,7 +61,7 @@ def test_steps_below_the_bound_never_grow_whatever_owners_cost(name, largest):
     """Hessians of two directions that do not commute, many of them at their bound or at nothing, climbed towards
     growth."""
     W, rng = weights_of(GRAPHS[name] if name != "pairs" else tuple(map(tuple, PATH)), 6), np.random.default_rng(0)
-    step = 0.999 * bearable(W, largest)
+    step = 0.999 * largest_stable_step(W, largest)
 
     def hessians(angles, ends):
         turned = np.stack([np.cos(angles), np.sin(angles)], -1)
@@ -86,7 +86,7 @@ def test_costs_that_are_not_quadratic_settle_with_such_a_step(name, shares):
     """Each owner's derivative grows as its bound up to 1 and is flat beyond: convex, and its curvature jumps."""
     graph = edges(name, NAMES[:6])
     W, centres = metropolis(NAMES[:6], graph), np.array([-3.0, 1.0, 0.5, 4.0, -1.0, 2.0])
-    rule = Gossip(LinearRegression(), 1, None, 0.9 * bearable(W, shares), NAMES[:6], (50,) * 6, graph)
+    rule = Gossip(LinearRegression(), 1, None, 0.9 * largest_stable_step(W, shares), NAMES[:6], (50,) * 6, graph)
     state = rule.start(np.array([10.0]))
     for _ in range(1500):
         points = rule.points(state)
@@ -108,7 +108,7 @@ def test_the_automatic_step_is_what_the_graph_bears(tmp_path):
     assert step("ring") == whole  # owners of about the same size within declared bounds
     uneven = gossip_terms("star", 4, 4, 4, 4, 4, 400)
     rule = make_algorithm(parley.protocol.setup.resolve(uneven))
-    assert rule.step == pytest.approx(whole * bearable(rule.weights, rule.scale), rel=1e-5)
+    assert rule.step == pytest.approx(whole * largest_stable_step(rule.weights, rule.scale), rel=1e-5)
     assert rule.step < 0.7 * whole
     table = pd.concat(TABLES.values())
     table.to_csv(tmp_path / "public.csv", index=False)
@@ -120,7 +120,7 @@ def test_the_automatic_step_is_what_the_graph_bears(tmp_path):
     assert excess > 1.5
     largest = np.minimum(6, excess * make_algorithm(public).scale)
     assert make_algorithm(public).step == pytest.approx(
-        min(1, bearable(weights_of("ring", 6), largest)) / curvature, rel=1e-4
+        min(1, largest_stable_step(weights_of("ring", 6), largest)) / curvature, rel=1e-4
     )
     assert step("ring", learning__step=0.05) == 0.05  # what terms say is not touched
 

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from parley.learning.outcome.boosting import LEAST_ROWS, TreeRows, boosted, chosen_by_others, folds, lead, tree_losses
+from parley.learning.outcome.boosting import (
+    LEAST_ROWS,
+    TreeRows,
+    boosted,
+    chosen_by_others,
+    folds,
+    mean_saving,
+    tree_losses,
+)
 from parley.losses import (
     LeastSquaresClasses,
     LinearRegression,
@@ -114,6 +122,6 @@ def test_trees_that_are_plainly_behind_are_given_up():
     noise = 0.1 * rng.normal(size=400)
     rows = TreeRows(LinearRegression().loss, 0, X, X @ np.arange(1.0, 5.0) + noise, np.ones(400))
     assert boosted(rows, noise**2) is None
-    mean, error = lead(np.full(400, 3.0) + noise, np.full(400, 1.0))
+    mean, error = mean_saving(np.full(400, 3.0) + noise, np.full(400, 1.0))
     assert mean == pytest.approx(2.0, abs=0.05)
     assert error == pytest.approx(0.005, rel=0.2)

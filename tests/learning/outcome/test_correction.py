@@ -16,7 +16,7 @@ from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import refine
 from parley.learning.outcome.ridge import Centre, Ridge
-from parley.learning.outcome.tree_study import LENGTHS, kept_share
+from parley.learning.outcome.tree_study import CORRECTION_LENGTHS, kept_share
 from parley.learning.outcome.verdict import score
 from parley.losses import LinearRegression, LogisticRegression
 
@@ -106,14 +106,14 @@ def test_of_a_correction_nothing_is_kept_within_a_standard_error_and_most_far_be
     shares = []
     for errors in (-1.0, 0.9, 2.0, 10.0):
         gain = apart + errors * apart.std(ddof=1) / np.sqrt(200)
-        shares.append(kept_share(5.0 - LENGTHS[:, None] * gain))
+        shares.append(kept_share(5.0 - CORRECTION_LENGTHS[:, None] * gain))
     np.testing.assert_allclose(shares, [0.0, 0.0, 0.75, 0.99], atol=1e-9)
 
 
 def test_a_correction_that_goes_too_far_is_shortened():
     """The best length of (1 - 2 c)^2 is a half; a mutant that knows all or nothing keeps none of it."""
     noise = np.random.default_rng(0).normal(size=400)
-    along = (1 - 2.0 * LENGTHS[:, None] + 0.3 * noise) ** 2
+    along = (1 - 2.0 * CORRECTION_LENGTHS[:, None] + 0.3 * noise) ** 2
     assert 0.45 < kept_share(along) <= 0.5
     assert kept_share(along[[0] * 10 + [10]]) == 0.0
 

@@ -10,7 +10,7 @@ from parley.errors import ModelError
 from parley.learning.outcome import tree_study
 from parley.learning.outcome.correction import rows_with_trees
 from parley.learning.outcome.model import make_model
-from parley.learning.outcome.personal import compared, personal_model, refine
+from parley.learning.outcome.personal import alone_and_personal_models, personal_model, refine
 from parley.learning.outcome.verdict import Estimate, score
 from parley.report.words import verdict as words
 
@@ -144,7 +144,7 @@ def test_an_owner_with_trees_gains_by_a_joint_model_that_knows_the_line_and_lose
         owner = parley.Owner("a", crossed(2400, seed, columns=len(LINE), noise=1.5))
         agreement = owner.prepare(terms)
         risk, train, held_out = agreement.setup.risk, agreement.tables.train, agreement.tables.held_out
-        alone, personal = compared(agreement, joints, train.X)
+        alone, personal = alone_and_personal_models(agreement, joints, train.X)
 
         def cost(model, rows, risk=risk):
             return risk.record_losses(*rows_with_trees(risk, rows.in_memory(), model.theta, model.trees, rows.X)).mean()

@@ -7,14 +7,14 @@ import pytest
 
 from parley.data import Design
 from parley.losses import RecordBound
-from parley.losses.objectives.linear_regression import SORTED_FROM, LinearRegression, best_fit
+from parley.losses.objectives.linear_regression import MIN_SORTED_ROWS, LinearRegression, best_fit
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.05, 1.0, 30.0], ids=["at the fit", "near", "about", "far"])
 @pytest.mark.parametrize("clip", [1e-3, 0.5, 4.0, 1e3])
 def test_a_studied_table_has_the_same_clipped_gradients(spread, clip):
     rng = np.random.default_rng(1)
-    X = np.column_stack([rng.normal(size=(SORTED_FROM + 77, 4)), np.ones(SORTED_FROM + 77)])
+    X = np.column_stack([rng.normal(size=(MIN_SORTED_ROWS + 77, 4)), np.ones(MIN_SORTED_ROWS + 77)])
     truth = np.array([1.0, -2.0, 0.5, 0.0, 0.3])
     plain = Design(X, X @ truth + rng.standard_t(3, size=len(X)), rng.uniform(0.5, 1.0, len(X)))
     thetas = truth + spread * rng.normal(size=(40, 5))

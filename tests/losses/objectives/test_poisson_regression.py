@@ -236,7 +236,7 @@ def test_a_score_is_that_of_expected_counts():
 
 def expansion(setup, length, tries=400, enough=np.inf):
     """How much further apart a step of `length` times 1/L drives two close points at most; one record, clipped."""
-    limits = Limits.of(setup.terms, setup.preparation)
+    limits = Limits.from_terms(setup.terms, setup.preparation)
     bound = setup.risk.record_bound(setup.preparation, limits, "l2")
     rho = length / setup.risk.walked_curvature(setup.preparation, limits)
 
@@ -262,7 +262,7 @@ def test_steps_up_to_two_over_the_walked_curvature_drive_no_points_apart_and_lon
 
 def test_the_walked_curvature_is_clip_and_count():
     setup = resolve(count_terms(clip=0.5, years=(0.5, 1.0), **LOCAL))
-    limits = Limits.of(setup.terms, setup.preparation)
+    limits = Limits.from_terms(setup.terms, setup.preparation)
     assert setup.risk.walked_curvature(setup.preparation, limits) == pytest.approx(0.5 * 2 + 20 * 4, rel=1e-6)
     wide = resolve(count_terms(clip=0.5, years=(0.001, 1.0), **LOCAL))
     assert wide.risk.walked_curvature(wide.preparation, limits) < wide.risk.largest_curvature(wide.preparation) / 100

@@ -9,7 +9,7 @@ from softmax import LOCAL, ORDER, softmax_terms
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import RecordBound, SoftmaxRegression
-from parley.losses.class_loss import FARTHEST
+from parley.losses.class_loss import MAX_RESIDUAL_NORMS
 from parley.losses.local_update import mean_direction
 from parley.losses.loss import derivative_limit
 from parley.losses.objectives import classes
@@ -203,7 +203,7 @@ def test_the_rounding_of_all_local_steps_is_within_its_bound(clip):
         def exact(w, design=design):
             X = wide(design.X)
             if bound.clips:
-                limit = derivative_limit(design, bound) / FARTHEST["l2"]
+                limit = derivative_limit(design, bound) / MAX_RESIDUAL_NORMS["l2"]
                 X = X * np.minimum(wide(1), wide(limit))[:, None]
             scores = w.reshape(3, 3) @ X.T
             p = np.exp(scores - scores.max(axis=0))

@@ -113,7 +113,7 @@ def test_an_owner_of_an_older_version_is_told_and_goes_on(made, monkeypatch):
 
 
 def test_numbers_travel_in_pieces(made, monkeypatch):
-    monkeypatch.setattr(messages, "PIECE", 7)
+    monkeypatch.setattr(messages, "NUMBERS_PER_PIECE", 7)
     own, asked = made.run.setup.numbers, []
 
     def fetch(first):
@@ -213,7 +213,7 @@ def test_a_host_with_another_grid_is_named_before_anything_is_spent(made):
 
 def test_peers_compare_with_their_neighbours_before_they_ask(tmp_path, monkeypatch):
     """One of four on a ring has another start: its neighbours and it refuse, and nobody has spent anything."""
-    monkeypatch.setattr("parley.network.peering.neighbourhood.LINGER", 0.5)
+    monkeypatch.setattr("parley.network.peering.neighbourhood.REFUSAL_LINGER_S", 0.5)
     ring = Ring(tmp_path)
     ring.deadline = 1.0
     station = ring.station

@@ -277,7 +277,7 @@ def test_a_ledger_from_before_tables_were_known_learns_them_at_the_first_start(b
 
 def _without_version(path: Path) -> None:
     """The same agreement in a file as it was written before there were versions."""
-    from parley.owner.ledger.chain import COLUMNS, START, first_row_hash
+    from parley.owner.ledger.chain import COLUMNS, FIRST_PREVIOUS_HASH, first_row_hash
 
     ledger = Ledger(path)
     rows = [
@@ -289,7 +289,7 @@ def _without_version(path: Path) -> None:
     with sqlite3.connect(OLD) as old, sqlite3.connect(path) as db:
         for (statement,) in old.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"):
             db.execute(statement)
-        previous = START
+        previous = FIRST_PREVIOUS_HASH
         for row in rows:
             link = first_row_hash(previous, row)
             db.execute(f"INSERT INTO entries VALUES ({', '.join('?' * 17)})", (*row, previous, link))

@@ -18,8 +18,8 @@ from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import tag
 from parley.network.hosting.service import OtherHost
-from parley.privacy.sharing.party import LyingHostError, Opening, open_words, together
-from parley.privacy.sharing.ring import digest, expand
+from parley.privacy.sharing.party import LyingHostError, Opening, open_words, run_in_threads
+from parley.privacy.sharing.ring import digest, expand_seed
 
 SECRET = {"bank-a": 101, "bank-b": 2002, "bank-c": 30003}
 OTHER = "d" * 64
@@ -69,7 +69,7 @@ def test_without_the_last_look_at_each_others_records_the_attack_reads_an_exact_
 
 def words_of(bundle, index):
     return [
-        expand(content, SHAPE.size) if (index + k) % 3 < 2 else np.frombuffer(content, "<u8")
+        expand_seed(content, SHAPE.size) if (index + k) % 3 < 2 else np.frombuffer(content, "<u8")
         for k, content in enumerate(bundle.shares)
     ]
 
@@ -317,7 +317,7 @@ def test_before_it_opened_a_lie_about_the_record_aborts_and_nothing_leaves(trio,
     hosts = trio(tmp_path, quorum=1)
     hosts.receive(bundles("bank-a", 1))
     hosts.draw(SHAPE)
-    together(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
+    run_in_threads(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
     hosts.hosts[0]._peers = {1: hosts.doors[1], 2: OtherRecord()}
     for _ in range(2):
         with pytest.raises(AbortedRound, match="different things"):

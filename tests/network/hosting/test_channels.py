@@ -42,7 +42,7 @@ def hurry(monkeypatch):
     }
     for name, seconds in quick.items():
         monkeypatch.setattr(channels, name, seconds, raising=False)
-    monkeypatch.setattr(pool, "REST", 0.05)
+    monkeypatch.setattr(pool, "KEEPALIVE_S", 0.05)
 
 
 class LatePool(Pool):

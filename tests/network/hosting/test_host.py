@@ -10,7 +10,7 @@ from bundles_of_owners import CONTENT, RECORDS, TERMS, bundles, make_assignment,
 from parley.errors import AbortedRound, LedgerError, ParleyError, TooLate, Unavailable
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
-from parley.privacy.sharing.party import together
+from parley.privacy.sharing.party import run_in_threads
 
 VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 
@@ -136,7 +136,7 @@ def test_a_crash_between_record_and_opening_is_made_good(trio, tmp_path):
     hosts = trio(tmp_path)
     deliver(hosts)
     hosts.draw(hosts.assignment.turn(1).shape)
-    together(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
+    run_in_threads(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
     for index in range(3):
         hosts.restart(index)
     assert np.abs(total(hosts.open(1, CONTENT)) - sum(VALUES.values())).max() < 2000

@@ -83,7 +83,7 @@ def test_a_journal_that_is_moved_away_is_noticed(tmp_path):
 
 
 def test_old_sums_are_let_go_and_the_chain_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "KEPT", 20)
+    monkeypatch.setattr(room, "KEPT_SUM_BYTES", 20)
     journal = Journal(tmp_path / "j")
     for number in range(1, 5):
         journal.propose(TERMS, number, "held")

@@ -23,7 +23,7 @@ from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.privacy.mechanisms.shared_noise import Law, draw_secretly, make_recipe
-from parley.privacy.sharing.ring import Shares, expand, to_bytes
+from parley.privacy.sharing.ring import Shares, expand_seed, to_bytes
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 from parley.report.words.noise import two_hosts
@@ -144,7 +144,7 @@ def far_from_law(drawn, recipe, width=7):
 def test_a_gaussian_noise_without_its_smoothers_is_told_apart(monkeypatch):
     """The mutant has the ladder alone, in steps of 32: variance and mean hardly show it, the law does."""
     recipe = make_recipe(Law.GAUSSIAN, 5)
-    monkeypatch.setattr("parley.privacy.mechanisms.shared_noise.SMOOTHERS", 0)
+    monkeypatch.setattr("parley.privacy.mechanisms.shared_noise.UNIFORM_TERMS", 0)
     ladder = draw_secretly(recipe, 50_000) - recipe.offset
     assert far_from_law(ladder, recipe) < 1e-12
 
@@ -155,7 +155,7 @@ def test_what_a_host_holds_before_opening_is_even_whatever_the_answer_is(place):
     for value in (0, 2**63 - 1, -(2**63)):
         words = np.full(4096, value, dtype=np.int64).view(np.uint64)
         share, tag = Shares.from_words(words, bytes(32), CONTENT, hosts=2).for_host(place)
-        held = share if isinstance(share, np.ndarray) else expand(share, words.size)
+        held = share if isinstance(share, np.ndarray) else expand_seed(share, words.size)
         counts = np.bincount(np.frombuffer(to_bytes(held) + tag, dtype=np.uint8), minlength=256)
         assert chisquare(counts).pvalue > 1e-6
     one, other = (np.full(8, value, dtype=np.uint64) for value in (3, 10))

@@ -146,7 +146,7 @@ def test_over_tls_only_a_neighbours_certificate_opens(ring, log):
 
 
 def test_a_daemon_accepted_for_a_peer_answers_its_own_key_alone(ring, log, monkeypatch):
-    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
+    monkeypatch.setattr("parley.network.serving.acceptance.RECHECK_AFTER_S", 0.0)
     settings = load_owner(ring.folder / "a.toml")
     own = fingerprint(read_certificate(ring.folder / "a.crt"))
     acceptances = Acceptances(settings.accepted)

@@ -95,7 +95,7 @@ def test_a_call_whose_message_never_comes_is_ended():
 
 
 def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
-    monkeypatch.setattr("parley.network.serving.log.LINES", 3)
+    monkeypatch.setattr("parley.network.serving.log.MAX_WAITING_LINES", 3)
     monkeypatch.setattr("parley.network.serving.log.GRACE", 0.1)
     begun, full, written = threading.Event(), threading.Event(), []
 

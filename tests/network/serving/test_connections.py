@@ -21,17 +21,17 @@ from parley.network.identity import certificate_authority
 from parley.network.serving import connections
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.connections import (
-    AROUND,
     CROWD,
-    EACH,
-    ENTERING,
-    ENTERING_OF_ADDRESS,
-    FREE,
-    HELLO,
-    KNOWN,
-    OF_ADDRESS,
-    SILENT,
-    TURN,
+    ENTERING_TURN_S,
+    FIRST_CALL_TIMEOUT_S,
+    MAX_ENTERING,
+    MAX_ENTERING_PER_ADDRESS,
+    MAX_KNOWN_ADDRESSES,
+    MAX_SERVED_PER_CERTIFICATE,
+    MAX_UNSERVED_PER_ADDRESS,
+    MESSAGE_OVERHEAD_BYTES,
+    TLS_BEGIN_TIMEOUT_S,
+    UNACCOUNTED_BYTES,
     Connection,
     Connections,
     Stage,
@@ -48,28 +48,28 @@ def line(since, host="10.0.0.7", stage=Stage.SILENT, caller=None):
 
 
 def test_of_one_certificate_the_newest_lines_stay():
-    mine = [line(float(k), stage=Stage.SERVED, caller=MEMBER) for k in range(EACH + 3)]
-    others = [line(0.0, stage=Stage.SERVED, caller=OTHER) for _ in range(EACH)]
+    mine = [line(float(k), stage=Stage.SERVED, caller=MEMBER) for k in range(MAX_SERVED_PER_CERTIFICATE + 3)]
+    others = [line(0.0, stage=Stage.SERVED, caller=OTHER) for _ in range(MAX_SERVED_PER_CERTIFICATE)]
     assert excess([*mine, *others], 100.0) == dict.fromkeys(mine[:3], "too many of one certificate")
 
 
 def test_of_one_address_the_newest_and_furthest_stay():
-    silent = [line(100.0 + k / 100) for k in range(OF_ADDRESS)]
+    silent = [line(100.0 + k / 100) for k in range(MAX_UNSERVED_PER_ADDRESS)]
     knocking, entering = line(99.0, stage=Stage.KNOCKING), line(98.0, stage=Stage.ENTERING)
     served = line(0.0, stage=Stage.SERVED, caller=MEMBER)
-    elsewhere = [line(100.0, "10.0.0.8") for _ in range(OF_ADDRESS)]
+    elsewhere = [line(100.0, "10.0.0.8") for _ in range(MAX_UNSERVED_PER_ADDRESS)]
     why = excess([entering, served, *silent, *elsewhere, knocking], 101.0)
     assert why == dict.fromkeys(silent[:2], CROWD)
 
 
 def test_each_stage_ends_in_time_and_a_served_line_is_not_asked():
     now = 1000.0
-    slow = {line(now - HELLO - 1): "no TLS"}
-    slow |= {line(now - SILENT - 1, stage=stage): "no call" for stage in (Stage.KNOCKING, Stage.ENTERING)}
+    slow = {line(now - TLS_BEGIN_TIMEOUT_S - 1): "no TLS"}
+    slow |= {line(now - FIRST_CALL_TIMEOUT_S - 1, stage=stage): "no call" for stage in (Stage.KNOCKING, Stage.ENTERING)}
     quick = [
-        line(now - HELLO + 1),
-        line(now - SILENT + 1, stage=Stage.KNOCKING),
-        line(now - SILENT + 1, stage=Stage.ENTERING),
+        line(now - TLS_BEGIN_TIMEOUT_S + 1),
+        line(now - FIRST_CALL_TIMEOUT_S + 1, stage=Stage.KNOCKING),
+        line(now - FIRST_CALL_TIMEOUT_S + 1, stage=Stage.ENTERING),
     ]
     assert excess([*slow, *quick, line(0.0, stage=Stage.SERVED, caller=MEMBER)], now) == slow
 
@@ -90,25 +90,27 @@ def test_of_too_many_in_all_the_crowded_addresses_lose_first_and_known_ones_last
 
 def test_lines_are_let_in_few_at_a_time_the_known_first_then_who_has_fewest():
     known = [line(50.0, "10.0.0.9", Stage.KNOCKING)]
-    many = [line(90.0 + k / 10, f"10.0.1.{k}", Stage.KNOCKING) for k in range(ENTERING + 5)]
+    many = [line(90.0 + k / 10, f"10.0.1.{k}", Stage.KNOCKING) for k in range(MAX_ENTERING + 5)]
     entering, leaving = let_in([*many, *known], 100.0, {"10.0.0.9"})
-    assert (entering[0], len(entering), leaving) == (known[0], ENTERING, [])  # the known one leaves a place less
-    assert entering[1:] == sorted(many, key=lambda each: -each.since)[: ENTERING - 1]
-    same = [line(90.0, "10.0.0.7", Stage.KNOCKING) for _ in range(ENTERING)]
-    assert len(let_in(same, 100.0)[0]) == ENTERING_OF_ADDRESS
+    assert (entering[0], len(entering), leaving) == (known[0], MAX_ENTERING, [])  # the known one leaves a place less
+    assert entering[1:] == sorted(many, key=lambda each: -each.since)[: MAX_ENTERING - 1]
+    same = [line(90.0, "10.0.0.7", Stage.KNOCKING) for _ in range(MAX_ENTERING)]
+    assert len(let_in(same, 100.0)[0]) == MAX_ENTERING_PER_ADDRESS
 
 
 def test_who_had_its_turn_goes_for_who_has_fewer_lines_inside_and_not_else():
-    inside = [line(100.0 - TURN - 1 + k / 100, f"10.0.1.{k // 4}", Stage.ENTERING) for k in range(ENTERING)]
+    inside = [
+        line(100.0 - ENTERING_TURN_S - 1 + k / 100, f"10.0.1.{k // 4}", Stage.ENTERING) for k in range(MAX_ENTERING)
+    ]
     stranger = line(100.0, "10.0.0.7", Stage.KNOCKING)
     assert let_in([*inside, stranger], 100.0) == ([stranger], [inside[0]])
     fresh = [line(100.0, each.remote[0], Stage.ENTERING) for each in inside]
     assert let_in([*fresh, stranger], 100.0) == ([], [])  # each has its turn
-    fair = [line(90.0, f"10.0.1.{k}", Stage.ENTERING) for k in range(ENTERING)]
+    fair = [line(90.0, f"10.0.1.{k}", Stage.ENTERING) for k in range(MAX_ENTERING)]
     again = line(100.0, "10.0.1.0", Stage.KNOCKING)
     assert let_in([*fair, again], 100.0) == ([], [])  # it has as many as they
     assert let_in([*fair, again], 100.0, {"10.0.1.0"}) == ([again], [])  # there are places for whoever is known
-    full = [*fair, *(line(90.0, f"10.0.2.{k}", Stage.ENTERING) for k in range(ENTERING))]
+    full = [*fair, *(line(90.0, f"10.0.2.{k}", Stage.ENTERING) for k in range(MAX_ENTERING))]
     assert let_in([*full, again], 100.0, {"10.0.1.0"}) == ([again], [full[1]])
 
 
@@ -132,7 +134,9 @@ def test_who_flooded_gets_no_new_line_for_a_while_and_longer_each_time():
 
 def test_who_had_its_turn_goes_for_another_of_its_address_where_all_places_of_that_are_taken():
     """Eight half-open lines of a stranger kept a learner behind the same address out."""
-    inside = [line(100.0 - TURN - 1 + k / 100, stage=Stage.ENTERING) for k in range(ENTERING_OF_ADDRESS)]
+    inside = [
+        line(100.0 - ENTERING_TURN_S - 1 + k / 100, stage=Stage.ENTERING) for k in range(MAX_ENTERING_PER_ADDRESS)
+    ]
     learner = line(100.0, stage=Stage.KNOCKING)
     assert let_in([*inside, learner], 100.0) == ([learner], [inside[0]])
     fresh = [line(100.0, stage=Stage.ENTERING) for _ in inside]
@@ -159,17 +163,17 @@ def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_u
     lines.assign(place, MEMBER)
 
     def read():
-        assert most(held) == FREE + 1000 + AROUND
+        assert most(held) == UNACCOUNTED_BYTES + 1000 + MESSAGE_OVERHEAD_BYTES
         assert lines.count(held, 800)
         return b"12345"
 
-    assert most(held) == FREE
+    assert most(held) == UNACCOUNTED_BYTES
     assert lines.message(place, read) == b"12345"
-    assert (held.received, held.base, most(held)) == (800, 800, 800 + FREE)
+    assert (held.received, held.base, most(held)) == (800, 800, 800 + UNACCOUNTED_BYTES)
     with pytest.raises(ConnectionError):
         lines.message(place, fail)
-    assert most(held) == 800 + FREE  # what never came accounts for nothing
-    assert lines.count(held, FREE)
+    assert most(held) == 800 + UNACCOUNTED_BYTES  # what never came accounts for nothing
+    assert lines.count(held, UNACCOUNTED_BYTES)
     assert not lines.count(held, 1)
     assert lines.look()[0] == {held: "flooded before"}  # and its certificate has to wait
 
@@ -203,12 +207,12 @@ def test_what_any_member_sends_accounts_for_its_own_length_and_for_nothing_besid
     assert held.base == held.received == 200
     assert lines.count(held, 9000)  # of a message that was given up
     small(read=proposal)
-    assert (held.base, held.received) == (200 + 100 + AROUND, 9400)
+    assert (held.base, held.received) == (200 + 100 + MESSAGE_OVERHEAD_BYTES, 9400)
     small()
     assert held.base == held.received == 9600
     with pytest.raises(ConnectionError):
         lines.message(place, never, longest)
-    assert held.received < 9600 + FREE + 10_000 + 40 * 100  # forty small ones came whole at most
+    assert held.received < 9600 + UNACCOUNTED_BYTES + 10_000 + 40 * 100  # forty small ones came whole at most
     assert held.unexpected == held.expected == 0
 
 
@@ -235,12 +239,12 @@ def test_a_line_is_served_from_its_first_call_on_and_its_address_is_known(made, 
     assert lines.origin("/inside/3") is None
     lines.assign("/inside/3", MEMBER)  # not by the front: nobody's line
     assert list(lines._known) == ["10.0.0.7"]
-    monkeypatch.setattr(connections, "KNOWN", 1)
+    monkeypatch.setattr(connections, "MAX_KNOWN_ADDRESSES", 1)
     other = lines.add(("10.0.0.8", 1))
     lines.move(other, Stage.ENTERING, "/inside/4")
     lines.assign("/inside/4", OTHER)
     assert list(lines._known) == ["10.0.0.8"]
-    assert KNOWN > 1
+    assert MAX_KNOWN_ADDRESSES > 1
     lines.remove(other, "/inside/4")
     assert (len(lines), lines.origin("/inside/4")) == (1, None)
 
@@ -250,21 +254,21 @@ def test_an_address_from_which_calls_came_is_slowed_down_after_a_flood_and_not_s
     lines, _ = made
     lines.assign("/inside/2", MEMBER)
     for host, shut_out in (("10.0.0.7", False), ("10.0.0.9", True)):  # nobody called from the other
-        assert not lines.count(lines.add((host, 2)), FREE + 1)
+        assert not lines.count(lines.add((host, 2)), UNACCOUNTED_BYTES + 1)
         assert (lines.add((host, 3)) is None) is shut_out
     knocking = [lines.add(("10.0.0.7", port)) for port in range(4, 8)]
     others = lines.add(("10.0.0.8", 1))
     for each in (*knocking, others):
         lines.move(each, Stage.KNOCKING)
-    monkeypatch.setattr(connections, "PACE", 60.0)
+    monkeypatch.setattr(connections, "SLOWED_ENTRY_INTERVAL_S", 60.0)
     cut, entering = lines.look()
     assert set(entering) == {knocking[0], others}  # the oldest, and whoever comes from elsewhere
     assert not {*knocking, others} & cut.keys()
     for each in entering:
         lines.move(each, Stage.ENTERING, f"/inside/{each.remote}")
     assert lines.look()[1] == []
-    monkeypatch.setattr(connections, "SLOW", 0.0)
-    assert not lines.count(lines.add(("10.0.0.7", 9)), FREE + 1)
+    monkeypatch.setattr(connections, "SLOWDOWN_S", 0.0)
+    assert not lines.count(lines.add(("10.0.0.7", 9)), UNACCOUNTED_BYTES + 1)
     assert lines.look()[1] == knocking[:0:-1]  # slow no longer: all at once, the newest first
 
 

@@ -20,7 +20,7 @@ from flood import half_open
 from parley.errors import ExchangeError
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.serving import connections
-from parley.network.serving.connections import ENTERING, OF_ADDRESS, Connections, Stage
+from parley.network.serving.connections import MAX_ENTERING, MAX_UNSERVED_PER_ADDRESS, Connections, Stage
 from parley.network.serving.front import Front, hello, private_folder
 from parley.network.serving.log import Log
 
@@ -135,29 +135,29 @@ def test_what_is_not_tls_is_cut_at_once_and_nobody_inside_sees_it(opened):
 
 def test_silent_lines_of_one_address_are_few_and_others_get_through(opened):
     _, lines, _, call = opened
-    silent = [call(host="127.0.0.9") for _ in range(OF_ADDRESS + 20)]
+    silent = [call(host="127.0.0.9") for _ in range(MAX_UNSERVED_PER_ADDRESS + 20)]
     other = call(BEGIN)
     assert receive(other, len(BEGIN)) == BEGIN
-    until(lambda: lines.stages()["silent"] == OF_ADDRESS)
+    until(lambda: lines.stages()["silent"] == MAX_UNSERVED_PER_ADDRESS)
     assert all(is_cut(end) for end in silent[:20])  # the oldest
     silent[-1].sendall(BEGIN)
     assert receive(silent[-1], len(BEGIN)) == BEGIN
 
 
 def test_lines_that_begin_tls_and_go_no_further_give_way(opened, monkeypatch):
-    monkeypatch.setattr(connections, "TURN", 0.1)
+    monkeypatch.setattr(connections, "ENTERING_TURN_S", 0.1)
     _, lines, _, call = opened
-    for k in range(ENTERING + 20):
+    for k in range(MAX_ENTERING + 20):
         call(BEGIN, host=f"127.0.1.{k // 4}")
-    until(lambda: lines.stages()["entering"] == ENTERING)
+    until(lambda: lines.stages()["entering"] == MAX_ENTERING)
     other = call(BEGIN)
     assert receive(other, len(BEGIN)) == BEGIN
-    assert lines.stages()["entering"] <= ENTERING
+    assert lines.stages()["entering"] <= MAX_ENTERING
 
 
 def test_a_served_line_is_not_counted_among_strangers(opened, monkeypatch):
-    monkeypatch.setattr(connections, "ENTERING", 1)
-    monkeypatch.setattr(connections, "TURN", 60.0)
+    monkeypatch.setattr(connections, "MAX_ENTERING", 1)
+    monkeypatch.setattr(connections, "ENTERING_TURN_S", 60.0)
     _, lines, echo, call = opened
     first = call(BEGIN)
     assert receive(first, len(BEGIN)) == BEGIN
@@ -200,10 +200,10 @@ def test_a_learner_is_answered_while_strangers_hold_half_open_lines(bank):
         page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
         told = [words.rpartition(" ") for words in page.splitlines() if words.startswith("parley_lines")]
         figures = {name: float(figure) for name, _, figure in told}
-        assert 0 < figures['parley_lines_waiting{stage="silent"}'] <= connections.MOST
+        assert 0 < figures['parley_lines_waiting{stage="silent"}'] <= connections.MAX_UNSERVED
         assert figures["parley_lines"] >= 1
         assert figures[f'parley_lines_cut_total{{reason="{connections.CROWD}"}}'] > 0
-        assert len(list(Path(f"/proc/{pid}/fd").iterdir())) < connections.MOST + 200
+        assert len(list(Path(f"/proc/{pid}/fd").iterdir())) < connections.MAX_UNSERVED + 200
         assert len(list(Path(f"/proc/{pid}/task").iterdir())) < 200
         peer.close()
     until(lambda: len(list(Path(f"/proc/{pid}/fd").iterdir())) < 200)

@@ -75,7 +75,7 @@ def test_what_is_no_request_gets_no_verdict():
 
 
 def test_a_daemon_hears_from_its_own_call_whether_it_answers(bank, monkeypatch):
-    monkeypatch.setattr(serving_health, "FRESH", 0.0)
+    monkeypatch.setattr(serving_health, "VERDICT_VALID_S", 0.0)
     for address in (f"127.0.0.1:{bank.ports['a']}", f"0.0.0.0:{bank.ports['a']}", f"unix:{bank.folder / 'a.sock'}"):
         own = SelfCall(messages.SERVICE, "a", bank.identity("a"))
         assert own.problems()  # it listens nowhere yet

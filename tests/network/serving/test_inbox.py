@@ -26,16 +26,16 @@ from parley.network.exchange.messages import (
 )
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import OF_LEARNER, PARTS, Inbox, Proposal, parties
+from parley.network.serving.inbox import MAX_OPEN_PER_LEARNER, MAX_TEXT_PARTS, Inbox, Proposal, parties
 from parley.network.serving.log import Log
-from parley.network.serving.service import EVERY, MANY, Patience, ProposalService
+from parley.network.serving.service import WASTED_AT_ONCE, WASTED_INTERVAL_S, Patience, ProposalService
 from parley.terms.error_sentences import explain
 
 
 @pytest.fixture
 def service(tmp_path, monkeypatch):
     """The proposals' side of an owner's daemon, in process."""
-    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
+    monkeypatch.setattr("parley.network.serving.acceptance.RECHECK_AFTER_S", 0.0)
     with proposal_service(tmp_path) as made:
         yield made
 
@@ -170,8 +170,8 @@ def test_a_long_text_of_few_parts_is_read_and_one_of_many_is_not(service):
         return terms_of().canonical.replace('"Test"', "[" + ",".join(["[]"] * count) + "]")
 
     with pytest.raises(Malformed, match="8,192 lists and tables"):
-        parties(text(PARTS))
-    assert parties(text(PARTS - 50))[0] == "learner"
+        parties(text(MAX_TEXT_PARTS))
+    assert parties(text(MAX_TEXT_PARTS - 50))[0] == "learner"
 
 
 def test_who_is_refused_often_waits_and_nobody_else(service, monkeypatch):
@@ -184,28 +184,28 @@ def test_who_is_refused_often_waits_and_nobody_else(service, monkeypatch):
             told(service, hashed("text"), "text", caller)
         return "wait a few seconds" in str(refused.value)
 
-    assert [refusal() for _ in range(MANY + 3)] == [False] * MANY + [True] * 3
-    assert len(read) == MANY
+    assert [refusal() for _ in range(WASTED_AT_ONCE + 3)] == [False] * WASTED_AT_ONCE + [True] * 3
+    assert len(read) == WASTED_AT_ONCE
     assert not refusal(Caller(("b",), "key b"))
     assert refusal(Caller(("learner",), "key", peer="elsewhere"))
-    clock[0] += EVERY
+    clock[0] += WASTED_INTERVAL_S
     assert [refusal(), refusal()] == [False, True]
-    clock[0] += MANY * EVERY
-    assert [refusal() for _ in range(MANY + 1)] == [False] * MANY + [True]
+    clock[0] += WASTED_AT_ONCE * WASTED_INTERVAL_S
+    assert [refusal() for _ in range(WASTED_AT_ONCE + 1)] == [False] * WASTED_AT_ONCE + [True]
 
 
 def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(service, monkeypatch):
-    many = [terms_of(epsilon=k) for k in range(1, OF_LEARNER + 1)]
+    many = [terms_of(epsilon=k) for k in range(1, MAX_OPEN_PER_LEARNER + 1)]
     for terms in many:
         proposed(service, terms)
     monkeypatch.setattr("parley.network.serving.service.parties", None)
     assert proposed(service, many[0]) == ProposalState("open")
-    for _ in range(2 * MANY):
+    for _ in range(2 * WASTED_AT_ONCE):
         with pytest.raises(Refusal, match="of this learner already wait"):
             told(service, hashed("text"), "text")
 
 
-@pytest.mark.parametrize("places", [1, OF_LEARNER])
+@pytest.mark.parametrize("places", [1, MAX_OPEN_PER_LEARNER])
 def test_whether_others_proposed_a_text_makes_no_difference(service, places):
     other, theirs = Caller(("b",), "key b"), terms_of()
     for k in range(1, places + 1):

@@ -17,7 +17,7 @@ from parley.network.serving.inbox import Inbox, Proposal
 @pytest.fixture
 def service(tmp_path, monkeypatch):
     """The proposals' side of an owner's daemon, in process."""
-    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
+    monkeypatch.setattr("parley.network.serving.acceptance.RECHECK_AFTER_S", 0.0)
     with proposal_service(tmp_path) as made:
         yield made
 

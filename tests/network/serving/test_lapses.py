@@ -16,9 +16,9 @@ from parley.network.exchange.messages import ProposalState
 from parley.network.identity.settings import load_owner
 from parley.network.serving import inbox as inbox_module
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import LINES, OF_LEARNER, Inbox, Proposal
+from parley.network.serving.inbox import MAX_GONE_LINES, MAX_OPEN_PER_LEARNER, Inbox, Proposal
 from parley.network.serving.opening import locked
-from parley.network.serving.service import EVERY, MANY, Patience
+from parley.network.serving.service import WASTED_AT_ONCE, WASTED_INTERVAL_S, Patience
 
 START = datetime(2026, 3, 2, 9, 14, tzinfo=UTC)
 OTHER = Caller(("learner",), "other key")
@@ -47,8 +47,8 @@ def calendar():
 @pytest.fixture
 def service(tmp_path, calendar, monkeypatch):
     """The proposals' side of an owner's daemon, in process, which looks whenever it is told to."""
-    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
-    monkeypatch.setattr("parley.network.serving.service.LOOK", 0.0)
+    monkeypatch.setattr("parley.network.serving.acceptance.RECHECK_AFTER_S", 0.0)
+    monkeypatch.setattr("parley.network.serving.service.LAPSE_CHECK_INTERVAL_S", 0.0)
     with proposal_service(tmp_path, clock=calendar) as made:
         yield made
 
@@ -163,7 +163,7 @@ def test_nobody_puts_off_the_end_by_proposing_again(service, calendar):
 
 
 def test_what_lapsed_frees_its_place_and_may_be_proposed_anew(service, calendar):
-    first, *rest = many(OF_LEARNER + 1)
+    first, *rest = many(MAX_OPEN_PER_LEARNER + 1)
     for terms in (first, *rest[:-1]):
         proposed(service, terms)
     with pytest.raises(Refusal, match="wait for a decision"):
@@ -220,42 +220,42 @@ def test_who_withdraws_without_end_waits_with_every_key_and_fills_no_disk(servic
     seconds = [100.0]
     service._patience = Patience(lambda: seconds[0])
     heard = []
-    for k, terms in enumerate(many(3 * MANY), 1):
+    for k, terms in enumerate(many(3 * WASTED_AT_ONCE), 1):
         caller = Caller(("learner",), f"key {k}")
-        if k > MANY:
+        if k > WASTED_AT_ONCE:
             for act in (proposed, withdrawn):
                 with pytest.raises(Refusal, match="wait a few seconds"):
                     act(service, terms, caller)
-            seconds[0] += EVERY
+            seconds[0] += WASTED_INTERVAL_S
         proposed(service, terms, caller)
         heard.append(withdrawn(service, terms, caller))
-    assert heard == [WITHDRAWN] * 3 * MANY
-    assert states(service) == ["withdrawn"] * OF_LEARNER
-    assert sum(file.stat().st_size for file in service.inbox.folder.iterdir()) < 1000 * OF_LEARNER
+    assert heard == [WITHDRAWN] * 3 * WASTED_AT_ONCE
+    assert states(service) == ["withdrawn"] * MAX_OPEN_PER_LEARNER
+    assert sum(file.stat().st_size for file in service.inbox.folder.iterdir()) < 1000 * MAX_OPEN_PER_LEARNER
     assert told(service, terms.hash, caller=caller) == WITHDRAWN  # the latest ones stay
     with pytest.raises(UnknownTerms):
         told(service, many(1)[0].hash, caller=Caller(("learner",), "key 1"))
 
 
 def test_lines_are_bounded_in_all_and_one_learners_push_out_only_its_own(service, calendar, monkeypatch):
-    monkeypatch.setattr(inbox_module, "LINES", 12)
+    monkeypatch.setattr(inbox_module, "MAX_GONE_LINES", 12)
     quiet = terms_of("quiet")
     proposed(service, quiet, Caller(("quiet",), "quiet key"))
     withdrawn(service, quiet, Caller(("quiet",), "quiet key"))
-    for k, terms in enumerate(many(OF_LEARNER + 3)):
+    for k, terms in enumerate(many(MAX_OPEN_PER_LEARNER + 3)):
         calendar.after(1 + k)
         service._patience = Patience()
         proposed(service, terms)
         withdrawn(service, terms)
     assert told(service, quiet.hash, caller=Caller(("quiet",), "quiet key")) == WITHDRAWN
-    assert len(states(service)) == 1 + OF_LEARNER
+    assert len(states(service)) == 1 + MAX_OPEN_PER_LEARNER
     calendar.after(-9)  # by this clock what ends now is older than all that ended before
     for name in "cdefgh":
         own = terms_of(name)
         proposed(service, own, Caller((name,), name))
         withdrawn(service, own, Caller((name,), name))
         assert told(service, own.hash, caller=Caller((name,), name)) == WITHDRAWN
-    assert len(states(service)) == 12 < LINES
+    assert len(states(service)) == 12 < MAX_GONE_LINES
 
 
 def full_disk(monkeypatch, broken=lambda path: True):
@@ -321,7 +321,7 @@ def test_a_person_decides_about_what_was_read_or_hears_that_it_changed(service, 
 
 
 def test_who_holds_the_lock_for_ever_stops_no_daemon(service, calendar, monkeypatch):
-    monkeypatch.setattr(inbox_module, "WAITING", 0.02)
+    monkeypatch.setattr(inbox_module, "LOCK_TIMEOUT_S", 0.02)
     terms = terms_of()
     proposed(service, terms)
     calendar.after(30)

@@ -13,7 +13,7 @@ from consortium import free_port
 
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.serving import metrics as serving_page
-from parley.network.serving.metrics import HELD, READERS, Metrics, MetricSources, Page
+from parley.network.serving.metrics import MAX_REQUESTS, READERS, Metrics, MetricSources, Page
 
 
 def begin(port, content=b"GET /metrics HTTP/1.1\r\nHost: "):
@@ -71,7 +71,7 @@ def is_cut(end):
 
 
 def test_a_request_that_comes_byte_by_byte_ends_in_time(shown, monkeypatch):
-    monkeypatch.setattr(serving_page, "WHOLE", 0.2)
+    monkeypatch.setattr(serving_page, "REQUEST_TIMEOUT_S", 0.2)
     page, _ = shown
     end = begin(page.port)
     sent = 0
@@ -92,9 +92,9 @@ def test_the_oldest_of_too_many_requests_are_given_up_and_their_number_is_bounde
     free = threading.Event()
     found["problems"] = lambda: [] if free.wait(60) else ["late"]
     try:  # all readers are busy with what they were asked, and cannot give it up
-        busy = [begin(page.port, b"GET /ready HTTP/1.0\r\n\r\n") for _ in range(HELD + 20)]
+        busy = [begin(page.port, b"GET /ready HTTP/1.0\r\n\r\n") for _ in range(MAX_REQUESTS + 20)]
         assert is_cut(busy[-1])
-        assert len(page._server._began) <= HELD
+        assert len(page._server._began) <= MAX_REQUESTS
     finally:
         free.set()
     assert read(page.port) == (200, b"ready\n")

@@ -25,8 +25,8 @@ from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
-from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
-from parley.network.serving.server import OF_PARTY, TURN
+from parley.network.serving.inbox import MAX_OPEN_PER_LEARNER, Proposal, open_inbox
+from parley.network.serving.server import MAX_SHARED_PER_PARTY, SHARED_TURN_S
 
 OLD = terms_of(epsilon=0.03125)
 
@@ -73,8 +73,8 @@ def test_a_thousand_proposals_leave_the_ledger_as_it_is(served):
     peer.close()
     assert books() == before
     assert not settings.accepted.exists()
-    assert refusals == 1000 - OF_LEARNER
-    assert len([each for each in open_inbox(settings).proposals() if each.names == ("crowd",)]) == OF_LEARNER
+    assert refusals == 1000 - MAX_OPEN_PER_LEARNER
+    assert len([each for each in open_inbox(settings).proposals() if each.names == ("crowd",)]) == MAX_OPEN_PER_LEARNER
 
 
 def test_a_daemon_lets_proposals_lapse_and_a_learner_hears_it_renews_and_withdraws(served):
@@ -210,23 +210,23 @@ def turned_away(calls, count):
 
 def test_proposals_that_never_come_leave_room_for_others(served):
     over, peer, terms = threading.Event(), at(served, "learner"), terms_of(epsilon=0.0625)
-    silent = [f"silent-{k}" for k in range(CALLS_EACH // OF_PARTY)]
+    silent = [f"silent-{k}" for k in range(CALLS_EACH // MAX_SHARED_PER_PARTY)]
     for name in silent:
         certify(served, name)
     lines = [silent_calls(served, silent[0], CALLS_EACH, over)]
     try:
-        assert turned_away(lines[0][1], CALLS_EACH - OF_PARTY) == CALLS_EACH - OF_PARTY
+        assert turned_away(lines[0][1], CALLS_EACH - MAX_SHARED_PER_PARTY) == CALLS_EACH - MAX_SHARED_PER_PARTY
         assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")
         for name in silent[1:]:
-            lines.append(silent_calls(served, name, OF_PARTY + 1, over))
+            lines.append(silent_calls(served, name, MAX_SHARED_PER_PARTY + 1, over))
             assert turned_away(lines[-1][1], 1) == 1
         with pytest.raises(Unavailable, match="too many calls"):
             peer.propose(terms.hash, terms.canonical, 20)
         with pytest.raises(UnknownTerms):
             peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
-        time.sleep(TURN)
+        time.sleep(SHARED_TURN_S)
         assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")  # one of them had to leave
-        before, until = CALLS_EACH - OF_PARTY + len(silent) - 1, time.monotonic() + 30
+        before, until = CALLS_EACH - MAX_SHARED_PER_PARTY + len(silent) - 1, time.monotonic() + 30
         while (gone := sum(each.done() for _, calls in lines for each in calls)) <= before and time.monotonic() < until:
             time.sleep(0.02)
         assert gone > before

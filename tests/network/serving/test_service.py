@@ -77,7 +77,7 @@ def test_a_file_alone_does_not_accept_terms(service, bank):
 
 
 def test_a_question_repeated_while_it_is_computed_is_computed_once(service, monkeypatch):
-    monkeypatch.setattr("parley.network.serving.service.PATIENCE", 0.05)
+    monkeypatch.setattr("parley.network.serving.service.TURN_TIMEOUT_S", 0.05)
     began, go, computed = threading.Event(), threading.Event(), []
     bounded = GradientQuestion.bounded
 

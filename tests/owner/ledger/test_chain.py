@@ -7,7 +7,7 @@ from bookkeeping import filled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.owner.ledger.chain import COLUMNS, START, row_hash, seal
+from parley.owner.ledger.chain import COLUMNS, FIRST_PREVIOUS_HASH, row_hash, seal
 
 DIGESTS = st.binary(min_size=32, max_size=32)
 
@@ -26,9 +26,9 @@ def test_every_answer_has_one_pad_for_every_hash(one, other, pad):
     """With a uniform pad the hash is then the same random variable whatever the answer was: it tells nothing about
     it."""
     moved = bytes.fromhex(seal(hashlib.sha256(other).digest(), bytes.fromhex(seal(hashlib.sha256(one).digest(), pad))))
-    assert row_hash(START, row(one), pad) == row_hash(START, row(other), moved)
+    assert row_hash(FIRST_PREVIOUS_HASH, row(one), pad) == row_hash(FIRST_PREVIOUS_HASH, row(other), moved)
     if one != other:
-        assert row_hash(START, row(one), pad) != row_hash(START, row(other), pad)
+        assert row_hash(FIRST_PREVIOUS_HASH, row(one), pad) != row_hash(FIRST_PREVIOUS_HASH, row(other), pad)
 
 
 @given(DIGESTS, DIGESTS, DIGESTS)
@@ -50,4 +50,6 @@ def test_every_row_has_a_pad_of_its_own(tmp_path):
 def test_every_column_is_under_the_hash(place):
     changed = list(row(b"x" * 24))
     changed[place] = b"y" * 24 if COLUMNS[place] == "answer" else "changed"
-    assert row_hash(START, tuple(changed), bytes(32)) != row_hash(START, row(b"x" * 24), bytes(32))
+    assert row_hash(FIRST_PREVIOUS_HASH, tuple(changed), bytes(32)) != row_hash(
+        FIRST_PREVIOUS_HASH, row(b"x" * 24), bytes(32)
+    )

@@ -138,12 +138,12 @@ def test_a_changed_or_missing_row_breaks_the_chain(tmp_path, tamper):
 
 def test_a_chain_with_recomputed_hashes_still_has_to_add_up(tmp_path):
     """Somebody who recomputes hashes can forge history, but not one in which the debits exceed the budget."""
-    from parley.owner.ledger.chain import COLUMNS, START, row_hash
+    from parley.owner.ledger.chain import COLUMNS, FIRST_PREVIOUS_HASH, row_hash
 
     path = filled(tmp_path)
     with sqlite3.connect(path) as db:
         db.execute("UPDATE entries SET epsilon='1/20' WHERE kind='accept'")
-        previous = START
+        previous = FIRST_PREVIOUS_HASH
         for *row, pad in db.execute(f"SELECT {', '.join(COLUMNS)}, pad FROM entries ORDER BY seq").fetchall():
             link = row_hash(previous, tuple(row), pad)
             db.execute("UPDATE entries SET previous=?, hash=? WHERE seq=?", (previous, link, row[0]))

@@ -16,7 +16,7 @@ from parley.owner.ledger import Ledger
 @pytest.fixture
 def narrow(monkeypatch):
     """Room for two answers of three numbers."""
-    monkeypatch.setattr(parley.owner.ledger.stored_rows, "KEPT", 50)
+    monkeypatch.setattr(parley.owner.ledger.stored_rows, "MAX_KEPT_ANSWER_BYTES", 50)
 
 
 def kept(path):
@@ -48,7 +48,7 @@ def test_the_latest_answers_stay_and_all_facts(tmp_path, narrow):
 
 
 def test_the_last_answer_stays_however_long_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(parley.owner.ledger.stored_rows, "KEPT", 1)
+    monkeypatch.setattr(parley.owner.ledger.stored_rows, "MAX_KEPT_ANSWER_BYTES", 1)
     path = filled(tmp_path, answers=0)
     ledger = Ledger(path)
     for k in range(1, 4):

@@ -7,7 +7,7 @@ from bookkeeping import COST, costing, each, filled, never, old_ledger, query, v
 
 from parley.errors import LedgerError
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.opening import APPLICATION, VERSION
+from parley.owner.ledger.opening import APPLICATION_ID, VERSION
 from parley.protocol.queries import GradientQuery
 
 
@@ -18,7 +18,7 @@ def pragma(path, name):
 
 def test_a_new_file_says_what_it_is(tmp_path):
     path = filled(tmp_path)
-    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION, VERSION)
+    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION_ID, VERSION)
 
 
 def test_a_file_without_a_version_is_upgraded_and_keeps_every_promise(tmp_path, own_state):
@@ -27,7 +27,7 @@ def test_a_file_without_a_version_is_upgraded_and_keeps_every_promise(tmp_path, 
         columns = ", ".join(row[1] for row in db.execute("PRAGMA table_info(entries)"))
         before = db.execute(f"SELECT {columns} FROM entries ORDER BY seq").fetchall()
     ledger = Ledger(path)
-    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION, VERSION)
+    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION_ID, VERSION)
     assert ledger.verify() == len(before) + 1
     with sqlite3.connect(path) as db:
         assert db.execute(f"SELECT {columns} FROM entries WHERE kind != 'upgrade' ORDER BY seq").fetchall() == before

@@ -23,7 +23,7 @@ def looked_at(monkeypatch):
         return row_hash(previous, row, pad, digest)
 
     monkeypatch.setattr(parley.owner.ledger.opening, "row_hash", counted)
-    monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", 0)
+    monkeypatch.setattr(parley.owner.ledger.ledger, "MAX_ROWS_VERIFIED_FULLY", 0)
     return seen
 
 
@@ -145,7 +145,7 @@ def test_a_short_ledger_is_verified_in_full_at_every_opening(tmp_path):
 @pytest.mark.parametrize("remembers", ["a.ledger.verified", "a.ledger.drawing", "the state folder"])
 def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully, later, remembers):
     """Put back alone, also when it has outgrown the one that it was a copy of."""
-    monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", fully)
+    monkeypatch.setattr(parley.owner.ledger.ledger, "MAX_ROWS_VERIFIED_FULLY", fully)
     path = filled(tmp_path, answers=2)
     ledger = Ledger(path)
     ledger.remember()

@@ -16,9 +16,9 @@ import parley.owner.ledger.opening
 import parley.owner.ledger.stored_rows
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.account import RHO_TOLERANCE, Reservation, epsilon_of, holds, largest_rho
+from parley.owner.ledger.account import RHO_TOLERANCE, Reservation, epsilon_of, implies_budget, largest_rho
 from parley.owner.ledger.backup import back_up, restore
-from parley.owner.ledger.chain import COLUMNS, START, row_hash
+from parley.owner.ledger.chain import COLUMNS, FIRST_PREVIOUS_HASH, row_hash
 from parley.owner.owner import reservation
 from parley.privacy.accounting.series import SERIES, Series, series_rho
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon
@@ -46,8 +46,8 @@ def test_rho_is_what_the_best_order_allows(epsilon, delta):
     other = float(compute_epsilon(orders, float(rho) * orders, float(delta))[0])
     assert other == pytest.approx(float(epsilon), rel=1e-6)
     assert float(epsilon) * (1 - 1e-6) <= epsilon_of(rho, delta) <= epsilon
-    assert holds(rho, epsilon, delta)
-    assert not holds(rho * Fraction("1.00001"), epsilon, delta)
+    assert implies_budget(rho, epsilon, delta)
+    assert not implies_budget(rho * Fraction("1.00001"), epsilon, delta)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
@@ -224,7 +224,7 @@ def rebuilt(path, change):
     forget(path)
     with sqlite3.connect(path) as db:
         change(db)
-        previous = START
+        previous = FIRST_PREVIOUS_HASH
         for *row, pad in db.execute(f"SELECT {', '.join(COLUMNS)}, pad FROM entries ORDER BY seq").fetchall():
             link = row_hash(previous, tuple(row), pad)
             db.execute("UPDATE entries SET previous=?, hash=? WHERE seq=?", (previous, link, row[0]))
@@ -272,7 +272,7 @@ def test_verification_adds_rho_up_again(tmp_path, row, change):
 
 
 def test_a_remembered_verification_goes_on_with_its_rho(tmp_path, monkeypatch):
-    monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", 0)
+    monkeypatch.setattr(parley.owner.ledger.ledger, "MAX_ROWS_VERIFIED_FULLY", 0)
     ledger = rho_ledger(tmp_path)
     ledger.accept(cost("t", Fraction(1, 100)))
     ledger.remember()

@@ -16,7 +16,7 @@ from noise_laws import LAPLACE
 from scipy import stats
 
 from parley.errors import SettingError
-from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, stable_law
+from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, make_stable_law
 from parley.privacy.accounting.releases import amplified, loss_distribution
 from parley.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from parley.privacy.mechanisms.gaussian import gaussian_delta
@@ -27,7 +27,7 @@ EPSILON = np.array([0.0, 0.05, 0.3, 1.0, 2.0, 4.0])
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.05, 5))
 def test_the_gaussian_curve_is_the_closed_form(shift):
-    curve, _ = Pair(stable_law(2.0), shift / 2).curve()
+    curve, _ = Pair(make_stable_law(2.0), shift / 2).curve()
     exact = [gaussian_delta(e, shift / math.sqrt(2)) for e in EPSILON]
     np.testing.assert_allclose(curve(EPSILON), exact, atol=1e-14)
 
@@ -43,7 +43,7 @@ def test_the_laplace_curve_is_the_closed_form(shift):
 @pytest.mark.parametrize("alpha", [1.0, 1.4, 1.9, 1.999])
 @pytest.mark.parametrize("sampling", [1.0, 0.2])
 def test_the_stable_curve_is_the_hockey_stick_integral(alpha, sampling):
-    pair = Pair(stable_law(alpha), 0.6, sampling)
+    pair = Pair(make_stable_law(alpha), 0.6, sampling)
     curve, largest = pair.curve()
     x = np.sinh(np.linspace(-16, 16, 400_001))
     law = pair.law.log_pdf
@@ -80,7 +80,7 @@ def test_opposite_moves_of_full_length_are_the_worst_that_a_drawn_record_and_its
         return np.array([np.maximum(p - math.exp(e) * q, 0).sum() for e in epsilons])
 
     epsilons = [0.0, 0.05, 0.3, 1.0]
-    curve, _ = Pair(stable_law(2.0), half * 2**0.5, rate).curve()  # its scale is the deviation over sqrt(2)
+    curve, _ = Pair(make_stable_law(2.0), half * 2**0.5, rate).curve()  # its scale is the deviation over sqrt(2)
     worst = curve(np.array(epsilons))
     assert deltas((half, 0), (-half, 0)) == pytest.approx(worst, abs=1e-4)  # a sum over a grid
     for _ in range(40):
@@ -138,7 +138,7 @@ def test_randomised_response_composed_is_reported_from_above(epsilon, count):
 @pytest.mark.parametrize("half_shift", [0.05, 0.5, 9.1, 92.0, 901.0, 5e4])
 def test_the_cauchy_curve_is_found_for_shifts_of_any_size(half_shift):
     """P(A) - e^eps Q(A) over the interval where the loss exceeds eps, in closed form."""
-    curve, largest = Pair(stable_law(1.0), half_shift).curve()
+    curve, largest = Pair(make_stable_law(1.0), half_shift).curve()
     peak = 2 * math.asinh(half_shift)
     assert largest == pytest.approx(peak, rel=1e-9)
     for share in (0.05, 0.5, 0.99, 0.9999):
@@ -172,8 +172,8 @@ def test_a_pure_vector_release_is_covered_whatever_its_direction():
 
 def test_mutants_with_half_the_noise_exceed_the_reported_delta():
     for alpha in (1.5, 1.9, 2.0):
-        honest, largest = Pair(stable_law(alpha), 0.25).curve()
-        mutant, _ = Pair(stable_law(alpha), 0.5).curve()
+        honest, largest = Pair(make_stable_law(alpha), 0.25).curve()
+        mutant, _ = Pair(make_stable_law(alpha), 0.5).curve()
         epsilon = np.array([0.5 * min(largest, 1.0)])
         assert mutant(epsilon)[0] > 1.5 * honest(epsilon)[0]
 
@@ -181,7 +181,7 @@ def test_mutants_with_half_the_noise_exceed_the_reported_delta():
 def test_composition_of_simulated_losses_matches():
     """10,000 sums of 20 simulated stable losses against the composed distribution, at several eps, in standard
     errors."""
-    pair = Pair(stable_law(1.8), 0.2)
+    pair = Pair(make_stable_law(1.8), 0.2)
     curve, largest = pair.curve()
     composed = from_curve(curve, largest, 1e-3).self_compose(20)
     from parley.privacy.mechanisms.stable_law import sample

@@ -5,7 +5,7 @@ import pytest
 
 from parley.errors import SettingError
 from parley.privacy.accounting import stable_epsilon
-from parley.privacy.accounting.pairs import Pair, from_curve, stable_law
+from parley.privacy.accounting.pairs import Pair, from_curve, make_stable_law
 from parley.privacy.accounting.stable_bounds import delta_curve, epsilon_curve
 
 
@@ -38,7 +38,7 @@ def test_high_covers_every_spread_and_mixed_direction(alpha):
         v = rng.dirichlet(np.full(5, 0.3)) ** 0.5  # squares add up to 1
         total = None
         for d in v[v > 1e-3]:
-            part = from_curve(*Pair(stable_law(alpha), float(d) / 2).curve(), 1e-3)
+            part = from_curve(*Pair(make_stable_law(alpha), float(d) / 2).curve(), 1e-3)
             total = part if total is None else total.compose(part)
         assert total.get_epsilon_for_delta(1e-5) <= bound.high
         assert total.get_epsilon_for_delta(1e-5) <= bound.low * 1.02  # and the equal spreads are about the worst

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting import make_series, stable_epsilon
 from parley.privacy.accounting.compose import renyi_epsilon
-from parley.privacy.accounting.pairs import Pair, delta_at, from_curve, stable_law
+from parley.privacy.accounting.pairs import Pair, delta_at, from_curve, make_stable_law
 from parley.privacy.accounting.series import SERIES, StableSeries
 from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Adjacency, StableEvent
@@ -32,7 +32,7 @@ def told(direction, law):
     moves = np.abs(direction) / np.linalg.norm(direction) * law.sensitivity / law.scale
     total = None
     for move in moves[moves > 1e-3]:
-        curve, largest = Pair(stable_law(law.alpha), move / 2, 1.0).curve()
+        curve, largest = Pair(make_stable_law(law.alpha), move / 2, 1.0).curve()
         one = from_curve(curve, largest, 2e-2)
         total = one if total is None else total.compose(one)
     return float(delta_at(total, 3.0, len(moves)))

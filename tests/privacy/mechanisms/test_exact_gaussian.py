@@ -24,8 +24,8 @@ from parley.privacy.mechanisms.exact_samplers import (
     GRID_BITS,
     STRIP_COUNT,
     SeededWords,
-    _filter,
-    _settle,
+    _decide_by_floats,
+    _decide_exactly,
     add_gaussian,
     exp_bounds,
     near_normal,
@@ -99,10 +99,10 @@ def test_fine_grids_tails_and_independence(seeded):
 
 def test_a_sampler_without_its_rejection_is_found_out(seeded, monkeypatch):
     def keeps_all(*arguments):
-        nearest, kept, doubtful = _filter(*arguments)
+        nearest, kept, doubtful = _decide_by_floats(*arguments)
         return nearest, np.ones_like(kept), np.zeros_like(doubtful)
 
-    monkeypatch.setattr(exact_samplers, "_filter", keeps_all)
+    monkeypatch.setattr(exact_samplers, "_decide_by_floats", keeps_all)
     assert fit(draws(3.3, 0.0), 3.3, 0.0) < 1e-12
 
 
@@ -110,7 +110,9 @@ def test_the_tail_is_the_tail_of_the_normal_law(seeded):
     """Proposals of the last slot, settled exactly: what is kept is normal beyond 4.5, and as many as it should be."""
     rng = np.random.default_rng(1)
     u, x = rng.integers(0, 2**47, 3000), rng.integers(0, 2**64 - 1, 3000, dtype=np.uint64)
-    kept = [_settle(int(a) << 17 | 0xFFFF, int(b), Fraction(2**31), Fraction(0)) for a, b in zip(u, x, strict=True)]
+    kept = [
+        _decide_exactly(int(a) << 17 | 0xFFFF, int(b), Fraction(2**31), Fraction(0)) for a, b in zip(u, x, strict=True)
+    ]
     z = np.array([k / 2**31 for k in kept if k is not None])
     law = lambda x: 1 - stats.norm.sf(x) / stats.norm.sf(4.5)  # noqa: E731
     assert z.min() >= 4.5
@@ -144,7 +146,7 @@ def test_the_filter_never_decides_wrongly_near_a_decision():
         ]
         u = np.array([min(int(b * 2**47), 2**47 - 600) for b in bound]) + rng.integers(-500, 500, len(strips))
         first = (u.astype(np.uint64) << np.uint64(17)) | slots.astype(np.uint64)
-        _, kept, doubtful = _filter(first, x, 0.01, np.zeros(len(x)))
+        _, kept, doubtful = _decide_by_floats(first, x, 0.01, np.zeros(len(x)))
         truth = np.array([float(exact_margin(j, a, b)) for j, a, b in zip(strips, x, u, strict=True)])
     assert ((truth < 0) == kept)[~doubtful].all()
     assert (np.abs(truth[~doubtful]) > 2.0**-41).all()  # further away than all errors together
@@ -157,10 +159,10 @@ def test_filter_and_exact_arithmetic_agree():
     first, second = rng.integers(0, 2**64 - 1, (2, 1500), dtype=np.uint64)
     offsets = rng.uniform(-0.5, 0.5, 1500)
     for steps in (0.7, 3.3, 2.0**32 - 1):
-        nearest, kept, doubtful = _filter(first, second, steps, offsets)
+        nearest, kept, doubtful = _decide_by_floats(first, second, steps, offsets)
         assert doubtful.mean() < 0.01
         for i in np.flatnonzero(~doubtful):
-            settled = _settle(int(first[i]), int(second[i]), Fraction(steps), Fraction(float(offsets[i])))
+            settled = _decide_exactly(int(first[i]), int(second[i]), Fraction(steps), Fraction(float(offsets[i])))
             assert settled == (int(nearest[i]) if kept[i] else None)
 
 
@@ -173,16 +175,16 @@ def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch
     )
     half = 2**63  # x = 1/2 in strip 0: z = 1/16, and 8 steps make it 1/2
     words = iter([0, 0])  # digits of u, of x
-    assert _settle(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 0
+    assert _decide_exactly(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 0
     words = iter([0, 2**64 - 1])
-    assert _settle(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 1
+    assert _decide_exactly(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 1
     assert next(words, None) is None
     with mpmath.workdps(60):
         bound = mpmath.exp(-mpmath.mpf(1) / 512) * DENSITY_HEIGHT * 2**47 / _WEIGHTS[0]
         below, rest = int(bound), int((bound - int(bound)) * 2**64)
     for digits, result in ((rest - 1, 0), (rest + 2, None)):
         words = iter([digits, 0])
-        assert _settle(below << 17, half, Fraction(1), Fraction(0)) == result
+        assert _decide_exactly(below << 17, half, Fraction(1), Fraction(0)) == result
 
 
 def test_proposals_cover_the_density_and_their_weights_add_up():
@@ -271,7 +273,9 @@ def test_released_noise_of_every_length_is_this_one(size):
 
 def test_exact_arithmetic_is_rarely_needed(seeded, monkeypatch):
     calls = []
-    monkeypatch.setattr(exact_samplers, "_settle", lambda *arguments: calls.append(1) or _settle(*arguments))
+    monkeypatch.setattr(
+        exact_samplers, "_decide_exactly", lambda *arguments: calls.append(1) or _decide_exactly(*arguments)
+    )
     draws(2.0**32 - 1, 0.2, 200_000)
     assert 0 < len(calls) < 40
 
@@ -293,12 +297,12 @@ def test_floats_are_as_near_to_normal_numbers_as_said():
     fresh = SeededWords(b"l" * 32)
     served = iter([words])
     drawn = near_normal(4000, lambda size: next(served, None) if size == 8000 else fresh(size))
-    _, kept, doubtful = _filter(first, second, 2.0**-20, np.zeros(4000))
+    _, kept, doubtful = _decide_by_floats(first, second, 2.0**-20, np.zeros(4000))
     sure = kept & ~doubtful
     assert sure.sum() > 3500
     for i in np.flatnonzero(sure)[:500]:
         digits = SeededWords(bytes(32))
-        exact = _settle(int(first[i]), int(second[i]), Fraction(2**300), Fraction(0), digits)
+        exact = _decide_exactly(int(first[i]), int(second[i]), Fraction(2**300), Fraction(0), digits)
         away = abs(Fraction(float(drawn[i])) - Fraction(exact, 2**300))
         assert away <= Fraction(1, 2**66) + abs(Fraction(exact, 2**300)) / 2**51
     coarse = drawn[sure][:500].astype(np.float32)  # what half the digits would be

@@ -13,7 +13,13 @@ from scipy import stats
 
 from parley.errors import SettingError
 from parley.privacy.mechanisms import Bounded, Laplace, SafeNoise, exact_samplers
-from parley.privacy.mechanisms.exact_samplers import _below, _bernoulli_exp, _geometric, add_laplace, discrete_laplace
+from parley.privacy.mechanisms.exact_samplers import (
+    _bernoulli_exp,
+    _geometric,
+    _uniform_below,
+    add_laplace,
+    discrete_laplace,
+)
 
 
 @pytest.mark.parametrize("scale", [1, 3, 20])
@@ -63,12 +69,12 @@ def test_the_parts_are_exact():
         p = np.exp(-numerator / denominator)
         assert abs(hits - 200_000 * p) <= 5 * np.sqrt(200_000 * p * (1 - p)) + 1e-9
     for limit in (1, 2, 3, 7, 1000):
-        counts = np.bincount(_below(limit, 50_000).astype(int), minlength=limit)
+        counts = np.bincount(_uniform_below(limit, 50_000).astype(int), minlength=limit)
         assert len(counts) == limit
         assert limit == 1 or stats.chisquare(counts).pvalue > 1e-6
     # a quarter of all words is drawn again; taken by their remainder they would make the first third too frequent
     large = 3 * 2**62
-    thirds = np.bincount((_below(large, 30_000) // np.uint64(2**62)).astype(int), minlength=3)
+    thirds = np.bincount((_uniform_below(large, 30_000) // np.uint64(2**62)).astype(int), minlength=3)
     assert stats.chisquare(thirds).pvalue > 1e-6
     runs = np.bincount(_geometric(200_000), minlength=12)
     expected = 200_000 * (1 - np.exp(-1)) * np.exp(-np.arange(8.0))

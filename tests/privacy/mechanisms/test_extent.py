@@ -7,7 +7,7 @@ from scipy import stats
 
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Extent, FastNoise, Gaussian, Laplace, SafeNoise
-from parley.privacy.mechanisms.exact_samplers import widened
+from parley.privacy.mechanisms.exact_samplers import widened_scale
 
 NOISES = [Laplace(2.0, 0.5), Gaussian(3.0, 0.5)]
 
@@ -16,7 +16,7 @@ NOISES = [Laplace(2.0, 0.5), Gaussian(3.0, 0.5)]
 @pytest.mark.parametrize("p", [1e-12, 1e-3])
 def test_tails_are_those_of_the_laws(p, d):
     laplace, normal = NOISES
-    drawn = 2.0 if d < 16 else widened(2.0, 0.5, d)[0] * 2.0 ** widened(2.0, 0.5, d)[1]
+    drawn = 2.0 if d < 16 else widened_scale(2.0, 0.5, d)[0] * 2.0 ** widened_scale(2.0, 0.5, d)[1]
     assert d * math.exp(-laplace.tail(p, d) / drawn) == pytest.approx(p, rel=1e-6)
     assert stats.gamma(d).sf(laplace.norm_tail(p, d) / drawn) == pytest.approx(p, rel=1e-6)
     assert 2 * d * stats.norm.sf(normal.tail(p, d) / 3.0) == pytest.approx(p, rel=1e-6)

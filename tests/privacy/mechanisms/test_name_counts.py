@@ -12,15 +12,15 @@ import pytest
 from scipy.special import ndtr
 
 from parley.privacy.mechanisms import FastNoise, Gaussian, Laplace, SafeNoise
-from parley.privacy.mechanisms.exact_samplers import widened
+from parley.privacy.mechanisms.exact_samplers import widened_scale
 from parley.privacy.mechanisms.name_counts import (
     LONGEST_NAME,
     MAX_NAMES,
     NUMBERS_PER_NAME,
     NamedCounts,
     Stability,
-    decode,
-    encode,
+    decode_name,
+    encode_name,
 )
 
 WIDTH = 2 + MAX_NAMES * NUMBERS_PER_NAME
@@ -42,7 +42,7 @@ def chance(stability, rows):
     share = rows / stability.records
     if isinstance(stability.base, Gaussian):
         return Decimal(float(ndtr(-(stability.threshold - share) / stability.base.sigma)))
-    steps, exponent = widened(stability.base.scale, stability.base.sensitivity, stability.drawn)
+    steps, exponent = widened_scale(stability.base.scale, stability.base.sensitivity, stability.drawn)
     unit = Fraction(2) ** exponent
     least = math.ceil(Fraction(stability.threshold) / unit) - round(Fraction(share) / unit)
     with localcontext() as context:
@@ -118,7 +118,7 @@ def test_names_leave_as_often_as_their_law_says(noise):
 
 
 def released(answer):
-    found = {decode(place[1:]): place[0] for place in answer[2:].reshape(-1, NUMBERS_PER_NAME)}
+    found = {decode_name(place[1:]): place[0] for place in answer[2:].reshape(-1, NUMBERS_PER_NAME)}
     return {name: share for name, share in found.items() if name is not None}
 
 
@@ -165,15 +165,15 @@ def test_where_no_threshold_can_hold_no_name_leaves():
 
 @pytest.mark.parametrize("name", ["x", "Ärztin", "a" * LONGEST_NAME, "日本", " leading and trailing "])
 def test_a_name_comes_back_from_its_numbers(name):
-    assert decode(encode(name)) == name
-    assert ((encode(name) >= 0) & (encode(name) < 1)).all()
+    assert decode_name(encode_name(name)) == name
+    assert ((encode_name(name) >= 0) & (encode_name(name) < 1)).all()
 
 
 @pytest.mark.parametrize("name", ["", "a" * (LONGEST_NAME + 1), "nul\0", "\ud800"])
 def test_a_name_without_numbers_has_none(name):
-    assert encode(name) is None
+    assert encode_name(name) is None
 
 
 @pytest.mark.parametrize("numbers", [[0.5] * 7, [1.0] + [0.0] * 7, [-1.0] * 8, [0.1] * 8, [255 * 2.0**-48] * 8])
 def test_numbers_that_are_no_name_are_none(numbers):
-    assert decode(numbers) is None
+    assert decode_name(numbers) is None

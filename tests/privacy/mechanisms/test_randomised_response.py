@@ -11,7 +11,7 @@ from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.releases import pure_epsilon
 from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise
 from parley.privacy.mechanisms.exact_samplers import SeededWords
-from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse, uniform
+from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse, draw_uniform
 
 COUNTS = np.array([70, 20, 10])
 
@@ -64,8 +64,8 @@ def test_answers_have_the_law_that_is_claimed_and_a_mutant_has_not():
 
 def test_words_beyond_the_last_multiple_are_drawn_again():
     drawn = iter([np.array([WORD_COUNT - 1, 5], dtype=np.uint64), np.array([7], dtype=np.uint64)])
-    assert uniform(3, 2, lambda size: next(drawn)).tolist() == [2, 1]
-    assert uniform(4, 1, lambda size: np.array([WORD_COUNT - 1], dtype=np.uint64)).tolist() == [3]
+    assert draw_uniform(3, 2, lambda size: next(drawn)).tolist() == [2, 1]
+    assert draw_uniform(4, 1, lambda size: np.array([WORD_COUNT - 1], dtype=np.uint64)).tolist() == [3]
 
 
 def test_shares_are_without_bias_and_stay_within_their_tail():

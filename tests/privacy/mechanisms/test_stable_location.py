@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from parley.privacy.mechanisms.stable_law import cdf, located, reach, sample
+from parley.privacy.mechanisms.stable_law import cdf, posterior_moments, reach, sample
 
 
 @pytest.mark.parametrize(("alpha", "many"), [(1.0, 5), (1.5, 4)])
@@ -12,8 +12,8 @@ def test_the_estimate_moves_along_and_its_variance_is_its_own(alpha, many):
     """1,000 locations at once: the mean of squared errors over the stated variance is 1, by configuration; the mean of
     answers is off by far more."""
     answers = 3.0 + sample(alpha, 0.4, (many, 1000), np.random.default_rng(many))
-    mean, variance = located(answers, alpha, 0.4)
-    moved, same = located(answers + 7.0, alpha, 0.4)
+    mean, variance = posterior_moments(answers, alpha, 0.4)
+    moved, same = posterior_moments(answers + 7.0, alpha, 0.4)
     np.testing.assert_allclose(moved, mean + 7.0, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(same, variance, rtol=1e-5)
     score = (mean - 3.0) / np.sqrt(variance)
@@ -22,7 +22,7 @@ def test_the_estimate_moves_along_and_its_variance_is_its_own(alpha, many):
 
 
 def test_a_posterior_of_one_wild_answer_hardly_heeds_it():
-    mean, variance = located(np.array([[0.1], [-0.2], [0.05], [1e5]]), 1.2, 0.1)
+    mean, variance = posterior_moments(np.array([[0.1], [-0.2], [0.05], [1e5]]), 1.2, 0.1)
     assert abs(mean[0]) < 0.2
     assert variance[0] < 0.05
 

@@ -4,7 +4,7 @@ from three_hosts import all_three, bits_of, joined, make_keys, planes_of, split
 
 from parley.errors import SettingError
 from parley.privacy.sharing.circuits import Builder, Circuit, Output, below, carry, evaluate
-from parley.privacy.sharing.secret_noise import lanes, weigh, weighted_sum
+from parley.privacy.sharing.secret_noise import sum_weighted_bits, unpack_bits, weighted_sum
 
 EDGES = [0, 1, 2, 3, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 2**64]
 
@@ -103,4 +103,4 @@ def test_weighted_sum_of_shared_bits(count: int) -> None:
     )
     expected = [sum(int(w) * int(b) for w, b in zip(weights, column, strict=True)) % 2**64 for column in bits.T]
     assert [int(x) for x in first + second + third] == expected
-    assert [int(x) for x in weigh(lanes(planes_of(bits), 130), weights)] == expected
+    assert [int(x) for x in sum_weighted_bits(unpack_bits(planes_of(bits), 130), weights)] == expected

@@ -21,10 +21,10 @@ from parley.privacy.sharing.party import (
     agree_keys,
     open_words,
     opening_of,
-    together,
+    run_in_threads,
     wires,
 )
-from parley.privacy.sharing.ring import Keystream, Replicated, digest, expand, last_share
+from parley.privacy.sharing.ring import Keystream, Replicated, digest, expand_seed, last_share
 from parley.privacy.sharing.secret_noise import draw
 
 
@@ -33,13 +33,15 @@ def test_a_seed_stands_for_the_same_words_for_ever() -> None:
     seed = bytes(range(32))
     encryptor = Cipher(algorithms.AES256(seed), modes.ECB()).encryptor()
     blocks = encryptor.update(b"".join(k.to_bytes(16, "big") for k in range(3)))
-    assert [int(w) for w in expand(seed, 5)] == [int.from_bytes(blocks[8 * k : 8 * k + 8], "little") for k in range(5)]
+    assert [int(w) for w in expand_seed(seed, 5)] == [
+        int.from_bytes(blocks[8 * k : 8 * k + 8], "little") for k in range(5)
+    ]
 
 
 def test_three_shares_make_the_vector() -> None:
     words = np.array([5, 2**64 - 3, 0], dtype=np.uint64)
     seeds = os.urandom(32), os.urandom(32)
-    np.testing.assert_array_equal(expand(seeds[0], 3) + expand(seeds[1], 3) + last_share(words, seeds), words)
+    np.testing.assert_array_equal(expand_seed(seeds[0], 3) + expand_seed(seeds[1], 3) + last_share(words, seeds), words)
 
 
 def test_digest_has_the_length() -> None:
@@ -67,7 +69,7 @@ def test_no_word_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keystream, "words", recorded)
     hosts, _ = parties(make_keys("twice"))
     for recipe in (make_recipe("laplace", 5), make_recipe("gaussian", 5), make_recipe("laplace", 5)):
-        together(*[lambda h=h, r=recipe: draw(h, r, 300) for h in hosts])
+        run_in_threads(*[lambda h=h, r=recipe: draw(h, r, 300) for h in hosts])
     for host in hosts:
         for which in (0, 1):
             words = np.concatenate([w for (j, _), s in host._streams.items() if j == which for w in given[id(s)]])
@@ -100,8 +102,8 @@ def test_no_method_goes_beyond_the_end_of_a_stream(monkeypatch: pytest.MonkeyPat
 
 def test_agreed_keys_are_fresh_and_held_by_two() -> None:
     counted = [Counted(w) for w in wires()]
-    hosts = together(*[lambda c=c: agree_keys(c) for c in counted])
-    drawn = together(*[lambda h=h: h.random(4) for h in hosts])
+    hosts = run_in_threads(*[lambda c=c: agree_keys(c) for c in counted])
+    drawn = run_in_threads(*[lambda h=h: h.random(4) for h in hosts])
     for i in range(3):
         np.testing.assert_array_equal(drawn[i].second, drawn[(i + 1) % 3].first)
     assert len({tuple(d.first) for d in drawn}) == 3
@@ -127,7 +129,7 @@ def test_one_error_stops_the_others() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        together(fail, lambda: ends[1].receive(0), lambda: ends[2].receive(1), wires=ends)
+        run_in_threads(fail, lambda: ends[1].receive(0), lambda: ends[2].receive(1), wires=ends)
     with pytest.raises(Unavailable, match="closed"):
         ends[1].receive(0)
 

@@ -12,7 +12,7 @@ from three_hosts import all_three, joined, make_keys, parties, with_all_keys
 from parley.errors import ExchangeError, SettingError
 from parley.privacy.mechanisms.shared_noise import Recipe, make_recipe
 from parley.privacy.sharing import secret_noise
-from parley.privacy.sharing.party import Party, together
+from parley.privacy.sharing.party import Party, run_in_threads
 from parley.privacy.sharing.ring import Replicated
 from parley.privacy.sharing.secret_noise import draw, make_plan
 
@@ -150,7 +150,7 @@ def views(recipe: Recipe, host: int) -> tuple[np.ndarray, np.ndarray]:
         keys = list(make_keys("fixed"))
         keys[(host + 2) % 3] = make_keys(f"fresh {run}")[0]
         hosts, channels = parties((keys[0], keys[1], keys[2]))
-        shares = together(*[lambda h=h: draw(h, recipe, SIZE) for h in hosts])
+        shares = run_in_threads(*[lambda h=h: draw(h, recipe, SIZE) for h in hosts])
         noise.append(joined(shares, xor=False).view(np.int64).astype(float))
         received.append(np.frombuffer(b"".join(payload[8:] for payload in channels[host].received), dtype=np.uint8))
     return np.array(noise), np.unpackbits(np.array(received), axis=1)
@@ -226,7 +226,7 @@ def test_hosts_with_different_sizes_stop() -> None:
     hosts, _ = parties(make_keys("sizes"))
     ends = [host._channel._channel for host in hosts]
     with pytest.raises(ExchangeError, match="step"):
-        together(*[lambda h=h: draw(h, LAPLACE, 200 if h.index else 100) for h in hosts], wires=ends)
+        run_in_threads(*[lambda h=h: draw(h, LAPLACE, 200 if h.index else 100) for h in hosts], wires=ends)
     with pytest.raises(ExchangeError, match="new keys"):
         draw(hosts[0], LAPLACE, 100)
 
@@ -236,7 +236,7 @@ def test_a_draw_left_half_way_spends_the_keys(monkeypatch: pytest.MonkeyPatch) -
     ends = [host._channel._channel for host in hosts]
     monkeypatch.setattr(secret_noise, "weighted_sum", lambda *_: bytearray(2**62))
     with pytest.raises(MemoryError):
-        together(*[lambda h=h: draw(h, LAPLACE, 100) for h in hosts], wires=ends)
+        run_in_threads(*[lambda h=h: draw(h, LAPLACE, 100) for h in hosts], wires=ends)
     with pytest.raises(ExchangeError, match="new keys"):
         draw(hosts[1], LAPLACE, 100)
 

@@ -88,7 +88,7 @@ def test_laplace_noise_takes_a_draw_for_each_epsilon_alone(case, draws):
     are."""
     pilot = open_pilot(terms_of(*CASES[case]), regression_table(300))
     (group,) = noise_groups({name: part.training for name, part in pilot.setup.parts.items()})
-    assert len(FastNoise(0).combined(group.weights)._equal) == draws
+    assert len(FastNoise(0).combined(group.weights)._weight_counts) == draws
     assert group.shares.sum() == pytest.approx(1)
 
 

@@ -5,7 +5,7 @@ import pytest
 from samples import make_terms
 
 from parley.protocol.aggregation import EachOwner, Robust
-from parley.protocol.aggregation.robust import RULES, TOUCHED, reaches
+from parley.protocol.aggregation.robust import HONEST_LIMITED_PROBABILITY, RULES, reaches
 from parley.protocol.queries import Answer
 from parley.protocol.setup import resolve
 
@@ -29,7 +29,7 @@ def test_no_number_that_a_liar_says_leaves_what_explains_an_answer(rule, extreme
     values = np.random.default_rng(0).normal(size=(5, 3))
     values[2] = extreme
     found = setup.aggregation.combine(told(values))
-    reach = reaches(setup, TOUCHED)["a"]
+    reach = reaches(setup, HONEST_LIMITED_PROBABILITY)["a"]
     assert np.isfinite(found).all()
     assert reach.holds(found)
     if rule != "mean":
@@ -43,12 +43,14 @@ def test_honest_answers_are_taken_as_they_are(law):
     touched with probability at most TOUCHED/4, within 4.5 standard errors."""
     setup, rng = setup_of("median", law), np.random.default_rng(1)
     training = setup.part("a").training
-    scale, extent = training.series.mechanism.noise_scale, reaches(setup, TOUCHED)["a"]
+    scale, extent = training.series.mechanism.noise_scale, reaches(setup, HONEST_LIMITED_PROBABILITY)["a"]
     draw = rng.normal if training.question.norm == "l2" else rng.laplace
     exact = np.array([training.question.extent.size, 0.0, 0.0])
     values = exact + draw(0, scale, (50_000, 5, 3))
     touched = ~np.all(extent.nearest(values) == values, axis=(-1, -2))
-    assert touched.sum() <= 50_000 * TOUCHED / 4 + 4.5 * np.sqrt(50_000 * TOUCHED / 4)
+    assert touched.sum() <= 50_000 * HONEST_LIMITED_PROBABILITY / 4 + 4.5 * np.sqrt(
+        50_000 * HONEST_LIMITED_PROBABILITY / 4
+    )
     np.testing.assert_array_equal(extent.nearest(values)[~touched], values[~touched])
 
 
@@ -58,7 +60,7 @@ def test_a_score_that_nothing_explains_counts_for_no_more_than_one_at_the_edge(e
     setup = resolve(terms.changed(aggregation={"rule": "median", "byzantine": 1}))
     values = np.zeros((5, setup.part("a").stages[1].question.size))
     values[2] = extreme
-    reach = reaches(setup, TOUCHED, stage=1)["a"]
+    reach = reaches(setup, HONEST_LIMITED_PROBABILITY, stage=1)["a"]
     found = setup.aggregation.pooled(told(values))
     edge = max(np.max(np.abs(reach.low)), np.max(np.abs(reach.high)))
     assert np.abs(found).max() <= edge / 5 * (1 + 1e-9)

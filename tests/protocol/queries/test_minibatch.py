@@ -10,7 +10,7 @@ import pytest
 
 import parley
 from parley.data import Design
-from parley.data.split import batch, drawn, largest_batch, shuffled
+from parley.data.split import batch, draw_places, largest_batch, shuffled
 from parley.errors import GuaranteeError, Malformed, OutsideBox
 from parley.losses import RecordBound
 from parley.protocol.queries import GradientQuery, MinibatchQuery, Tables
@@ -78,7 +78,7 @@ def test_rows_are_drawn_independently_at_their_rate():
     n, rate, draws = 400, 0.25, 500
     picked = np.zeros((draws, n), dtype=bool)
     for k in range(draws):
-        picked[k, drawn(n, k.to_bytes(32, "little"), rate)] = True
+        picked[k, draw_places(n, k.to_bytes(32, "little"), rate)] = True
     assert abs(picked.mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / picked.size)
     sizes = picked.sum(axis=1)
     variance = n * rate * (1 - rate)

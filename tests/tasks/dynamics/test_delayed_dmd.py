@@ -111,7 +111,7 @@ def test_standard_errors_count_that_neighbouring_residuals_hang_together():
     x, u = driven(damped, rng, 2000)
     x = x + rng.normal(size=x.shape) * 0.05 * x.std(axis=0)
     layout = Layout(2, 2, 3)
-    regression = Regression.of(layout, triangular(layout.rows(x, u)), len(x))
+    regression = Regression.from_factor(layout, triangular(layout.rows(x, u)), len(x))
     e = x[5:] - np.hstack([x[4:-1], *(u[4 - j : len(u) - 1 - j] for j in range(4))]) @ regression.coefficients.T
     X = layout.rows(x, u)[:, layout.regressors]
     independent = np.kron(e.T @ e / len(e), np.linalg.inv(X.T @ X))

@@ -206,7 +206,7 @@ def test_without_the_clip_it_would_be_found_out(monkeypatch):
 @pytest.mark.parametrize("name", ["logistic", "chase-small"])
 def test_a_row_alone_and_in_company_hands_over_the_same_numbers(name, device):
     """Alone in any shape it is the same to the bit; among others the sum grows by it but for roundings in float64."""
-    network = Architecture.of(name, 784, 10)
+    network = Architecture.from_name(name, 784, 10)
     made = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 40, device)
     theta = np.random.default_rng(1).normal(0, 0.3, network.parameters)
     X, y = rows_of(70, 3, 784)

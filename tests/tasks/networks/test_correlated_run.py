@@ -70,7 +70,9 @@ def test_bits_about_a_person_follow_from_how_far_all_answers_move_together(terms
 def test_replicates_that_would_fill_the_memory_are_refused(terms, monkeypatch):
     setup = resolve(terms)
     algorithm, origin = setup.task.algorithm(setup), starting_point(setup)
-    monkeypatch.setattr("parley.tasks.networks.correlated.MOST_REMEMBERED", 3 * algorithm.band.width * len(origin))
+    monkeypatch.setattr(
+        "parley.tasks.networks.correlated.MAX_REMEMBERED_NUMBERS", 3 * algorithm.band.width * len(origin)
+    )
     assert algorithm.start(origin, (3,)).memory["asked"].shape[0] == 3
     with pytest.raises(SettingError, match="replicates = 4: expected at most 3 of a network of this size"):
         algorithm.start(origin, (4,))

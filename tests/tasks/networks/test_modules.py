@@ -39,7 +39,7 @@ from parley.tasks.networks.terms import ARCHITECTURES  # noqa: E402
     ],
 )
 def test_networks_by_name_have_their_sizes_and_say_ten_numbers_of_an_image(name, parameters):
-    network = Architecture.of(name, 784, 10, (64, 32) if name == "mlp" else ())
+    network = Architecture.from_name(name, 784, 10, (64, 32) if name == "mlp" else ())
     assert network.parameters == parameters
     theta, module = network.initial(), network.module()
     set_parameters(module, theta)
@@ -52,7 +52,7 @@ def test_networks_by_name_have_their_sizes_and_say_ten_numbers_of_an_image(name,
     ("name", "width", "parameters"), [("zawacki-cnn-9", 3072, 131_466), ("vgg-11", 784, 9_220_354)]
 )
 def test_deep_networks_have_their_sizes_and_their_signals_do_not_vanish(name, width, parameters):
-    network = Architecture.of(name, width, 10 if width == 3072 else 2)
+    network = Architecture.from_name(name, width, 10 if width == 3072 else 2)
     assert network.parameters == parameters
     module = network.module()
     set_parameters(module, network.initial())
@@ -63,11 +63,11 @@ def test_deep_networks_have_their_sizes_and_their_signals_do_not_vanish(name, wi
 def test_what_terms_may_name_is_what_can_be_made():
     assert tuple(_MADE) == ARCHITECTURES
     with pytest.raises(SettingError, match="expected one of logistic"):
-        Architecture.of("resnet", 784, 10)
+        Architecture.from_name("resnet", 784, 10)
     with pytest.raises(SettingError, match="images of 28 by 28"):
-        Architecture.of("zawacki-cnn", 100, 10)
+        Architecture.from_name("zawacki-cnn", 100, 10)
     with pytest.raises(SettingError, match="images of 32 by 32"):
-        Architecture.of("zawacki-cnn-9", 784, 10)
+        Architecture.from_name("zawacki-cnn-9", 784, 10)
 
 
 def test_places_that_come_out_otherwise_are_not_used():

@@ -37,7 +37,7 @@ def test_it_has_81_channels_of_7_by_7_no_parameters_and_says_nothing_of_plain_ar
 
 
 def test_what_it_sees_of_a_row_is_the_same_alone_and_in_company():
-    network = Architecture.of("scattering-linear", 784, 10)
+    network = Architecture.from_name("scattering-linear", 784, 10)
     made = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 4)
     rng = np.random.default_rng(0)
     X, y = rng.random((40, 784), dtype=np.float32), rng.integers(0, 10, 40).astype(float)

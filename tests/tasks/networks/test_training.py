@@ -126,7 +126,7 @@ def test_killed_it_goes_on_and_the_ledger_is_exact(tmp_path):
 
 def test_neither_a_lost_checkpoint_nor_another_plan_brings_budget_back(tmp_path, monkeypatch):
     books, (X, y) = ledger(tmp_path), points(400)
-    monkeypatch.setattr("parley.owner.ledger.stored_rows.KEPT", 1)  # of long answers the latest alone
+    monkeypatch.setattr("parley.owner.ledger.stored_rows.MAX_KEPT_ANSWER_BYTES", 1)  # of long answers the latest alone
     first = train_network(network(), X, y, SHORT, ledger=books, checkpoint=tmp_path / "state")
     (tmp_path / "state").unlink()
     with pytest.raises(OutOfOrder):

@@ -6,7 +6,7 @@ import pytest
 from samples import data_path
 
 from parley.errors import DataError, SettingError
-from parley.tasks.ratings.table import Ratings, centre, divide, enough, find_ratings, hold_out, read_ratings
+from parley.tasks.ratings.table import Ratings, centre, divide, drop_rare, find_ratings, hold_out, read_ratings
 
 
 def random_ratings(users=30, items=12, share=0.5, seed=0):
@@ -19,7 +19,7 @@ def random_ratings(users=30, items=12, share=0.5, seed=0):
 
 
 def test_movielens_counts_are_the_published_ones():
-    ratings = enough(find_ratings(data_path("ml1m.parquet").parent), 10)
+    ratings = drop_rare(find_ratings(data_path("ml1m.parquet").parent), 10)
     assert ratings.counts == {"ratings": 998_539, "users": 6_040, "items": 3_260}
     assert np.abs(centre(ratings).residuals).max() <= 2
 
@@ -67,7 +67,7 @@ def test_leaving_out_the_rare_goes_on_until_nobody_is_rare():
     # item 0 has two ratings, one of them by user 2 who has no other of a common item: with it item 1 falls below two.
     users, items = np.array([0, 0, 1, 1, 2, 2]), np.array([1, 2, 2, 1, 0, 2])
     names = ("a", "b", "c")
-    left = enough(Ratings(users.astype(np.int32), items.astype(np.int32), np.arange(6.0), names, names), 2)
+    left = drop_rare(Ratings(users.astype(np.int32), items.astype(np.int32), np.arange(6.0), names, names), 2)
     assert left.user_names == ("a", "b")
     assert left.item_names == ("b", "c")
     assert left.values.tolist() == [0, 1, 2, 3]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from parley.audit.canary import CanarySearch
 from parley.errors import TermsError
-from parley.learning.outcome.notices import FALSE_ALARMS, exact_extent, unnoticed
+from parley.learning.outcome.notices import FALSE_ALARMS, exact_extent, unnoticed_extent
 from parley.learning.start import starting_point
 from parley.privacy.mechanisms import Bounded, FastNoise
-from parley.protocol.aggregation.robust import RULES, TOUCHED, reaches
+from parley.protocol.aggregation.robust import HONEST_LIMITED_PROBABILITY, RULES, reaches
 from parley.protocol.queries import Tables
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
@@ -155,7 +155,7 @@ def damage(terms: Terms, seed: int = 0) -> Damage:
         liars=liars,
         share=sum(rows[name] for name in liars) / sum(rows[name] for name in present),
         bound=max(exact_extent(setup, name).size for name in names),
-        reach=max(unnoticed(setup, name).size for name in liars),
+        reach=max(unnoticed_extent(setup, name).size for name in liars),
         norm=setup.part(liars[0]).training.question.norm,
         false_alarms=FALSE_ALARMS,
         rules=tuple(_rules(setup, liars, present, seed)),
@@ -175,8 +175,8 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
     drawn = np.stack([law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws], axis=-2)
     crowd = _Crowd(drawn, np.array([stage.question.records for stage in stages]), np.array([n in liars for n in names]))
     mean = float(np.sum((crowd.records / crowd.records.sum()) ** 2 * np.array([law.variance for law in laws])))
-    reach = min((unnoticed(setup, name) for name in liars), key=lambda extent: extent.size)
-    widest = max((reaches(setup, TOUCHED)[name] for name in liars), key=lambda extent: extent.size)
+    reach = min((unnoticed_extent(setup, name) for name in liars), key=lambda extent: extent.size)
+    widest = max((reaches(setup, HONEST_LIMITED_PROBABILITY)[name] for name in liars), key=lambda extent: extent.size)
     quiet = [reach.nearest(lie) for lie in _lies(setup, size, min(0.1 * mean**0.5, reach.size), reach.size)]
     large = list(_lies(setup, size, reach.size, FAR_FACTOR * reach.size))
     cut = [widest.nearest(lie) for lie in large]

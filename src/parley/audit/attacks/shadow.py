@@ -151,7 +151,7 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
     return theta
 
 
-def said_by(model: Any, X: Any, y: NDArray[Any]) -> Evidence:
+def predictions_evidence(model: Any, X: Any, y: NDArray[Any]) -> Evidence:
     """Return what a model with `predict_proba` or `predict` predicts for these rows, as one table's evidence."""
     if hasattr(model, "predict_proba"):
         place = np.searchsorted(model.classes_, y)
@@ -259,6 +259,8 @@ def model_evidence(
     if isinstance(model, JointClassifier):
         own = model.classes_[(y > 0).astype(int)]
     if theta is None or len(theta) == 1:
-        return said_by(model, rows, own)
-    found = joined([said_by(make_model(preparation, each, "", released=False), rows, own) for each in theta])
+        return predictions_evidence(model, rows, own)
+    found = joined(
+        [predictions_evidence(make_model(preparation, each, "", released=False), rows, own) for each in theta]
+    )
     return Evidence(found.statistic.swapaxes(0, 1), found.loss.swapaxes(0, 1), found.aim, found.group)

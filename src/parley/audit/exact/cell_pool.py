@@ -44,7 +44,7 @@ def _frame(rows: pa.Table, folder: Path) -> Table:
 
 
 def _objects(rows: pa.Table, folder: Path) -> Table:
-    return pd.DataFrame({name: pd.Series(_loose(rows[name]), dtype=object) for name in rows.column_names})
+    return pd.DataFrame({name: pd.Series(_python_cells(rows[name]), dtype=object) for name in rows.column_names})
 
 
 def _numpy(rows: pa.Table, folder: Path) -> Table:
@@ -53,7 +53,7 @@ def _numpy(rows: pa.Table, folder: Path) -> Table:
 
 
 def _csv(rows: pa.Table, folder: Path) -> Table:
-    columns = [_loose(rows[name]) for name in rows.column_names]
+    columns = [_python_cells(rows[name]) for name in rows.column_names]
     with (folder / "t.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(rows.column_names)
@@ -64,7 +64,7 @@ def _csv(rows: pa.Table, folder: Path) -> Table:
 def _dat(rows: pa.Table, folder: Path) -> Table:
     if set(rows.column_names) != set(DAT_COLUMNS):
         raise DataError(f"columns: expected {', '.join(DAT_COLUMNS)}")
-    columns = [_loose(rows[name]) for name in DAT_COLUMNS]
+    columns = [_python_cells(rows[name]) for name in DAT_COLUMNS]
     lines = ["::".join("" if cell is None else str(cell) for cell in row) for row in zip(*columns, strict=True)]
     (folder / "t.dat").write_text("\n".join(lines), encoding="latin-1")
     return folder / "t.dat"
@@ -105,7 +105,7 @@ FORMS: Sequence[Form] = (
 FRAME = next(form for form in FORMS if form.name == "declared frame")
 
 
-def _loose(column: pa.ChunkedArray) -> Any:
+def _python_cells(column: pa.ChunkedArray) -> Any:
     """Return cells as Python objects [n]."""
     cells = column.combine_chunks()
     held = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
@@ -117,7 +117,7 @@ def _loose(column: pa.ChunkedArray) -> Any:
 WHOLE_NOT_FLOAT = 2**53 + 1  # no float
 COLUMN_ROWS = 6  # of a column below
 DAY, NOON = date(2020, 1, 1), datetime(2020, 1, 1, 12, tzinfo=UTC)
-WHOLE: list[Any] = [0, 1, 2, 3, 1, 0]
+WHOLE_CELLS: list[Any] = [0, 1, 2, 3, 1, 0]
 LARGE: list[Any] = [
     WHOLE_NOT_FLOAT,
     WHOLE_NOT_FLOAT + 2,
@@ -138,12 +138,12 @@ def decimals(*words: str) -> list[Any]:
     return [Decimal(word) for word in words]
 
 
-STRANGE: list[Any] = [None, "", "nan", "1e400", "x" * 3000, str(WHOLE_NOT_FLOAT), "n/a", "True", "ä"]
+STRANGE_WORDS: list[Any] = [None, "", "nan", "1e400", "x" * 3000, str(WHOLE_NOT_FLOAT), "n/a", "True", "ä"]
 ODD: list[Any] = [None, float("nan"), float("inf"), -0.0, 1e300, 5e-324, float(2**53), 0.1]
 # What is declared, the cells of a column, and what one of them becomes.
 TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
-    *((kind(), WHOLE, [None, 100, 7]) for kind in (pa.int8, pa.uint8, pa.int16, pa.uint16, pa.int32, pa.uint32)),
-    (pa.int64(), WHOLE, [None, WHOLE_NOT_FLOAT, -(2**63), 2**63 - 1]),
+    *((kind(), WHOLE_CELLS, [None, 100, 7]) for kind in (pa.int8, pa.uint8, pa.int16, pa.uint16, pa.int32, pa.uint32)),
+    (pa.int64(), WHOLE_CELLS, [None, WHOLE_NOT_FLOAT, -(2**63), 2**63 - 1]),
     (pa.int64(), LARGE, [None, 1, 2**63 - 1]),
     (pa.uint64(), LARGE, [None, 1, 2**64 - 1]),
     (pa.float16(), FLOATS, [None, float("nan"), float("inf"), -0.0, 65504.0]),
@@ -168,8 +168,8 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
         decimals("1.00", "2.50", "0", "1", "2.5", "1"),
         [None, Decimal(10) ** 57, Decimal("9007199254740993.5")],
     ),
-    *((kind(), WORDS, STRANGE) for kind in (pa.string, pa.large_string, pa.string_view)),
-    (pa.dictionary(pa.int32(), pa.string()), WORDS, STRANGE),
+    *((kind(), WORDS, STRANGE_WORDS) for kind in (pa.string, pa.large_string, pa.string_view)),
+    (pa.dictionary(pa.int32(), pa.string()), WORDS, STRANGE_WORDS),
     (pa.dictionary(pa.int8(), pa.int64()), LARGE, [None, 1]),
     (pa.dictionary(pa.int8(), pa.float64()), FLOATS, ODD[:4]),
     *(

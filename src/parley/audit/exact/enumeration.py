@@ -52,8 +52,8 @@ class AnswerLaw:
 
     def log(self, seen: Floats) -> Floats:
         """Return ln P of answers [m, d], up to a constant that no table changes."""
-        far = np.abs(seen[:, None, :] - self.values[None]).sum(axis=2) / self.scale
-        return np.asarray(logsumexp(np.log(self.chances) - far, axis=1))
+        scaled_distances = np.abs(seen[:, None, :] - self.values[None]).sum(axis=2) / self.scale
+        return np.asarray(logsumexp(np.log(self.chances) - scaled_distances, axis=1))
 
 
 def largest_log_ratio(a: AnswerLaw, b: AnswerLaw) -> float:
@@ -64,11 +64,11 @@ def largest_log_ratio(a: AnswerLaw, b: AnswerLaw) -> float:
     >>> largest_log_ratio(one, two)
     1.5
     """
-    seen = _points(np.concatenate([a.values, b.values]), max(a.unit, b.unit))
+    seen = _comparison_points(np.concatenate([a.values, b.values]), max(a.unit, b.unit))
     return float(np.abs(a.log(seen) - b.log(seen)).max())
 
 
-def _points(values: Floats, unit: float) -> Floats:
+def _comparison_points(values: Floats, unit: float) -> Floats:
     """Return the answers [m, d] at which to compare."""
     low, high = values.min(axis=0), values.max(axis=0)
     width = (high - low).max()

@@ -27,7 +27,7 @@ from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Query, Tables
 from parley.protocol.setup import Setup
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import Floats
 
 EXTREME_CANARIES = 16  # canaries that are tried
@@ -68,7 +68,7 @@ def _turned(
     best, found = base.numbers, apart(base.numbers)
     ends = ({name: np.full_like(v, sign * moves.largest[name]) for name, v in base.numbers.items()} for sign in (1, -1))
     places = [(name, place, end) for name, v in base.numbers.items() for place in range(v.size) for end in (-1, 0, 1)]
-    order = (
+    coordinate_order = (
         places[int(place)]
         for _ in range(MAX_TURNED_QUESTIONS)
         for place in rng.permutation(len(places))[:MAX_TURNED_QUESTIONS]
@@ -76,7 +76,7 @@ def _turned(
     while found[0] < enough and steps > 0 and any(moves.largest.values()):
         tried = next(ends, None)
         if tried is None:
-            name, place, end = next(order)
+            name, place, end = next(coordinate_order)
             turned = best[name].copy()
             turned.flat[place] = end * moves.largest[name]
             tried = {**best, name: turned}
@@ -138,17 +138,17 @@ def climbing(
     one candidate of each climb. Steps grow while they lead up; level steps are taken too, to wander over flat ground.
     """
     draws = [np.random.default_rng(seed) for seed in seeds]  # type: ignore[arg-type]
-    here, lengths = [begin(rng) for rng in draws], [1.0] * len(draws)
-    there = [float(value) for value in values(here)]
-    best = max(range(len(there)), key=there.__getitem__)
-    found = there[best], here[best]
+    positions, lengths = [begin(rng) for rng in draws], [1.0] * len(draws)
+    position_values = [float(value) for value in values(positions)]
+    best = max(range(len(position_values)), key=position_values.__getitem__)
+    found = position_values[best], positions[best]
     while True:
         yield found
-        moved = [move(*each) for each in zip(draws, here, lengths, strict=True)]
+        moved = [move(*each) for each in zip(draws, positions, lengths, strict=True)]
         for place, value in enumerate(map(float, values(moved))):
-            longer = value > there[place]
-            if value >= there[place]:
-                here[place], there[place] = moved[place], value
+            longer = value > position_values[place]
+            if value >= position_values[place]:
+                positions[place], position_values[place] = moved[place], value
             lengths[place] = min(MAX_STEP, 1.5 * lengths[place]) if longer else max(LEAST_STEP, 0.97 * lengths[place])
             if value > found[0]:
                 found = value, moved[place]
@@ -273,7 +273,7 @@ class PairSearch:
         rows = terms.privacy.records_per_person
         if several is not None:
             rows = min(task.record_rows(terms.model), MAX_RECORD_ROWS)
-        whole = terms.privacy.unit == OWNER
+        whole = terms.privacy.unit == OWNER_UNIT
         people: tuple[str, ...] = (CANARY,)
         if terms.model.holdout_by is not None:
             sides = (True, False) if self.stage else (False, True)

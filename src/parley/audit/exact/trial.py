@@ -256,8 +256,8 @@ class Moves:
         """Change one cell of the canary, before or after, or of somebody else, perhaps to a number nearby."""
         columns = [column for column in self.shape.columns if column != self.shape.named]
         column = columns[int(rng.integers(len(columns)))]
-        which, at = int(rng.integers(3)), int(rng.integers(len(trial.others)))
-        unit = (trial.a, trial.b, trial.others[at])[which]
+        changed_unit, at = int(rng.integers(3)), int(rng.integers(len(trial.others)))
+        unit = (trial.a, trial.b, trial.others[at])[changed_unit]
         place = int(rng.integers(len(unit)))
         cell, kind = unit[place][column], trial.kinds[column]
         if isinstance(cell, float) and pa.types.is_floating(kind) and rng.random() < 0.4:
@@ -269,9 +269,9 @@ class Moves:
         changed = tuple(
             {**row, column: fresh} if everywhere or number == place else row for number, row in enumerate(unit)
         )
-        if which == 2:
+        if changed_unit == 2:
             return replace(trial, others=(*trial.others[:at], changed, *trial.others[at + 1 :]))
-        return replace(trial, a=changed) if which == 0 else replace(trial, b=changed)
+        return replace(trial, a=changed) if changed_unit == 0 else replace(trial, b=changed)
 
     def _alike(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
         canary = trial.a if rng.random() < 0.5 else trial.b

@@ -17,7 +17,7 @@ import numpy as np
 
 from parley.audit.attacker import AuditedOwner
 from parley.audit.distinguishing import check_confidence
-from parley.audit.planted import Coins, Guesses, PlantedPairs, flipped, plant
+from parley.audit.planted import Coins, Guesses, PlantedPairs, plant, toss_coins
 from parley.audit.served.noise_law import RepeatVerdict, ServedVerdict, find_repeats, judge_noise
 from parley.durable import create, make_folder
 from parley.errors import ContradictionError, ExchangeError, SettingError, TermsError, Unavailable
@@ -31,7 +31,7 @@ from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_ledger
 from parley.owner.acceptance_summary import require_ledger
 from parley.owner.ledger.account import Head
-from parley.owner.other_books import NOBODY
+from parley.owner.other_books import REASON_FOR_AUDITS
 from parley.protocol.queries import Query, Tables
 from parley.protocol.stages import Part
 from parley.terms import Terms
@@ -87,7 +87,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     require_other_learner(terms, name)
     if folder.exists():
         raise SettingError(f"{folder}: already exists; name a new folder for the audit's own table and ledger")
-    owner, coins = folder / "owner", flipped(len(planted), rng)
+    owner, coins = folder / "owner", toss_coins(len(planted), rng)
     for place in (folder, owner, folder / "learner", folder / "authority"):
         make_folder(place)
     planted.table(coins).to_parquet(owner / "table.parquet")
@@ -95,7 +95,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     lifetime = upper(terms.promised_epsilon(name)), terms.privacy.delta
     settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen, movable=True)
     certificate = folder / "learner" / f"{terms.learning.learner}.crt"
-    offer = consider(terms, settings, certificate, other_books=NOBODY)
+    offer = consider(terms, settings, certificate, other_books=REASON_FOR_AUDITS)
     offer.accept()
     ledger = require_ledger(offer.owner)
     head = ledger.head

@@ -23,8 +23,8 @@ from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
-from parley.privacy.sharing.party import HOSTS, Channel, Opening, Party, open_words, opening_of, together, wires
-from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand, last_share, to_bytes
+from parley.privacy.sharing.party import HOSTS, Channel, Opening, Party, open_words, opening_of, run_in_threads, wires
+from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand_seed, last_share, to_bytes
 from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
@@ -178,13 +178,13 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     words = _halves(moved, size)
     ends, views = wires(), [HostView(host) for host in range(HOSTS)]
     keys, seeds = [rng.bytes(KEY_BYTES) for _ in range(HOSTS)], (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
-    shares = [expand(seeds[0], size), expand(seeds[1], size), last_share(words, seeds)]
+    shares = [expand_seed(seeds[0], size), expand_seed(seeds[1], size), last_share(words, seeds)]
     tasks = []
     for view, end in zip(views, ends, strict=True):
         host = view.host
         party = WatchedParty(end, (keys[host], keys[(host + 1) % HOSTS]), view)
-        tasks.append(partial(_sum, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOSTS])))
-    totals = together(*tasks, wires=ends)
+        tasks.append(partial(_noisy_shares, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOSTS])))
+    totals = run_in_threads(*tasks, wires=ends)
     return views, open_words([opening_of(total) for total in totals])
 
 
@@ -193,7 +193,7 @@ def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generato
     words, seeds = _halves(moved, size), (rng.bytes(KEY_BYTES),)
     shape, last = Shape(recipe.law, recipe.exponent, size), last_share(words, seeds)
     views, openings = [], []
-    for host, (share, sent) in enumerate(((expand(seeds[0], size), seeds[0]), (last, to_bytes(last)))):
+    for host, (share, sent) in enumerate(((expand_seed(seeds[0], size), seeds[0]), (last, to_bytes(last)))):
         views.append(HostView(host, {"answer": share}))
         hosted = WatchedShares(views[host], SeededWords(rng.bytes(KEY_BYTES)))
         bundle = ShareBundle("", 1, "", "", 1, shape, (sent, b""))
@@ -206,7 +206,7 @@ def _halves(moved: int, size: int) -> Words:
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
-def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
+def _noisy_shares(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
     noise = draw(party, recipe, len(answer.first))
     shares = {"answer": answer, "noise": noise}
     for name, held in shares.items():

@@ -26,7 +26,7 @@ from parley.data.databases.database import Column, Database, Request, plain_batc
 from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest
 from parley.data.sources.parquet import ParquetFolder
-from parley.durable import PRIVATE_MODE, create, explained, sync_folder, unfinished_folder
+from parley.durable import PRIVATE_MODE, as_disk_errors, create, sync_folder, unfinished_folder
 from parley.errors import DataError, SettingError
 
 GROUP_BYTES = 32 << 20  # of a row group, about
@@ -164,7 +164,7 @@ def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple
     while (first := next(tables, None)) is not None:
         files.append(folder / f"part-{len(files):06}.parquet.unfinished")
         with (
-            explained(files[-1]),
+            as_disk_errors(files[-1]),
             os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE), "wb") as file,
         ):
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -182,7 +182,7 @@ def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple
 def _finish(fresh: Path, names: dict[Path, Path], manifest: Manifest, folder: Path) -> None:
     """Give files and folder their names, the folder last."""
     create(fresh / MANIFEST, json.dumps(manifest.to_json(), indent=1, ensure_ascii=False).encode() + b"\n")
-    with explained(folder):
+    with as_disk_errors(folder):
         for file, name in names.items():
             file.rename(name)
         sync_folder(fresh)

@@ -202,7 +202,7 @@ class CsvRows:
     def batches(self, columns: Sequence[str], at_once: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield all rows of these columns in order, exactly `at_once` at a time; the last batch may be shorter."""
         wanted = list(dict.fromkeys(columns)) or self.head.names[:1]
-        return (batch.select(list(dict.fromkeys(columns))) for batch in _even(self._parsed(wanted), at_once))
+        return (batch.select(list(dict.fromkeys(columns))) for batch in _equal_batches(self._parsed(wanted), at_once))
 
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Return all rows of these columns, by default of all, in the types of `example`."""
@@ -286,7 +286,7 @@ def _not_blank(cells: pa.Array) -> pa.Array:
     return pc.fill_null(pc.not_equal(pc.utf8_trim(cells, " \t"), ""), True)
 
 
-def _even(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+def _equal_batches(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """Yield the same rows, exactly `size` at a time; the last batch may be shorter."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:

@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.decisions.knowledge.pilot import Pilot
 from parley.learning.algorithms.algorithm import Asker, State
-from parley.learning.algorithms.asynchronous import clocked
+from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.shared_noise import SharedNoise
@@ -119,7 +119,7 @@ def pilot_models(
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
-    exchange = owners if pilot.setup.schedule.waits else clocked(owners, pilot.setup.schedule, pilot.speeds)
+    exchange = owners if pilot.setup.schedule.waits else on_virtual_clock(owners, pilot.setup.schedule, pilot.speeds)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, pilot.setup.aggregation, asker, start, after_round))
 
 

@@ -21,16 +21,16 @@ from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.protocol.setup import resolve
 from parley.protocol.task import task_of
 from parley.terms import Terms
-from parley.terms.model import GROWN
+from parley.terms.model import KINDS_WITH_GROWN_TREES
 
 Wanted = Literal["lines", "bins", "hinges", "trees", "margin", "best"]
 
-CLEARLY = 1 - LEAST_GAIN  # of the simplest way's cost: what is not below is no reason to bend
-FEWEST_ROWS = 200  # that tell (`telling_rows`), of a public sample, to cut or grow anything on
-# `heard_per_column` from which boosted trees are the default without a public sample, found on so many tables
+CLEARLY_BETTER_RATIO = 1 - LEAST_GAIN  # of the simplest way's cost: what is not below is no reason to bend
+MIN_INFORMATIVE_ROWS = 200  # that tell (`informative_rows`), of a public sample, to cut or grow anything on
+# `evidence_per_column` from which boosted trees are the default without a public sample, found on so many tables
 # (benchmarks/RESULTS.md, kinds.py: of each table also without that table)
-BENDS_FROM, TABLES_COMPARED = 80.0, 8
-BENT = ("number", "two classes")  # what trees predict; leaves of several classes are too many to plan
+TREES_MIN_EVIDENCE, TABLES_COMPARED = 80.0, 8
+TREE_TARGETS = ("number", "two classes")  # what trees predict; leaves of several classes are too many to plan
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def wanted_columns(text: str) -> Wanted:
     raise SettingError(f"--columns {text}: expected one of {', '.join(known)}")
 
 
-def telling_rows(terms: Terms, public: pd.DataFrame) -> float:
+def informative_rows(terms: Terms, public: pd.DataFrame) -> float:
     """Return how many public rows are informative: all for a number, fewer for classes if one is common, in proportion
     to its indicator's variance over 1/4. 1,000 payments with two frauds count like eight rows of even classes."""
     target = public[terms.model.target].dropna()
@@ -113,18 +113,18 @@ def open_ways(terms: Terms, rows: float | None, wanted: Wanted = "best") -> Iter
     for way in WAYS:
         if wanted not in (way.wanted, "best"):
             continue
-        if way.wanted != "lines" and wanted == "best" and (rows or 0) < FEWEST_ROWS:
+        if way.wanted != "lines" and wanted == "best" and (rows or 0) < MIN_INFORMATIVE_ROWS:
             continue
         if way.wanted in ("trees", "margin") and (
-            model.predicts not in BENT or model.kind not in GROWN or rows is None
+            model.predicts not in TREE_TARGETS or model.kind not in KINDS_WITH_GROWN_TREES or rows is None
         ):
             continue
-        if way.wanted in ("bins", "hinges") and model.predicts not in (*BENT, "classes"):
+        if way.wanted in ("bins", "hinges") and model.predicts not in (*TREE_TARGETS, "classes"):
             continue
         yield way
 
 
-def heard_per_column(terms: Terms) -> float:
+def evidence_per_column(terms: Terms) -> float:
     """Return records times epsilon per column of an equivalent single owner whose people have one row each."""
     promised = np.array([part.epsilon for part in terms.owners])
     epsilon = promised.min() if terms.noise.summed else np.sum(promised**-2.0) ** -0.5
@@ -165,7 +165,7 @@ def choose_columns(
         best = min((each.compared for each in tried), default=math.inf)
         try:
             bound = least(there) if math.isfinite(best) and there.model.trees is None else -math.inf
-            if bound * CLEARLY > best:
+            if bound * CLEARLY_BETTER_RATIO > best:
                 tried.append(Tried(way, None, "worse even with no noise at all", bound))
             else:
                 tried.append(Tried(way, plan(there, report)))
@@ -177,11 +177,13 @@ def choose_columns(
     first = next(each for each in tried if each.way is simplest)
     grown = [each for each in tried if "trees" in each.way.model.values() and each.proposal is not None]
     if grown:
-        close = [each for each in grown if each.compared * CLEARLY <= grown[0].compared]
+        close = [each for each in grown if each.compared * CLEARLY_BETTER_RATIO <= grown[0].compared]
         usual = min(close, key=lambda each: ways.index(each.way))
         taken = usual if tried[0] in close or not _told_apart(tried[0], usual) else tried[0]
     else:
-        taken = first if first.least is None and first.compared * CLEARLY <= tried[0].compared else tried[0]
+        taken = (
+            first if first.least is None and first.compared * CLEARLY_BETTER_RATIO <= tried[0].compared else tried[0]
+        )
     return taken, (taken, *(each for each in tried if each is not taken))
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from parley.data.headers import Header, Kind, column_kinds
 from parley.data.sources import Table, find_source, read_table
 from parley.data.table import codes, days, names, numbers, require_columns
-from parley.data.targets import dropped_words, with_target
+from parley.data.targets import dropped_rows_sentence, with_target
 from parley.decisions.from_files.column_choice import Wanted
 from parley.decisions.from_files.column_dates import (
     date_words,
@@ -25,18 +25,24 @@ from parley.decisions.from_files.column_dates import (
     option_words,
     require_format,
 )
-from parley.decisions.from_files.odd_columns import alike_words, odd_columns, says_who, spelled_alike, tells_apart
+from parley.decisions.from_files.odd_columns import (
+    alike_words,
+    has_identifying_name,
+    identifies_people,
+    odd_columns,
+    spelled_alike,
+)
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
-from parley.terms.keys import folded
+from parley.terms.keys import fold_name
 from parley.validate import Floats, printable
 
 NUMBER: Kind = "number"
 NAMES: Kind = "names"
 DATES: Kind = "dates"
-MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
+MAX_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ class KnownColumns:
     said: tuple[str, ...] = ()  # of them
 
     @classmethod
-    def of(cls, files: Sequence[Path], headers: Sequence[Header], wishes: Wishes) -> "KnownColumns":
+    def from_headers(cls, files: Sequence[Path], headers: Sequence[Header], wishes: Wishes) -> "KnownColumns":
         public, dropped = _open_public(files, wishes)
         for file, header in zip(files, headers, strict=True):
             require_columns(pd.DataFrame(columns=list(header.columns)), wishes.outcome, str(file))
@@ -105,7 +111,7 @@ class KnownColumns:
             kinds = column_kinds(public, wanted, "public sample") | declared
             known = cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
             return known._with_dates([public], "the public sample")
-        wanted = [column for column in wanted if column not in wishes.outcome and not says_who(column)]
+        wanted = [column for column in wanted if column not in wishes.outcome and not has_identifying_name(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
         kinds = {c: NAMES if len({each[c] for each in found}) > 1 else found[0][c] for c in wanted}
@@ -118,16 +124,16 @@ class KnownColumns:
         """Add the format of every column of dates that may be learned from."""
         if self.kinds.get(self.wishes.target) == DATES:
             raise dates_as_target(self.wishes.target)
-        wishes, dates, said = self.wishes, dict[str, str](), list[str]()
+        wishes, dates, date_sentences = self.wishes, dict[str, str](), list[str]()
         wanted = self.columns if wishes.features is None else wishes.features
         for column in (c for c in wanted if self.kinds.get(c) == DATES and c not in wishes.outcome):
             if given := wishes.dates.get(column):
                 dates[column] = require_format(column, given)
-                said.append(f"{date_words(column, given)}{self._unread(column, given)}.")
-            elif column in wishes.dates or not says_who(column):
+                date_sentences.append(f"{date_words(column, given)}{self._unread(column, given)}.")
+            elif column in wishes.dates or not has_identifying_name(column):
                 dates[column], sentence = found_format(tables, column, where, self.public is not None)
-                said.append(sentence)
-        return replace(self, dates=dates, said=tuple(said))
+                date_sentences.append(sentence)
+        return replace(self, dates=dates, said=tuple(date_sentences))
 
     def _unread(self, column: str, written: str) -> str:
         """Say how many public rows have no date in this format; raise an error if none has one."""
@@ -212,7 +218,7 @@ class KnownColumns:
         wishes = self.wishes
         if column in wishes.bounds or column in wishes.categories or column in wishes.dates:
             return None
-        if says_who(column):
+        if has_identifying_name(column):
             return "tells people apart"
         if self._cannot_be_told(column):
             return "names, which cannot be asked for with one noise for all (--categories COLUMN=A,B,C)"
@@ -221,9 +227,9 @@ class KnownColumns:
         many = len(names(self.public, column, "public sample", gaps=True))
         if many <= 1:
             return "never changes"
-        if self.kinds[column] != DATES and tells_apart(self.public, column, self.kinds[column] == NUMBER):
+        if self.kinds[column] != DATES and identifies_people(self.public, column, self.kinds[column] == NUMBER):
             return "nearly every row has a value of its own: it tells people apart"
-        return f"more than {MOST_NAMES} names" if self.kinds[column] == NAMES and many > MOST_NAMES else None
+        return f"more than {MAX_NAMES} names" if self.kinds[column] == NAMES and many > MAX_NAMES else None
 
     def _numbers(self, column: str) -> Floats:
         """Return the public sample's numbers in a column, days for dates, NaN for gaps."""
@@ -344,22 +350,22 @@ class KnownColumns:
         if given or self.public is None:
             return given
         found = names(self.public, column, "public sample", gaps=True)
-        return tuple(sorted({*map(folded, found)}) if column in self.wishes.merged else found)
+        return tuple(sorted({*map(fold_name, found)}) if column in self.wishes.merged else found)
 
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """Say what was read, where the rest comes from, and what was left out."""
         files = f"{counted(len(terms.owners) - len(self.wishes.owners), 'private file')}"
-        said, rows = (
+        lines, rows = (
             [f"Parley read only the column names and the number of rows of {files}."],
             "the number of rows",
         )
         person, most = self.wishes.person, self.wishes.records_per_person
         if person is not None:
             rows = f"how many rows count (by the column {printable(person, 60)!r}: {_first(most)} of each person)"
-            said = [f"Parley read only the column names and {rows} of {files}."]
+            lines = [f"Parley read only the column names and {rows} of {files}."]
         if self.read:
             kinds = "numbers or names" if not self.said else "numbers, names or dates, and how dates are written"
-            said = [
+            lines = [
                 f"Parley read the column names and {rows} of {files}. Without a public sample it also read whether "
                 f"these columns hold {kinds}: {_list(self.read)}. The terms make that public; --dates, --categories "
                 f"and numeric --bounds avoid it."
@@ -367,49 +373,49 @@ class KnownColumns:
         if self.wishes.owners:
             who = _list([*self.wishes.owners])
             stated = f"These owners' numbers of rows were stated and are checked when they accept: {who}."
-            said = [*(said if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
+            lines = [*(lines if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
-            said.append(
+            lines.append(
                 "`records` becomes public with the terms. It does not change if a person is replaced by someone with "
                 "as many rows and no others in the table. How many people there are, and how many rows each has, is "
                 "not protected."
             )
-        said.append(
+        lines.append(
             f"A private row without a target ({printable(self.wishes.target, 60)}) counts but contributes nothing; "
             f"only its owner learns how many there are."
         )
         if self.public is not None:
-            said.append(
+            lines.append(
                 f"Ranges, scales and names of categories come from {self.wishes.public}, which all parties will see."
             )
-            said += [] if self.dropped is None else [self.dropped]
+            lines += [] if self.dropped is None else [self.dropped]
         elif missing:
-            said.append(
+            lines.append(
                 f"Nobody stated how these columns are distributed: {_list(missing)}. Owners will be asked with noise, "
                 f"for {terms.privacy.scale_epsilon} of every epsilon. Each column makes all of them noisier; keep "
                 f"those that matter with --features."
             )
         else:
-            said.append("Ranges and names of categories are as declared.")
+            lines.append("Ranges and names of categories are as declared.")
         unused = [c for c in self.columns if c not in (*features, *self.wishes.outcome, self.wishes.person)]
         if unused and self.wishes.features is None:
             why = {column: self._useless(column) or "" for column in unused}
             groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
             listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
-            said.append(f"Not used unless you name them with --features: {listed}.")
-        said += self.said
+            lines.append(f"Not used unless you name them with --features: {listed}.")
+        lines += self.said
         if self.public is not None:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
                 if groups := spelled_alike(self.public, column):
                     apart = f"kept apart; {option_words('--merge', column)} joins them"
                     read = "joined" if column in self.wishes.merged else apart
-                    said.append(f"{alike_words(column, groups)}: they are {read}.")
-            said += odd_columns(
+                    lines.append(f"{alike_words(column, groups)}: they are {read}.")
+            lines += odd_columns(
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )
         if self.elsewhere and self.wishes.features is None:
-            said.append(f"Not used, because not every owner has them: {_list(self.elsewhere)}.")
-        return said
+            lines.append(f"Not used, because not every owner has them: {_list(self.elsewhere)}.")
+        return lines
 
 
 def _first(most: int) -> str:
@@ -434,7 +440,7 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     public = read_table(wishes.public)
     require_columns(public, wishes.outcome, "public sample")
     listed = {*wishes.categories.get(wishes.target, ()), *(() if wishes.positive is None else (wishes.positive,))}
-    return with_target(public, wishes.outcome, listed, "public sample"), dropped_words(
+    return with_target(public, wishes.outcome, listed, "public sample"), dropped_rows_sentence(
         public, wishes.outcome, listed, "public sample"
     )
 

@@ -10,54 +10,56 @@ import pandas as pd
 
 from parley.data.cells import TRUTH_VALUES, cell_number
 from parley.data.table import cell_counts, names, numbers
-from parley.terms.keys import folded
+from parley.terms.keys import fold_name
 from parley.validate import printable
 
 # who somebody is
-WHO = re.compile(r"(^|[^a-z])(id|ids|pid|uid|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")
+IDENTIFYING_NAME = re.compile(
+    r"(^|[^a-z])(id|ids|pid|uid|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$"
+)
 NUMBERED = re.compile(r"(^|[^a-z])(no|nr|num|number|key|ref|code)$")  # of people, if no two rows have the same
-HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
-SERIAL = 1e9  # numbers of people, accounts, telephones have at least so many digits
-OWN = 0.95  # share of rows with a value of their own, from which on a column tells people apart
+CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
+LEAST_SERIAL_NUMBER = 1e9  # numbers of people, accounts, telephones have at least so many digits
+UNIQUE_SHARE = 0.95  # share of rows with a value of their own, from which on a column tells people apart
 FEWEST_ROWS = 20  # that tell so
-LONG = 6  # digits, as many in every row: numbers of accounts or cards
-MOSTLY = 0.5  # share of a column's different cells from which on it looks like numbers, with others among them
-NEARLY_ALL = 0.9
+ID_DIGITS = 6  # digits, as many in every row: numbers of accounts or cards
+NUMERIC_SHARE = 0.5  # share of a column's different cells from which on it looks like numbers, with others among them
+SIGNED_SHARE = 0.9
 SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
 
 
-def says_who(column: str) -> bool:
+def has_identifying_name(column: str) -> bool:
     """Return whether a column's name says that it identifies people."""
-    return WHO.search(_spaced(column)) is not None
+    return IDENTIFYING_NAME.search(_spaced(column)) is not None
 
 
 def _spaced(column: str) -> str:
-    return HUMP.sub("_", column).lower()
+    return CAMEL_CASE_BOUNDARY.sub("_", column).lower()
 
 
-def tells_apart(public: pd.DataFrame, column: str, numeric: bool) -> bool:
+def identifies_people(public: pd.DataFrame, column: str, numeric: bool) -> bool:
     """Return whether nearly every public row has its own value there: a name, or a whole number that counts rows.
     Amounts may differ, too; identifiers have a telling name, equal lengths, or hardly a gap."""
     count = cell_counts(public, column, "public sample")
     rows, own = sum(count.values()), sum(times == 1 for times in count.values())
     if not numeric:
-        return rows >= FEWEST_ROWS and own >= OWN * rows
+        return rows >= FEWEST_ROWS and own >= UNIQUE_SHARE * rows
     found = numbers(public, column, "public sample", gaps=True)
     found = found[~np.isnan(found)]
-    if own < OWN * rows or rows < 2 or not np.all((found % 1 == 0) & (found >= 0)):
+    if own < UNIQUE_SHARE * rows or rows < 2 or not np.all((found % 1 == 0) & (found >= 0)):
         return False
     low, high = float(found.min()), float(found.max())
     if rows < FEWEST_ROWS:
-        return low >= SERIAL
-    alike = low >= 10 ** (LONG - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
-    return low >= SERIAL or alike or high - low < 2 * rows or NUMBERED.search(_spaced(column)) is not None
+        return low >= LEAST_SERIAL_NUMBER
+    alike = low >= 10 ** (ID_DIGITS - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
+    return low >= LEAST_SERIAL_NUMBER or alike or high - low < 2 * rows or NUMBERED.search(_spaced(column)) is not None
 
 
 def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
     """Group the names of a public column that differ only by capitals and spaces."""
     groups: dict[str, list[str]] = {}
     for name in names(public, column, "public sample", gaps=True):
-        groups.setdefault(folded(name), []).append(name)
+        groups.setdefault(fold_name(name), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -82,11 +84,11 @@ def _odd(column: str, cells: Sequence[str]) -> str | None:
     called = printable(column, 60)
     words = [cell for cell in cells if not _is_number(cell)]
     signed = [cell for cell in words if _is_number(SIGNS.sub("", cell))]
-    if len(signed) > NEARLY_ALL * len(cells):
+    if len(signed) > SIGNED_SHARE * len(cells):
         shown = printable(signed[0], 20)
         plain = "plain (1234.5), here and in the private files, it is learned from as a number"
         return f"{called} holds numbers with signs ({shown!r}): {plain}."
-    if words and len(words) < (1 - MOSTLY) * len(cells):
+    if words and len(words) < (1 - NUMERIC_SHARE) * len(cells):
         shown = printable(words[0], 20)
         return (
             f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private "

@@ -23,15 +23,15 @@ from parley.data.blocks import one_thread
 from parley.data.fitting import read_public
 from parley.data.headers import read_header
 from parley.decisions.from_files.column_choice import (
-    BENDS_FROM,
     TABLES_COMPARED,
+    TREES_MIN_EVIDENCE,
     Tried,
     Wanted,
     choose_columns,
-    heard_per_column,
+    evidence_per_column,
+    informative_rows,
     judged_trees,
     open_ways,
-    telling_rows,
 )
 from parley.decisions.from_files.known_columns import KnownColumns, Wishes
 from parley.decisions.knowledge.baselines import best_cost
@@ -59,7 +59,7 @@ TREES_TAKEN = (
     "lines, which can"
 )
 LINES_TAKEN = "straight lines. --kind {} takes boosted trees, which cannot be forecast"
-RADIUS = 20.0  # of a box, where it takes one
+DEFAULT_BOX_RADIUS = 20.0  # of a box, where it takes one
 BOOSTED = {"linear-regression": "boosted-regression", "logistic-regression": "boosted-classification"}
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public shows how columns are spread
 
@@ -132,7 +132,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
             f"the learner"
         )
     headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
-    known = KnownColumns.of(files, headers, wishes)
+    known = KnownColumns.from_headers(files, headers, wishes)
     kind, positive = known.task()
     features = known.features()
     predicted = MODELS[kind].task == PREDICTION  # else trees, which refuse columns that nobody described
@@ -147,7 +147,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
             "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
 
-    def of(kind: str) -> Terms:
+    def terms_of_kind(kind: str) -> Terms:
         predicts = MODELS[kind].task == PREDICTION
         content: dict[str, Any] = {
             "title": wishes.title or _title(wishes.target, [part["name"] for part in parties]),
@@ -159,11 +159,11 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
         }
         return Terms.from_dict(content, "init")
 
-    terms, boosted = of(kind), None
+    terms, boosted = terms_of_kind(kind), None
     open_kind = wishes.public is not None or not (missing or wishes.kind)
     if kind in BOOSTED and wishes.columns == "best" and open_kind and not wishes.score_epsilon:
         with suppress(DataError, SettingError, TermsError):  # a column without a range, or of too many names
-            boosted = of(BOOSTED[kind])
+            boosted = terms_of_kind(BOOSTED[kind])
     return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns, boosted=boosted)
 
 
@@ -180,7 +180,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     beside = _without_a_sample(made) if public is None else ()
     if made.boosted is not None and _takes_trees(made):
         return replace(made, terms=made.boosted, said=(*made.said, *beside))
-    ways = list(open_ways(terms, None if public is None else telling_rows(terms, public), made.columns))
+    ways = list(open_ways(terms, None if public is None else informative_rows(terms, public), made.columns))
     best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), _least, progress)
     if best.proposal is None:
         raise SettingError(f"--columns: nothing could be planned: {best.why}")
@@ -201,14 +201,18 @@ def _without_a_sample(made: Draft) -> tuple[str, ...]:
     """Say what declared ranges leave open, what is usual then, and what would settle it."""
     if (other := BOOSTED.get(made.terms.model.kind)) is None:
         return ()
-    heard = heard_per_column(made.terms)
+    heard = evidence_per_column(made.terms)
     takes = TREES_TAKEN if _takes_trees(made) else LINES_TAKEN.format(other)
-    return (WITHOUT_A_SAMPLE.format(TABLES_COMPARED, BENDS_FROM, number(heard, 3), takes),)
+    return (WITHOUT_A_SAMPLE.format(TABLES_COMPARED, TREES_MIN_EVIDENCE, number(heard, 3), takes),)
 
 
 def _takes_trees(made: Draft) -> bool:
     """Return whether boosted trees are the default for these terms: possible, no public sample, enough records."""
-    return made.boosted is not None and made.terms.model.public is None and heard_per_column(made.terms) >= BENDS_FROM
+    return (
+        made.boosted is not None
+        and made.terms.model.public is None
+        and evidence_per_column(made.terms) >= TREES_MIN_EVIDENCE
+    )
 
 
 def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishes: Any) -> Draft:
@@ -263,7 +267,7 @@ def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
     try:
         clip = _fitting_clip(terms)
     except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
-        terms = terms.changed(model={"radius": RADIUS})
+        terms = terms.changed(model={"radius": DEFAULT_BOX_RADIUS})
         clip = _fitting_clip(terms)
     return plan(terms.changed(privacy={"clip": clip}), None, None, seed, progress)
 

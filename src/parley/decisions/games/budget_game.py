@@ -129,10 +129,10 @@ class BudgetGame(OwnersGame):
         keeps its own model, because it is paid or `staying`, has another; each that does adds noise, so others follow
         and none goes back."""
         weight = self.noise_weight(members)
-        used = self._dominant(weight, price)
+        used = self._dominant_budgets(weight, price)
         if not self.keep_own or not (price > 0 or staying):
             return used
-        kept, epsilon = self._dominant(np.zeros_like(weight), price), used
+        kept, epsilon = self._dominant_budgets(np.zeros_like(weight), price), used
         for _ in range(self.owners):
             keeping = self.joining(kept, epsilon, members, price) > self.joining(used, epsilon, members, price)
             before, epsilon = epsilon, np.where(keeping, kept, used)
@@ -140,7 +140,7 @@ class BudgetGame(OwnersGame):
                 break
         return epsilon
 
-    def _dominant(self, noise_weight: Floats, price: float) -> Floats:
+    def _dominant_budgets(self, noise_weight: Floats, price: float) -> Floats:
         """Return the best budgets at these costs of an owner's own noise [..., N]."""
         weight, shape = noise_weight[..., None, :], noise_weight.shape
 

@@ -26,7 +26,7 @@ from parley.validate import Floats, Integers
 # Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can
 # become 0.99995.
 BUDGET_RANGE = (0.01, 10.0)
-FEW_KNOTS = 9  # where one takes seconds: draws in secret
+SAMPLED_KNOTS = 9  # where one takes seconds: draws in secret
 LEAST_SLOPE = 1e-9  # the least share
 KNOTS = 161  # of the noise law between the ends of the range of budgets
 
@@ -238,7 +238,9 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     privacy, learning, set_aside = terms.privacy, terms.learning, float(terms.score_epsilon)
     many = uses(learning, range(1, learning.horizon + 1))
     rate = 1 / (learning.batches or 1) if learning.poisson else 1.0
-    knots = np.geomspace(budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS if rate == 1 else FEW_KNOTS)
+    knots = np.geomspace(
+        budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS if rate == 1 else SAMPLED_KNOTS
+    )
     delta = Fraction(str(privacy.delta))
     series = [
         make_series(privacy.mechanism, exact(float(e)), delta, many, 1.0, privacy.shared_records, rate) for e in knots

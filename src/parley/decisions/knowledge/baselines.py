@@ -20,9 +20,9 @@ from parley.learning.outcome.boosting import (
     boosted,
     chosen_by_others,
     folds,
-    lead,
-    looked_at,
+    mean_saving,
     tree_losses,
+    tree_row_places,
 )
 from parley.learning.start import PublicFit, ridge_fit
 from parley.validate import Floats
@@ -228,7 +228,7 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
     columns, design = pilot.source.columns, pilot.design
     if columns is None or len(design) < LEAST_ROWS:
         return None
-    some = looked_at(len(design), columns.shape[1])
+    some = tree_row_places(len(design), columns.shape[1])
     rows = TreeRows.from_design(pilot.objective, pilot.setup.preparation, design.where(some), columns[some])
     linear: Floats | None = None
     if pilot.grown is not None and len(pilot.grown.scores) == len(design):
@@ -238,7 +238,7 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
     trees = None if linear is None else boosted(rows, linear, _losses)
     if linear is None or trees is None:
         return None
-    gain, error = lead(linear, trees.losses)
+    gain, error = mean_saving(linear, trees.losses)
     if pilot.grown is not None:
         gain = max(gain, 0.0)
     elif not gain > error:
@@ -272,7 +272,7 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
         ],
         axis=1,
     )
-    return lead(chosen_by_others(ways, fold[order]), trees.losses[order])
+    return mean_saving(chosen_by_others(ways, fold[order]), trees.losses[order])
 
 
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:

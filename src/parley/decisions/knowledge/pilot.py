@@ -32,7 +32,7 @@ from parley.protocol.queries import Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
 from parley.terms import Terms
-from parley.terms.sections import UNFORECAST
+from parley.terms.sections import STABLE_NOT_FORECAST
 from parley.validate import Floats
 
 DRAWN_FITS = 16  # public fits as they may come out
@@ -243,7 +243,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
     check_speeds(terms, speeds)
     require_prediction(terms)
     if terms.studied:
-        raise SettingError(UNFORECAST)
+        raise SettingError(STABLE_NOT_FORECAST)
     example = read_table(known) if isinstance(known, Table) else None
     setup = resolve(terms, example)
     given = None if known is None or isinstance(known, Table) else known

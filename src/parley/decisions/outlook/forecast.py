@@ -29,7 +29,7 @@ from parley.owner.warnings import budget_warning, noise_choice
 from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import CoalitionNoise
 from parley.terms import Terms
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import Floats, whole
 
 SCORED_MODELS = 24  # models for the task's metrics
@@ -159,8 +159,13 @@ class Forecast:
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the reader."""
         known, mean = self.expected.pilot, float(self.path[-1])
-        found = (*_other_trees(known), *_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
-        if self.terms.privacy.unit == OWNER:
+        found = (
+            *_other_trees(known),
+            *_worse_than_nothing(self.expected, mean),
+            *_noise_choice(known),
+            *_budget_warnings(known),
+        )
+        if self.terms.privacy.unit == OWNER_UNIT:
             found = (needed_words(self.owners_needed, len(self.terms.owners)), *found)
         return (*self.expected.warnings, *self.interval_warnings, *found)
 
@@ -409,7 +414,7 @@ def _noise_choice(known: Pilot) -> list[str]:
     return [] if sentence is None else [sentence[0].lower() + sentence[1:].rstrip(".")]
 
 
-def _loud(known: Pilot) -> list[str]:
+def _budget_warnings(known: Pilot) -> list[str]:
     """Warn of budgets that protect little."""
     warning = budget_warning(known.terms, [part.name for part in known.terms.owners])
     return [] if warning is None else [warning.sentence[0].lower() + warning.sentence[1:].rstrip(".")]

@@ -179,7 +179,7 @@ def gains_by(
         scatter=2 * here.estimation / (len(curvature) * curvature),
         bias=bias,
         noise=pilot.combined_variance() * price,
-        optimum=here.inward(_but_intercepts(expected))[curved],
+        optimum=here.inward(_without_intercepts(expected))[curved],
         fit=None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[curved],
         starts_publicly=pilot.starts_publicly,
         moved=math.sqrt(expected.moved()),
@@ -198,7 +198,7 @@ def _costing(shape: Floats, curvature: Floats, total: float) -> Floats:
     return np.asarray(shape * (total / cost))
 
 
-def _but_intercepts(expected: Expectation) -> Floats:
+def _without_intercepts(expected: Expectation) -> Floats:
     """Return the public fit, or the common optimum [P], with zero intercepts, which nobody pulls towards zero."""
     pilot = expected.pilot
     best = (expected.here.optimum if pilot.own_fit is None else pilot.own_fit.theta).copy()

@@ -29,7 +29,7 @@ from parley.decisions.outlook.owners import Seen
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import MadeOf, PersonalModel
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
@@ -113,7 +113,7 @@ def inside_view(
         public = forecast(terms, Sample(rows.for_studies()), seed, differences=differences)
     (law,), place = public.outlook.laws, public.outlook.names.index(owner.name)
     none = np.empty((0, agreement.setup.parameters))
-    alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
+    alone, _ = alone_and_personal_models(agreement, none, plain_columns(owner, agreement)[0], False, progress)
     if not own_law:
         law = law.seeing(_seen(law, place, rows, alone.linear))
     law = _with_own_costs(law, place, alone)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from parley.decisions.knowledge.pilot import Pilot
-from parley.decisions.planning.search import DIVERGES, Search, same_clip, statistics_clips
+from parley.decisions.planning.search import DIVERGES_REASON, Search, same_clip, statistics_clips
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.algorithms.catalogue import algorithm_of
@@ -13,11 +13,16 @@ from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.terms.participation import fewest_rounds
 
-PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
-ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
-ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
-REPEATED = {"algorithm": "fedinfer", "start": None, **PLAIN}
-PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
+DEFAULT_DESCENT_KEYS = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
+ROUNDS_LEARNING = {"algorithm": "averaged-subgradient", "horizon": 100, **DEFAULT_DESCENT_KEYS}
+ONE_RELEASE_LEARNING = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **DEFAULT_DESCENT_KEYS}
+REPEATED_RELEASE_LEARNING = {"algorithm": "fedinfer", "start": None, **DEFAULT_DESCENT_KEYS}
+PERTURBED_MINIMUM_LEARNING = {
+    "algorithm": "objective-perturbation",
+    "horizon": 1,
+    "start": None,
+    **DEFAULT_DESCENT_KEYS,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +60,7 @@ def top_of(label: str, known: Pilot, begin: Terms, seed: int) -> Found | Unjudge
     if at is None:
         return Unjudged(label, "without rows of a public sample nothing says where to begin")
     if not math.isfinite(search.judge(at)):
-        return Unjudged(label, search.judged(at).why or DIVERGES)
+        return Unjudged(label, search.judged(at).why or DIVERGES_REASON)
     top = search.climb(at, algorithm.knobs)
     return Found(label, top, search.judge(top))
 
@@ -66,7 +71,7 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms]]:
     for mechanism in mechanisms_for(delta):
         noisy = with_mechanism(free_to_step(terms), mechanism, delta)
         if not own.alone and not asks_gradients(terms):
-            rounds = {**ROUNDS, "horizon": max(100, fewest_rounds(terms))}
+            rounds = {**ROUNDS_LEARNING, "horizon": max(100, fewest_rounds(terms))}
             yield f"{mechanism}, gradients in rounds", noisy.changed(learning=rounds)
         for words, learning in own.varieties(terms.learning):
             yield f"{mechanism}, {words}", noisy.changed(learning=learning)
@@ -99,7 +104,7 @@ def one_release(terms: Terms) -> Terms | None:
     horizon = fewest_rounds(terms) if terms.learning.rules.iterative else terms.learning.horizon
     try:
         return terms.changed(
-            learning={**REPEATED, "horizon": horizon} if some else ONCE,
+            learning={**REPEATED_RELEASE_LEARNING, "horizon": horizon} if some else ONE_RELEASE_LEARNING,
             everyone={"stride": None} if any(owner.stride for owner in terms.owners) else {},
         )
     except TermsError:
@@ -128,7 +133,7 @@ def free_to_step(terms: Terms) -> Terms:
 def perturbed_minimum(terms: Terms) -> Terms | None:
     """Return the terms with objective perturbation; None if its rules refuse them."""
     try:
-        return terms.changed(learning=PERTURBED)
+        return terms.changed(learning=PERTURBED_MINIMUM_LEARNING)
     except TermsError:
         return None
 

@@ -29,27 +29,27 @@ from parley.decisions.planning.coordinate_search import (
 from parley.decisions.planning.noise_terms import shared_terms
 from parley.decisions.planning.refits import refits
 from parley.decisions.planning.search import (
-    DIVERGES,
+    DIVERGES_REASON,
     Search,
     attempt,
     checked,
     expect_quickly,
     fewer_rows,
 )
-from parley.decisions.planning.sweep import MOST_PARAMETERS, survey
+from parley.decisions.planning.sweep import MAX_SURVEY_PARAMETERS, survey
 from parley.decisions.planning.varieties import varieties, whitened
 from parley.errors import SettingError, StalePinsError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
 from parley.terms import Terms
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import whole
 
-LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
-HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
+CANDIDATES_PER_KIND = 4  # candidates of each kind that the survey passes on to the forecast
+MAX_EXCESS_RATIO = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
 # rounds after which only the first candidate of a kind is looked at; that a climb may take
-LOOKED_ROUNDS, CLIMB = 1000, 1500
-WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
+MAX_SEARCH_ROUNDS, MAX_CLIMB_ROUNDS = 1000, 1500
+MAX_SHOWN_RATIO = 3.0  # times the best: what is worse is not checked
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Proposal:
 
 def require_rounds(terms: Terms) -> None:
     """Refuse to plan for rounds that do not wait, or for answers clipped as a whole."""
-    if terms.privacy.unit == OWNER:
+    if terms.privacy.unit == OWNER_UNIT:
         raise SettingError(
             "privacy.unit: the planner compares clips of records only; if the unit is an owner, forecast terms with "
             "other clips, rounds and steps instead"
@@ -222,7 +222,7 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
         looked = climbed(known, delta, seed, progress)
     found = [each for each in looked if isinstance(each, Found)]
     least = min((each.value for each in found), default=math.inf)
-    shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
+    shown = [each for each in found if each.value <= MAX_SHOWN_RATIO * least or each is _first(found, each)]
     looked_at = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
     rows: list[tuple[Choice, Terms]] = []
     for each in looked_at:
@@ -265,7 +265,7 @@ def _published(known: Pilot) -> list[Found]:
 def _sweeps(known: Pilot) -> bool:
     """Return whether moments can survey all candidates: swept algorithms on rows, in few parameters."""
     plain = known.algorithm.swept and known.terms.privacy.clip_norm is None
-    return plain and known.has_rows and known.setup.parameters <= MOST_PARAMETERS
+    return plain and known.has_rows and known.setup.parameters <= MAX_SURVEY_PARAMETERS
 
 
 def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
@@ -281,7 +281,7 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
     for place, (label, pilot) in enumerate(kept):
         progress(place, steps)
         quick = fewer_rows(pilot)
-        candidates = survey(quick)[:LOOKED_AT]
+        candidates = survey(quick)[:CANDIDATES_PER_KIND]
         if candidates:
             seen.append(
                 (min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates])
@@ -293,20 +293,20 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
     for place, (excess, label, pilots) in enumerate(seen):
         progress(len(kept) + place, steps)
         mechanism = pilots[0].terms.privacy.mechanism
-        if excess > HOPELESS * seen[0][0] and mechanism in mechanisms:
+        if excess > MAX_EXCESS_RATIO * seen[0][0] and mechanism in mechanisms:
             continue
         mechanisms.add(mechanism)
-        allowed = max(LOOKED_ROUNDS - search.rounds, 0) + pilots[0].terms.learning.horizon
+        allowed = max(MAX_SEARCH_ROUNDS - search.rounds, 0) + pilots[0].terms.learning.horizon
         looked = [pilot for pilot in pilots if 2 * pilot.terms.learning.horizon <= allowed] or pilots[:1]
         at = min(looked, key=search.judge)
         if math.isfinite(search.judge(at)):
             found.append(Found(label, at, search.judge(at)))
         else:
-            unjudged.append(Unjudged(label, search.judged(at).why or DIVERGES))
+            unjudged.append(Unjudged(label, search.judged(at).why or DIVERGES_REASON))
     if found:
         progress(steps - 3, steps)
         best = min(found, key=lambda each: each.value)
-        top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
+        top = search.climb(best.pilot, ("horizon", "clip", "step"), MAX_CLIMB_ROUNDS)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     kinds: list[Found | Unjudged] = [*found, *unjudged]
     if terms.model.predicts == "number":

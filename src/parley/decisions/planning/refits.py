@@ -10,20 +10,20 @@ import numpy as np
 from parley.decisions.expectation.responses import DESCENTS, response
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.planning.coordinate_search import Found, Unjudged, mechanisms_for, with_mechanism
-from parley.decisions.planning.sweep import FINE, STEPS, WORTH_MORE_ROUNDS, ClipNoise, horizons
+from parley.decisions.planning.sweep import MAX_FINE_HORIZON, MORE_ROUNDS_COST_RATIO, STEP_SHARES, ClipNoise, horizons
 from parley.errors import SettingError, TermsError
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
 from parley.terms.participation import fewest_rounds
 
-MOST_ROUNDS = 256  # more gain next to nothing: noise hangs on how far the steps lead, not on how many they are
+MAX_REFIT_ROUNDS = 256  # more gain next to nothing: noise hangs on how far the steps lead, not on how many they are
 # of public rows whose gradients a clip leaves as they are. A clip turns a squared loss into Huber's, which leads to the
 # same model where errors are even on both sides; chances would come out wrong
-RARELY, RARELY_SQUARED = 0.99, 0.9
+UNCLIPPED_SHARE, UNCLIPPED_SHARE_SQUARED_LOSS = 0.99, 0.9
 
 
 @dataclass(frozen=True)
-class _Weighed:
+class _Candidate:
     """A candidate's keys of `[learning]`, and its expected excess cost."""
 
     learning: dict[str, object]
@@ -56,37 +56,37 @@ def _clip(known: Pilot, terms: Terms) -> float:
     norm = mechanism_norm(terms.privacy.mechanism)
     sizes = known.objective.record_norms(known.design, known.landscape().begin, norm)
     implied = known.objective.record_bound(known.setup.preparation, replace(known.setup.limits, clip=None), norm)
-    usual = float(np.quantile(sizes, RARELY_SQUARED if known.objective.quadratic else RARELY))
+    usual = float(np.quantile(sizes, UNCLIPPED_SHARE_SQUARED_LOSS if known.objective.quadratic else UNCLIPPED_SHARE))
     return float(f"{usual if implied is None else min(usual, implied.value):.3g}")
 
 
-def _best(pilot: Pilot) -> _Weighed:
+def _best(pilot: Pilot) -> _Candidate:
     """Return the candidate of least cost; of those nearly as good, the one with the fewest rounds."""
-    ranked = list(_weighed(pilot))
+    ranked = list(_best_by_horizon(pilot))
     if not ranked:
         raise SettingError("learning.horizon: none of the horizons tried asks every owner; use a longer one")
     least = min(each.excess for each in ranked)
-    return next(each for each in ranked if each.excess <= least / WORTH_MORE_ROUNDS)
+    return next(each for each in ranked if each.excess <= least / MORE_ROUNDS_COST_RATIO)
 
 
-def _weighed(pilot: Pilot) -> Iterator[_Weighed]:
+def _best_by_horizon(pilot: Pilot) -> Iterator[_Candidate]:
     """Yield the best way and step for every number of rounds."""
-    here, noise, grown = pilot.landscape(), ClipNoise.of(pilot), pilot.grown
+    here, noise, grown = pilot.landscape(), ClipNoise.from_pilot(pilot), pilot.grown
     if grown is None:
         raise SettingError("model.columns: expected trees")
     ridge = pilot.objective.regularisation
     curvature, start = here.curvature + ridge, here.start**2
     sampled = grown.noise * (start > 0) / float(pilot.rows.sum())
     least = fewest_rounds(pilot.terms)
-    for horizon in (each for each in horizons() if least <= each <= max(MOST_ROUNDS, least)):
-        if horizon > FINE and horizon & (horizon - 1):
+    for horizon in (each for each in horizons() if least <= each <= max(MAX_REFIT_ROUNDS, least)):
+        if horizon > MAX_FINE_HORIZON and horizon & (horizon - 1):
             continue
-        variance, rows = noise.variance(horizon, pilot.bound.value), list[_Weighed]()
+        variance, rows = noise.variance(horizon, pilot.bound.value), list[_Candidate]()
         for way in DESCENTS:
-            steps = STEPS * way.longest / float(curvature.max())
+            steps = STEP_SHARES * way.longest / float(curvature.max())
             kept, gain = response(way, horizon).at(curvature, steps)
             excess = 0.5 * (kept**2 @ (start * curvature) + (1 - kept) ** 2 @ sampled + variance * gain @ curvature)
             best = int(np.argmin(excess))
             learning = {**way.learning, "horizon": horizon, "step": float(f"{steps[best]:.4g}")}
-            rows.append(_Weighed(learning, float(excess[best])))
+            rows.append(_Candidate(learning, float(excess[best])))
         yield min(rows, key=lambda each: each.excess)

@@ -1,5 +1,6 @@
 """A closer look at candidates: the forecast judges them, and a climb changes one setting at a time while it improves.
-Pilot runs use at most `SEARCH_ROWS` rows, long ones fewer replicates (`WORK`), and candidates share random numbers."""
+Pilot runs use at most `SEARCH_ROWS` rows, long ones fewer replicates (`SEARCH_WORK`), and candidates share random
+numbers."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -16,20 +17,23 @@ from parley.decisions.expectation.expectation import ByRuns, Expectation, expect
 from parley.decisions.expectation.pilot_runs import pilot_models, scaled_share
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Sample
-from parley.decisions.planning.sweep import WORTH_MORE_ROUNDS, horizons
+from parley.decisions.planning.sweep import MORE_ROUNDS_COST_RATIO, horizons
 from parley.errors import DataError, SettingError, TermsError
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
 from parley.validate import Floats
 
-FACTOR = math.sqrt(2)  # between neighbouring steps and clips
+NEIGHBOUR_FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 SEARCH_ROWS = 1500  # of the pilot, that a run of the search takes
 # rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
-WORK, CHECK_WORK = 3e6, 2.5e7
-FEWEST, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
-OFTEN, OFTEN_SQUARED = 0.05, 0.2  # of rows on which trees were grown: a clip that binds there is not judged (`refits`)
-DIVERGES = "its runs on the pilot diverge"
+SEARCH_WORK, CHECK_WORK = 3e6, 2.5e7
+MIN_REPLICATES, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
+MAX_CLIPPED_SHARE, MAX_CLIPPED_SHARE_SQUARED_LOSS = (
+    0.05,
+    0.2,
+)  # of rows on which trees were grown: a clip that binds there is not judged (`refits`)
+DIVERGES_REASON = "its runs on the pilot diverge"
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class Search:
             return Judged(math.inf, f"it takes more than {self.most:g} steps")
         key = pilot.terms.hash
         if key not in self.seen:
-            self.rounds += 0 if quickly_told(pilot) else _steps(pilot.terms)
-            self.seen[key] = excess(pilot, self.seed, WORK, SEARCH_REPLICATES, only_exact=not pilot.has_rows)
+            self.rounds += 0 if judged_by_moments(pilot) else _steps(pilot.terms)
+            self.seen[key] = excess(pilot, self.seed, SEARCH_WORK, SEARCH_REPLICATES, only_exact=not pilot.has_rows)
         return self.seen[key]
 
     def climb(self, at: Pilot, knobs: tuple[str, ...], most: float = math.inf) -> Pilot:
@@ -70,7 +74,7 @@ class Search:
         while improved:
             improved = False
             for knob, direction in product(knobs, (1, -1)):
-                worth = WORTH_MORE_ROUNDS if (knob, direction) == ("horizon", 1) else 1.0
+                worth = MORE_ROUNDS_COST_RATIO if (knob, direction) == ("horizon", 1) else 1.0
                 while (
                     self.rounds < begun + most
                     and (there := self.neighbour(at, knob, direction)) is not None
@@ -81,7 +85,7 @@ class Search:
 
     def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
         """Return the next candidate along a knob, or None at its end."""
-        learning, factor, step = pilot.terms.learning, FACTOR**direction, pilot.algorithm.step_length
+        learning, factor, step = pilot.terms.learning, NEIGHBOUR_FACTOR**direction, pilot.algorithm.step_length
         if knob not in pilot.algorithm.knobs:
             return None
         if knob == "horizon" and step is not None:
@@ -137,13 +141,13 @@ def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bo
         return Judged(
             math.inf, "its clip or its box may bind, and without a public sample nothing tells what that costs"
         )
-    return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES)
+    return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES_REASON)
 
 
 def checked(pilot: Pilot, seed: int) -> Judged:
     """Return the expected excess cost, plus what a clip hides from the rows that were learned from."""
     try:
-        often = OFTEN_SQUARED if pilot.objective.quadratic else OFTEN
+        often = MAX_CLIPPED_SHARE_SQUARED_LOSS if pilot.objective.quadratic else MAX_CLIPPED_SHARE
         if pilot.grown is not None and scaled_share(pilot, pilot.starts) > often:
             raise SettingError("its clip binds, and the rows that trees were grown on cannot show what that costs")
         expected = expect_quickly(pilot)
@@ -152,16 +156,16 @@ def checked(pilot: Pilot, seed: int) -> Judged:
     # it diverges, its noise cannot be drawn, rows have no optimum
     except (SettingError, TermsError, DataError) as error:
         return Judged(math.inf, str(error))
-    return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES)
+    return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES_REASON)
 
 
 def expect_quickly(pilot: Pilot) -> Expectation:
     """Return the expectation; without moments if a pilot run is needed anyway."""
     here = pilot.landscape()
-    return expect(pilot, here) if quickly_told(pilot) else ByRuns(pilot, here, ())
+    return expect(pilot, here) if judged_by_moments(pilot) else ByRuns(pilot, here, ())
 
 
-def quickly_told(pilot: Pilot) -> bool:
+def judged_by_moments(pilot: Pilot) -> bool:
     """Return whether moments suffice: no rows, public trees, or a squared loss whose clip does not bind."""
     if not pilot.has_rows or pilot.grown is not None:
         return True
@@ -173,7 +177,7 @@ def affordable(pilot: Pilot, work: float, most: int) -> int:
     """Return how many replicates of a pilot run this work allows."""
     if not pilot.has_rows:
         return most
-    return int(np.clip(work / (_steps(pilot.terms) * len(pilot.design)), FEWEST, most))
+    return int(np.clip(work / (_steps(pilot.terms) * len(pilot.design)), MIN_REPLICATES, most))
 
 
 def hidden_bias(expected: Expectation) -> float:

@@ -17,14 +17,14 @@ from parley.terms.participation import fewest_rounds
 from parley.validate import Floats
 
 # of the records' gradient norms: clips to look at, beside some that hardly bind
-QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)
-STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of descending bears
-MOST_PARAMETERS = 200  # above, curvatures under clips are dear
-WORTH_MORE_ROUNDS = 0.97  # what counts as a gain by more rounds
+CLIP_QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)
+STEP_SHARES = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of descending bears
+MAX_SURVEY_PARAMETERS = 200  # above, curvatures under clips are dear
+MORE_ROUNDS_COST_RATIO = 0.97  # what counts as a gain by more rounds
 # times the best horizon, and up to here the search goes on without: weak directions come late
-PATIENCE, PLATEAU = 2, 256
-FINE = 64  # horizons beyond which only powers of two are looked at: the climb goes between them
-MOST_ROUNDS = 4096  # tables of longer runs take seconds, and each round is a message to every owner
+HORIZON_PATIENCE_FACTOR, MAX_PLATEAU_HORIZON = 2, 256
+MAX_FINE_HORIZON = 64  # horizons beyond which only powers of two are looked at: the climb goes between them
+MAX_ROUNDS = 4096  # tables of longer runs take seconds, and each round is a message to every owner
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def horizons() -> Iterator[int]:
     """Yield 1, 2, 3, 4, 6, 8, 12, ... up to the largest horizon."""
     yield 1
     power = 2
-    while power <= MOST_ROUNDS:
+    while power <= MAX_ROUNDS:
         yield power
         yield power + power // 2
         power *= 2
@@ -48,7 +48,7 @@ def horizons() -> Iterator[int]:
 
 def survey(pilot: Pilot) -> list[Candidate]:
     """Return the best candidate without a binding clip, then those with one; empty for too many parameters."""
-    if pilot.setup.parameters > MOST_PARAMETERS:
+    if pilot.setup.parameters > MAX_SURVEY_PARAMETERS:
         return []
     here = pilot.landscape()
     if here.directions is None:
@@ -56,7 +56,7 @@ def survey(pilot: Pilot) -> list[Candidate]:
     seen = [clipped_landscape(pilot.objective, pilot.design, here, bound) for bound in _bounds(pilot, here)]
     known = [each for each in seen if each is not None]
     noise, sizes = (
-        ClipNoise.of(pilot),
+        ClipNoise.from_pilot(pilot),
         [pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) for t in on_the_way(here)],
     )
     # at the goal, or before
@@ -78,7 +78,7 @@ class ClipNoise:
     power: float
 
     @classmethod
-    def of(cls, pilot: Pilot) -> "ClipNoise":
+    def from_pilot(cls, pilot: Pilot) -> "ClipNoise":
         least = max(16, fewest_rounds(pilot.terms))
         few, many = (
             pilot.under(pilot.terms.changed(learning={**DESCENTS[0].learning, "horizon": T}))
@@ -102,7 +102,7 @@ def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
         float(np.quantile(pilot.objective.record_norms(pilot.design, t, norm), 1 - NEGLIGIBLE_SHARE / 2))
         for t in on_the_way(here)
     )
-    sizes = [*np.quantile(at_goal, QUANTILES), largest, float(at_goal.max())]
+    sizes = [*np.quantile(at_goal, CLIP_QUANTILES), largest, float(at_goal.max())]
     clips = sorted({float(f"{size:.3g}") for size in sizes if size > 0} | {pilot.bound.value})
     return [replace(pilot.bound, value=c, clips=True) for c in clips if implied is None or c < implied.value] + (
         [] if implied is None else [implied]
@@ -114,27 +114,32 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: Cl
     if not seen:
         return None
     places = [
-        _Place.of(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions) for each in seen
+        _ClippedStart.from_landscape(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions)
+        for each in seen
     ]
     rows: list[tuple[float, int, DescentWay, float, ClippedLandscape]] = []
     best, since, least = np.inf, 1, fewest_rounds(pilot.terms)
-    for horizon in (each for each in horizons() if least <= each and (each <= FINE or each & (each - 1) == 0)):
-        at = min((_look(place, way, horizon, noise) for place in places for way in DESCENTS), key=lambda row: row[0])
+    for horizon in (
+        each for each in horizons() if least <= each and (each <= MAX_FINE_HORIZON or each & (each - 1) == 0)
+    ):
+        at = min(
+            (_best_step(place, way, horizon, noise) for place in places for way in DESCENTS), key=lambda row: row[0]
+        )
         rows.append(at)
-        since = horizon if at[0] < WORTH_MORE_ROUNDS * best else since
+        since = horizon if at[0] < MORE_ROUNDS_COST_RATIO * best else since
         best = min(best, at[0])
-        if horizon >= max(PATIENCE * since, min(16 * since, PLATEAU)):
+        if horizon >= max(HORIZON_PATIENCE_FACTOR * since, min(16 * since, MAX_PLATEAU_HORIZON)):
             break
     if not rows:  # a stride longer than any run that is looked at
         return None
-    excess, horizon, way, step, each = next(row for row in rows if row[0] <= best / WORTH_MORE_ROUNDS)
+    excess, horizon, way, step, each = next(row for row in rows if row[0] <= best / MORE_ROUNDS_COST_RATIO)
     learning = {**way.learning, "horizon": horizon, "step": float(f"{step:.4g}")}
     clip = each.bound.value if each.bound.clips else pilot.terms.privacy.clip
     return Candidate(pilot.terms.changed(learning=learning, privacy={"clip": clip}), excess, binds=False)
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _ClippedStart:
     """A clip's landscape seen from the start. A mean error that keeps a share k [p] of the start's has excess cost bias
     + k.linear + k.quadratic k/2."""
 
@@ -144,7 +149,7 @@ class _Place:
     weight: Floats
 
     @classmethod
-    def of(cls, under: ClippedLandscape, starts: Floats) -> "_Place":
+    def from_landscape(cls, under: ClippedLandscape, starts: Floats) -> "_ClippedStart":
         linear, quadratic = (
             (under.metric @ under.shift) * starts.mean(axis=0),
             under.metric * (starts.T @ starts / len(starts)),
@@ -152,12 +157,12 @@ class _Place:
         return cls(under, linear, quadratic, np.diag(under.metric))
 
 
-def _look(
-    place: _Place, way: DescentWay, horizon: int, noise: ClipNoise
+def _best_step(
+    place: _ClippedStart, way: DescentWay, horizon: int, noise: ClipNoise
 ) -> tuple[float, int, DescentWay, float, ClippedLandscape]:
     """Return the best step of a way of descending for this horizon under one clip."""
     each = place.under
-    steps = STEPS * way.longest / max(float(each.curvature.max()), 1e-300)
+    steps = STEP_SHARES * way.longest / max(float(each.curvature.max()), 1e-300)
     kept, gain = response(way, horizon).at(each.curvature, steps)
     mean = each.bias + kept @ place.linear + 0.5 * np.einsum("si,si->s", kept @ place.quadratic, kept)
     excess = mean + 0.5 * noise.variance(horizon, each.bound.value) * gain @ place.weight

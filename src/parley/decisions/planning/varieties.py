@@ -18,7 +18,7 @@ from parley.terms import Terms
 from parley.terms.participation import fewest_rounds
 
 MOMENTS, CURVATURE = "public", "public-curvature"  # by what columns are whitened
-WORDS: Mapping[str | None, tuple[str, ...]] = {
+WHITENING_LABELS: Mapping[str | None, tuple[str, ...]] = {
     None: (),
     MOMENTS: ("whitened",),
     CURVATURE: ("curvature-whitened",),
@@ -33,7 +33,7 @@ def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
         )
         base = base.changed(privacy={"clip": same_clip(known, base)})
         for start, whitening in _coordinates(known):
-            label = ", ".join((mechanism, *WORDS[whitening], *(["public start"] * (start == "public"))))
+            label = ", ".join((mechanism, *WHITENING_LABELS[whitening], *(["public start"] * (start == "public"))))
             there = base.changed(learning={"start": start}, model={"whitening": whitening} if whitening else None)
             try:
                 pilot = known.under(there) if whitening is None else whitened(known, there, 0)

@@ -27,7 +27,7 @@ from parley.validate import LARGEST, Floats
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
 CURVATURE_EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to have
 # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
-HEARD, USED, SINCE = range(3)
+ANSWERS_HEARD, ANSWERS_USED, ASKED_AT_VERSION = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class AsynchronousDescent(Algorithm):
     def question(self, state: State, asker: Asker, name: str) -> Query | None:
         """Return an owner's next question; None if its answers are used up."""
         place = self._place(name)
-        number = int(state.memory[TALLY][place, HEARD]) + 1
+        number = int(state.memory[TALLY][place, ANSWERS_HEARD]) + 1
         if number > self.answers[place]:
             return None
         return GradientQuery.ask(asker.terms_hash, asker.learner, number, state.memory[f"{POINT} of {name}"])
@@ -98,16 +98,16 @@ class AsynchronousDescent(Algorithm):
         (answer,) = answers
         place, memory = self._place(answer.owner), dict(state.memory)
         tally, theta = state.memory[TALLY].copy(), state.theta
-        version = tally[:, USED].sum()
-        tally[place, HEARD] += 1
-        if version - tally[place, SINCE] <= self.staleness:
-            tally[place, USED] += 1
+        version = tally[:, ANSWERS_USED].sum()
+        tally[place, ANSWERS_HEARD] += 1
+        if version - tally[place, ASKED_AT_VERSION] <= self.staleness:
+            tally[place, ANSWERS_USED] += 1
             memory |= self.step_from(state, answer)
             theta = self.project(self.moved(replace(state, memory={**memory, TALLY: tally})))
             version += 1
             if self.average != "last":
                 memory[AVERAGE] = averaged(state.memory[AVERAGE], theta, int(version), self.horizon, self.average)
-        tally[place, SINCE] = version
+        tally[place, ASKED_AT_VERSION] = version
         memory |= {TALLY: tally, f"{POINT} of {answer.owner}": theta}
         return State(state.round + 1, theta, memory)
 
@@ -119,7 +119,7 @@ class AsynchronousDescent(Algorithm):
 
     def moved(self, state: State) -> Floats:
         """Return the next theta: the mean of where the owners' latest answers lead, weighted by records."""
-        used = state.memory[TALLY][:, USED]
+        used = state.memory[TALLY][:, ANSWERS_USED]
         answered = [place for place in range(len(self.names)) if used[place]]
         steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in answered])
         return np.asarray(steps + self._followed(state.theta))
@@ -139,7 +139,7 @@ class AsynchronousDescent(Algorithm):
 
     def used(self, state: State) -> int:
         """Return the number of answers in the model."""
-        return int(state.memory[TALLY][:, USED].sum())
+        return int(state.memory[TALLY][:, ANSWERS_USED].sum())
 
     def _place(self, name: str) -> int:
         return self.names.index(name)
@@ -169,7 +169,7 @@ def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
     require_speeds([part.name for part in terms.owners], speeds or {})
 
 
-def clocked(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:
+def on_virtual_clock(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:
     """Put the owners on a virtual clock."""
     usual = usual_speeds(schedule)
     return VirtualClock(exchange, read_speeds(schedule.names, usual, speeds))

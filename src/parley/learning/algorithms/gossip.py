@@ -31,7 +31,7 @@ def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
     return np.asarray(W + np.diag(1 - W.sum(axis=1)))
 
 
-def mixed(weights: Floats, values: Floats) -> Floats:
+def mix_rows(weights: Floats, values: Floats) -> Floats:
     """Mix `values` [..., J, P] by these rows of W [R, J], into [..., R, P]. The order of summation is fixed, so a row
     is the same to the bit whether computed alone or with others, and with or without owners of weight 0."""
     total = np.zeros((*values.shape[:-2], len(weights), values.shape[-1]))
@@ -50,7 +50,7 @@ def spectral_gap(weights: Floats) -> float:
     return 1 - float(np.abs(np.linalg.eigvalsh(away)).max())
 
 
-def bearable(weights: Floats, curvatures: Floats) -> float:
+def largest_stable_step(weights: Floats, curvatures: Floats) -> float:
     """Return the largest stable step for this graph and any convex costs with curvature at most `curvatures` [K]; inf:
     any.
 
@@ -74,8 +74,8 @@ def bearable(weights: Floats, curvatures: Floats) -> float:
     """
     w, V = np.linalg.eigh(weights)
     root = np.sqrt(curvatures)
-    most = np.linalg.eigvalsh(root[:, None] * ((V * (2 * w**2 / (1 + w) ** 2)) @ V.T) * root)[-1]
-    return float(1 / most) if most > 0 else float("inf")
+    largest_eigenvalue = np.linalg.eigvalsh(root[:, None] * ((V * (2 * w**2 / (1 + w) ** 2)) @ V.T) * root)[-1]
+    return float(1 / largest_eigenvalue) if largest_eigenvalue > 0 else float("inf")
 
 
 # how many times the curvature of the public sample one owner's may be at most, for the automatic step
@@ -113,8 +113,8 @@ class Gossip(Descent):
         return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
 
     def _automatic(self, setup: Setup) -> float:
-        """Return what the graph allows (`bearable`) of a step of 1/curvature. Owners' curvatures are bounded by
-        declared bounds, or by `CURVATURE_EXCESS` times the public sample's if that is smaller."""
+        """Return what the graph allows (`largest_stable_step`) of a step of 1/curvature. Owners' curvatures are bounded
+        by declared bounds, or by `CURVATURE_EXCESS` times the public sample's if that is smaller."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
         largest = setup.risk.largest_curvature(setup.preparation)
@@ -124,7 +124,7 @@ class Gossip(Descent):
         ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
         # nobody's part of all exceeds all
         curvatures = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)
-        return self.step * min(1.0, float(f"{bearable(self.weights, curvatures):.6g}"))
+        return self.step * min(1.0, float(f"{largest_stable_step(self.weights, curvatures):.6g}"))
 
     @cached_property
     def weights(self) -> Floats:
@@ -143,7 +143,7 @@ class Gossip(Descent):
 
     def mix(self, values: Floats, number: int, step: int) -> Floats:
         """Mix `values` [..., K, P] by W in this round; `step` is 0 for trackers, 1 for points."""
-        return mixed(self.weights, values)
+        return mix_rows(self.weights, values)
 
     @property
     def each(self) -> bool:

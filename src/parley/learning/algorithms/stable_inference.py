@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.errors import SettingError
 from parley.losses.moments import Solved, solve, unpack_moments
-from parley.privacy.mechanisms.stable_law import check_alpha, located, reach
+from parley.privacy.mechanisms.stable_law import check_alpha, posterior_moments, reach
 from parley.validate import Floats, positive
 
 
@@ -107,7 +107,7 @@ def infer_stable(
             packed += share * owner.values[0]
             stable += (share * scale) ** alpha
         else:
-            mean, variance = located(owner.values, alpha, scale)
+            mean, variance = posterior_moments(owner.values, alpha, scale)
             packed += share * mean
             normal += share**2 * variance
     moments = unpack_moments(packed, width, "l1", outcomes)

@@ -20,7 +20,7 @@ from parley.privacy.mechanisms.stable_law import reach
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.queries import Answer, StatisticsQuery
 from parley.protocol.setup import Setup
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 from parley.validate import Floats
 
 ONE_DEVIATION_LEVEL = 0.6827  # the share of normal numbers that lie within one deviation
@@ -83,7 +83,7 @@ class SufficientStatistics(Algorithm):
             noise.together,
             setup.preparation.outcomes,
             float(noise.records.sum()),
-            scaled=setup.terms.privacy.unit == OWNER,
+            scaled=setup.terms.privacy.unit == OWNER_UNIT,
             alpha=noise.alpha,
         )
 

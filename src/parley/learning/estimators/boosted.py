@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from parley.errors import SettingError
 from parley.learning.estimators.linear import OWNER, fit_table
-from parley.learning.outcome.model import JointModel, discreet
+from parley.learning.outcome.model import JointModel, hide_cell_values
 from parley.learning.outcome.shapes import Shapes
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
@@ -161,7 +161,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
 
     def _said(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        with discreet():
+        with hide_cell_values():
             rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         return np.asarray(getattr(self.model_, method)(rows))
 
@@ -196,7 +196,7 @@ class PrivateBoostedClassifier(ClassifierMixin, _PrivateBoosted):  # type: ignor
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and classes y [n]."""
-        with discreet():
+        with hide_cell_values():
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
         public = self._sample()
@@ -278,7 +278,7 @@ class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and numbers y [n]."""
-        with discreet():
+        with hide_cell_values():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite="allow-nan")
         public = self._sample()
         ends = self.target_bounds if self.target_bounds is not None or public is not None else STANDARDISED_BOUNDS

@@ -20,7 +20,7 @@ from parley.learning.outcome.model import (
     JointPoissonRegressor,
     JointRegressor,
     JointSoftmaxClassifier,
-    discreet,
+    hide_cell_values,
 )
 from parley.learning.outcome.result import Result
 from parley.learning.prediction import learn_model
@@ -188,7 +188,7 @@ class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and numbers y [n]."""
-        with discreet():
+        with hide_cell_values():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return self._train(X, y, positive(self.target_norm, "target_norm"))
 
@@ -235,7 +235,7 @@ class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
 
     def fit(self, X: Any, y: Any, exposure: Any = None) -> Self:
         """Train on rows X [n, features] and counts y [n]; `exposure` [n] defaults to one unit each."""
-        with discreet():
+        with hide_cell_values():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         if (y < 0).any():
             raise ValueError("Negative values in y: counts are 0 or more")
@@ -243,7 +243,7 @@ class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
         centres = {"y": positive(self.usual_rate, "usual_rate")}
         if exposure is None:
             return self._train(X, y, bounds=bounds, centres=centres)
-        with discreet():
+        with hide_cell_values():
             beside = {"exposure": check_array(exposure, dtype=np.float64, ensure_2d=False)}
             check_consistent_length(X, beside["exposure"])
         bounds["exposure"] = [float(end) for end in self.exposures]
@@ -267,7 +267,7 @@ class _PrivateClassifier(_PrivateEstimator):
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:
         """Validate rows and classes with scikit-learn and set `classes_`."""
-        with discreet():
+        with hide_cell_values():
             X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)

@@ -119,7 +119,7 @@ def folds(rows: int) -> NDArray[np.int64]:
     return np.asarray(np.random.default_rng(0).permutation(rows) % FOLDS)
 
 
-def looked_at(rows: int, columns: int) -> NDArray[np.int64]:
+def tree_row_places(rows: int, columns: int) -> NDArray[np.int64]:
     """Return the places of the rows for trees: all, unless there are too many cells."""
     return np.random.default_rng(0).permutation(rows)[: max(LEAST_ROWS, MAX_CELLS // max(columns, 1))]
 
@@ -134,10 +134,10 @@ def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> Boost
     fold = folds(len(rows))
     held = fold == 0
     first = np.array([judge(rows.where(~held), rows.where(held), leaves, ITERATIONS) for leaves in LEAF_COUNTS])
-    mean, error = lead(linear[held], _least(first.reshape(-1, int(held.sum()))))
+    mean, error = mean_saving(linear[held], _losses_of_best_way(first.reshape(-1, int(held.sum()))))
     if mean < -ERRORS_BEHIND * error:
         return None
-    tried = LONG_ITERATIONS if _falls(first.mean(axis=2)) else ITERATIONS
+    tried = LONG_ITERATIONS if _still_improving(first.mean(axis=2)) else ITERATIONS
     seen = np.empty((len(LEAF_COUNTS), len(tried), len(rows)))
     for k in range(FOLDS):
         held = fold == k
@@ -146,14 +146,14 @@ def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> Boost
             seen[place][:, held] = first[place] if known else judge(rows.where(~held), rows.where(held), leaves, tried)
     ways = seen.reshape(-1, len(rows))
     losses = chosen_by_others(ways, fold)
-    mean, error = lead(linear, losses)
+    mean, error = mean_saving(linear, losses)
     leaves, iterations = divmod(int(ways.mean(axis=1).argmin()), len(tried))
     return (
         None if mean < -ERRORS_BEHIND * error else BoostedTrees(LEAF_COUNTS[leaves], tried[iterations], losses, tried)
     )
 
 
-def _falls(means: Floats) -> bool:
+def _still_improving(means: Floats) -> bool:
     """Whether the best losses [leaves, iterations] still fall by `LATE_SAVING` in the last iterations."""
     best = means[int(means.min(axis=1).argmin())]
     return bool(best[-1] < (1 - LATE_SAVING) * best[-2])
@@ -168,7 +168,7 @@ def chosen_by_others(ways: Floats, fold: NDArray[np.int64]) -> Floats:
     return found
 
 
-def lead(linear: Floats, trees: Floats) -> tuple[float, float]:
+def mean_saving(linear: Floats, trees: Floats) -> tuple[float, float]:
     """Return the trees' mean saving per row against a linear model, and its standard error."""
     apart = linear - trees
     return float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5 if len(apart) > 1 else np.inf
@@ -195,7 +195,7 @@ def _threads() -> Any:
 def _staged_predictions(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:
     """Yield the trees' predictions for columns [n, columns] after each number of iterations."""
     if rows.classes and (rows.y == rows.y[0]).all():
-        yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
+        yield from (_extend_to_all_classes(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
         return
     # slow to import, and only comparisons need it
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -211,31 +211,37 @@ def _staged_predictions(rows: TreeRows, columns: Floats, leaves: int, iterations
         random_state=0,
     )
     weight = None if np.all(rows.weight == 1) else rows.weight
-    tells = (rows.columns != rows.columns[0]).any(axis=0)  # no tree asks for a column in which all rows are alike
-    tells[0] |= not tells.any()
-    own, columns = rows.columns[:, tells], columns[:, tells]
+    varying_columns = (rows.columns != rows.columns[0]).any(
+        axis=0
+    )  # no tree asks for a column in which all rows are alike
+    varying_columns[0] |= not varying_columns.any()
+    own, columns = rows.columns[:, varying_columns], columns[:, varying_columns]
     if weight is not None:  # the library takes half a second to find where weighted columns may be cut
-        own, columns = _coarse(own, own), _coarse(columns, own)
+        own, columns = _quantile_codes(own, own), _quantile_codes(columns, own)
     model.fit(own, rows.y, sample_weight=weight)
     after = model.staged_predict_proba if rows.classes else model.staged_predict
     for iteration, predicted in enumerate(after(columns), start=1):
         if iteration in iterations:
-            yield predicted if not rows.classes else _of_all(predicted.T, np.isin(rows.labels, model.classes_))
+            yield (
+                predicted
+                if not rows.classes
+                else _extend_to_all_classes(predicted.T, np.isin(rows.labels, model.classes_))
+            )
 
 
-def _of_all(chances: Floats, seen: NDArray[np.bool_]) -> Floats:
+def _extend_to_all_classes(chances: Floats, seen: NDArray[np.bool_]) -> Floats:
     """Extend probabilities of the classes seen to all classes [classes, n]."""
     full = np.zeros((len(seen), chances.shape[1]))
     full[seen] = chances
     return full
 
 
-def _coarse(columns: Floats, like: Floats) -> Floats:
+def _quantile_codes(columns: Floats, like: Floats) -> Floats:
     """Replace columns [n, columns] by their places among `CUT_QUANTILES` quantiles of other rows."""
     cuts = np.quantile(like, np.linspace(0, 1, CUT_QUANTILES), axis=0)
     return np.array([np.searchsorted(cut, column) for cut, column in zip(cuts.T, columns.T, strict=True)]).T * 1.0
 
 
-def _least(ways: Floats) -> Floats:
+def _losses_of_best_way(ways: Floats) -> Floats:
     """Return the losses [n] of the way [ways, n] with the least mean."""
     return np.asarray(ways[int(ways.mean(axis=1).argmin())])

@@ -18,20 +18,20 @@ import numpy as np
 
 from parley.data import Design
 from parley.data.forest import Forest
-from parley.learning.outcome.boosting import lead
+from parley.learning.outcome.boosting import mean_saving
 from parley.learning.outcome.margin_trees import BinnedColumns, Trees, boosted_from, forest_of
 from parley.learning.outcome.ridge import JudgedModel, Places, Ridge, RidgeModel, judged_rows
 from parley.learning.outcome.tree_study import (
+    CORRECTION_LENGTHS,
     DEPTH,
-    LENGTHS,
     KeptWay,
     TreeStudy,
     WayName,
     WayStudy,
-    bearable,
     kept_share,
     own_depth,
     share_of_others,
+    trees_possible,
 )
 from parley.losses import EmpiricalRisk
 from parley.losses.objectives.margin import MarginObjective
@@ -59,7 +59,7 @@ class Way:
 
     @classmethod
     def from_losses(cls, name: WayName, full: Floats, share: float, kept: Floats, joint: Floats) -> "Way":
-        gain, error = lead(joint, kept)
+        gain, error = mean_saving(joint, kept)
         return cls(name, float(full.mean()), share, float(kept.mean()), gain, error)
 
     def to_json(self) -> dict[str, Any]:
@@ -94,12 +94,12 @@ class PersonalModel(JudgedModel):
             return self.alone.made_of
         if self.kept.get("own", 0.0) >= NEARLY_ALL_SHARE:
             return "boosted trees"
-        beside = self.alone is not None and self.kept["alone"] > 0
+        partly_alone = self.alone is not None and self.kept["alone"] > 0
         if any(self.kept.get(name, 0.0) > 0 for name in ("trees", "own")):
             return "linear and trees"
-        if beside and self.alone is not None and "trees" in self.alone.made_of:
+        if partly_alone and self.alone is not None and "trees" in self.alone.made_of:
             return "linear and trees"
-        if beside or self.kept["ridge"] > 0 or self.start == NO_MODEL:
+        if partly_alone or self.kept["ridge"] > 0 or self.start == NO_MODEL:
             return "linear"
         return "the public fit" if self.start == PUBLIC else "the joint model"
 
@@ -175,9 +175,10 @@ def _personal(
     shares, name = {name: linear.share * share for name, share in pulled.shares.items()}, judged.start.name
     shares[name] = shares.get(name, 0.0) + 1 - linear.share
     if alone is not None and ways[-1].share > 0:
-        back = ways[-1].share
+        alone_share = ways[-1].share
         shares = {
-            n: (1 - back) * shares.get(n, 0.0) + back * alone.shares.get(n, 0.0) for n in {**shares, **alone.shares}
+            n: (1 - alone_share) * shares.get(n, 0.0) + alone_share * alone.shares.get(n, 0.0)
+            for n in {**shares, **alone.shares}
         }
     losses = found[-1].kept if found else linear.losses
     return PersonalModel(mix.theta, shares, losses, theta, trees, tuple(ways), name, alone)
@@ -269,9 +270,9 @@ class _Judged:
         """Shrink the ridge; for each fold the others choose the share."""
         if not self.theta.any():
             return _Linear(1.0, pulled.without, pulled.losses)
-        along, losses = np.empty((len(LENGTHS), len(self.fold))), np.empty_like(self.joint)
+        along, losses = np.empty((len(CORRECTION_LENGTHS), len(self.fold))), np.empty_like(self.joint)
         for k, theta in enumerate(pulled.without):
-            along[:, self.fold == k] = self._losses(k, self.theta + LENGTHS[:, None] * (theta - self.theta))
+            along[:, self.fold == k] = self._losses(k, self.theta + CORRECTION_LENGTHS[:, None] * (theta - self.theta))
         shares = np.array([share_of_others(along, self.fold == k) for k in range(len(pulled.without))])
         without = self.theta + shares[:, None] * (pulled.without - self.theta)
         for k, theta in enumerate(without):
@@ -291,27 +292,27 @@ def _ways(
     places, fold = judged_rows(len(ridge.rows))
     rows, found = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
     begin = np.array([raw_predictions(ridge.objective, rows, each.without) for each in linear])
-    there = [each[fold, :, np.arange(len(rows))].T for each in begin]  # of [folds, outcomes, n]
+    raw_without_fold = [each[fold, :, np.arange(len(rows))].T for each in begin]  # of [folds, outcomes, n]
 
     def keep(model: int, way: KeptWay) -> None:
         found[model].append(way)
-        there[model] = way.raw
+        raw_without_fold[model] = way.raw
 
     binned = (
         BinnedColumns.from_columns(columns[places])
-        if columns is not None and bearable(ridge.preparation, rows)
+        if columns is not None and trees_possible(ridge.preparation, rows)
         else None
     )
     if binned is not None and binned.places.size:
         study = TreeStudy(ridge.objective, rows, fold, binned)
-        for model, tried in enumerate(study.on_top(begin, there)):
-            keep(model, study.kept_trees("trees", there[model], tried))
-        own = study.from_nothing(np.zeros_like(begin[0]), there)
+        for model, tried in enumerate(study.on_top(begin, raw_without_fold)):
+            keep(model, study.kept_trees("trees", raw_without_fold[model], tried))
+        own = study.from_nothing(np.zeros_like(begin[0]), raw_without_fold)
         for model in range(len(linear)):
-            if own is not None and not study.behind(own, there[model]):
-                keep(model, study.kept_trees("own", there[model], own))
+            if own is not None and not study.behind(own, raw_without_fold[model]):
+                keep(model, study.kept_trees("own", raw_without_fold[model], own))
     judge = WayStudy(ridge.objective, rows, fold)
     for model, start in enumerate(starts):
         if start.leads is not None:
-            keep(model, judge.kept("alone", there[model], there[start.leads]))
+            keep(model, judge.kept("alone", raw_without_fold[model], raw_without_fold[start.leads]))
     return found

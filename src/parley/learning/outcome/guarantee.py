@@ -3,14 +3,14 @@
 from parley.learning.outcome.result import Result
 from parley.numerals import number
 from parley.protocol.task import task_of
-from parley.terms.sections import OWNER
+from parley.terms.sections import OWNER_UNIT
 
 # wherever that is so; in JSON: "inside": true
-INSIDE = "Computed from private rows without safe noise: keep it inside."
+KEEP_INSIDE_NOTE = "Computed from private rows without safe noise: keep it inside."
 SIMULATION = (
     "Simulation, not a release: the noise is seeded and not safe against floating-point attacks. Quality figures come "
     "from the private tables themselves, and terms tuned by looking at them reveal what was seen. "
-    f"{INSIDE}"
+    f"{KEEP_INSIDE_NOTE}"
 )
 RELEASE = (
     "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
@@ -51,7 +51,7 @@ def guarantee(result: Result) -> str:
         if privacy.person is None
         else f"one person (at most {privacy.records_per_person} record(s))"
     )
-    if privacy.unit == OWNER:
+    if privacy.unit == OWNER_UNIT:
         people = "all records of one owner (a whole table, of the same public size)"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release under these terms is"
     if result.terms.studied:

@@ -107,8 +107,8 @@ class Trees:
 
 def _cuts(column: Floats, bins: int) -> Floats:
     """Return fewer than `bins` cut points: quantiles of the values, weighted by the roots of their frequencies."""
-    present, often = np.unique(column, return_counts=True)
-    up_to = np.cumsum(np.sqrt(often))
+    present, counts = np.unique(column, return_counts=True)
+    up_to = np.cumsum(np.sqrt(counts))
     after = np.unique(np.searchsorted(up_to, up_to[-1:] * np.arange(1, bins) / bins))
     after = after[after < len(present) - 1]
     return np.asarray(present[after] / 2 + present[after + 1] / 2)
@@ -197,22 +197,22 @@ def _grown(
     looked_at = [each[:, part.rows] for each in (gradient, curvature)]
     cells = [each[:, part.row].ravel() for each in looked_at]
     column, code = np.full((trees, nodes), -1), np.zeros((trees, nodes), dtype=np.intp)
-    at, root, every = np.zeros((trees, n), dtype=np.intp), nodes * np.arange(trees)[:, None], np.arange(n)
+    node_of_row, root, every = np.zeros((trees, n), dtype=np.intp), nodes * np.arange(trees)[:, None], np.arange(n)
     for level in range(depth):
         first, last = 2**level - 1, 2 ** (level + 1) - 1
-        sums = _sums(binned, part, at[:, part.rows] - first, looked_at, cells, 2**level)
+        sums = _sums(binned, part, node_of_row[:, part.rows] - first, looked_at, cells, 2**level)
         bin_, helps = _splits(*sums, unit * least, LEAF_PENALTY * unit, binned.lasts)
         asked = binned.column_of[bin_]
         column[:, first:last], code[:, first:last] = np.where(helps, asked, -1), bin_ - binned.firsts[asked]
-        node = at + root
+        node = node_of_row + root
         asked = column.ravel()[node]
-        below = 2 * at + 1 + (binned.codes[asked, every] > code.ravel()[node])
-        at = np.where((asked >= 0) & (at >= first), below, at)
-    return column, code, at
+        below = 2 * node_of_row + 1 + (binned.codes[asked, every] > code.ravel()[node])
+        node_of_row = np.where((asked >= 0) & (node_of_row >= first), below, node_of_row)
+    return column, code, node_of_row
 
 
 def _leaves(at: Places, gradient: Floats, curvature: Floats, nodes: int) -> Floats:
-    """Return the nodes' Newton steps [trees, nodes] for rows that end `at` [trees, n]."""
+    """Return the nodes' Newton steps [trees, nodes] for rows that end `node_of_row` [trees, n]."""
     trees, unit = len(at), curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
     place = (at + nodes * np.arange(trees)[:, None]).ravel()
     slope, curve = (
@@ -251,9 +251,9 @@ def _splits(
     """Return the best bin to split after for every node [trees, nodes], and whether that split helps and leaves both
     sides enough curvature; no split is after a column's last bin (`lasts`)."""
     least, penalty = (each[:, None, None] for each in (least, penalty + 1e-300))
-    total, all_of_it = slope[..., lasts[:1]], curve[..., lasts[:1]]
-    whole = (total**2 / (all_of_it + penalty))[..., 0]
-    right, high = total - slope, all_of_it - curve
+    total, total_curvature = slope[..., lasts[:1]], curve[..., lasts[:1]]
+    whole = (total**2 / (total_curvature + penalty))[..., 0]
+    right, high = total - slope, total_curvature - curve
     small = np.minimum(curve, high) < least
     small[..., lasts] = True
     gain = slope**2

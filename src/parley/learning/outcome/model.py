@@ -97,7 +97,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _positional(self, X: Any) -> Floats:
         """Return the raw features [n, features] of an array in order."""
-        with discreet():
+        with hide_cell_values():
             finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
             return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite))
 
@@ -285,14 +285,14 @@ class JointOneVsAllClassifier(JointSoftmaxClassifier):
         return np.asarray(p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
-BY_TASK: dict[str, type[JointModel]] = {
+MODEL_CLASS_BY_TASK: dict[str, type[JointModel]] = {
     "number": JointRegressor,
     "count": JointPoissonRegressor,
     "survival": JointSurvivalModel,
     "two classes": JointClassifier,
     "classes": JointSoftmaxClassifier,
 }
-BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task asks
+MODEL_CLASS_BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task asks
     "logistic-regression": JointLogisticClassifier,
     "one-vs-all": JointOneVsAllClassifier,
     "least-squares-classes": JointLeastSquaresClassifier,
@@ -316,7 +316,7 @@ def make_model(
 
 def prediction_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
     """Return the fitted model of a task that predicts a column from its features."""
-    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
+    kind = MODEL_CLASS_BY_KIND.get(preparation.model.kind, MODEL_CLASS_BY_TASK[preparation.model.predicts])
     return kind()._take(preparation, theta, terms_hash, released)
 
 
@@ -358,8 +358,10 @@ def load_model(path: str | Path) -> JointModel:
         expected = _task(preparation).objective(preparation.model).parameters(preparation)
         if theta.shape != (expected,):
             raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
-        sure = content.get("posterior")  # most have none
-        posterior = None if sure is None else Posterior.from_json(sure, theta, preparation.outcomes)
+        posterior_content = content.get("posterior")  # most have none
+        posterior = (
+            None if posterior_content is None else Posterior.from_json(posterior_content, theta, preparation.outcomes)
+        )
         trees, released = own_trees_of(content, preparation), bool(content["released"])
         model = make_model(preparation, theta, str(content["terms_hash"]), released, posterior, trees)
         if isinstance(model, JointClassifier):
@@ -372,7 +374,7 @@ def load_model(path: str | Path) -> JointModel:
 
 
 @contextmanager
-def discreet() -> Iterator[None]:
+def hide_cell_values() -> Iterator[None]:
     """Hide the cell that scikit-learn quotes when it is not a number, so that no log shows it."""
     try:
         yield

@@ -80,7 +80,7 @@ class Watch:
         section = setup.terms.aggregation
         self._spread = None if section is None else section.spread
         self._liars = 0 if section is None else section.byzantine
-        self._apart: dict[tuple[str, str], _Apart] = {}
+        self._apart: dict[tuple[str, str], _Differences] = {}
         if before:
             self._remember(before)
 
@@ -101,7 +101,7 @@ class Watch:
                 self._answers[name] += 1
         if self._spread is not None:
             for one, other in combinations(values, 2):
-                before = self._apart.get((one, other), _Apart(0, np.zeros(()), np.zeros(())))
+                before = self._apart.get((one, other), _Differences(0, np.zeros(()), np.zeros(())))
                 self._apart[one, other] = before.later(values[one] - values[other])
 
     def memory(self) -> dict[str, Floats]:
@@ -115,7 +115,7 @@ class Watch:
         ]
         found = {"owners": np.array(rows)}
         if self._spread is not None:
-            nothing = _Apart(0, np.zeros(next(iter(self._stages.values())).question.size), np.zeros(()))
+            nothing = _Differences(0, np.zeros(next(iter(self._stages.values())).question.size), np.zeros(()))
             pairs = [self._apart.get(pair, nothing) for pair in combinations(self._stages, 2)]
             rows = [[float(pair.rounds), float(pair.largest), *pair.sums.tolist()] for pair in pairs]
             found["pairs"] = np.array(rows).reshape(len(pairs), 2 + nothing.sums.size)
@@ -128,7 +128,7 @@ class Watch:
                 self._outside[name], self._beyond[name] = np.asarray(outside > 0), np.asarray(beyond)
         for pair, row in zip(combinations(self._stages, 2), before.get("pairs", ()), strict=False):
             if row[0]:
-                self._apart[pair] = _Apart(int(row[0]), row[2:], row[1])
+                self._apart[pair] = _Differences(int(row[0]), row[2:], row[1])
 
     def notices(self) -> tuple[Notice, ...]:
         """Return the owners named, with reasons, in the order of the terms."""
@@ -170,7 +170,7 @@ class Watch:
 
 
 @dataclass(frozen=True, eq=False)
-class _Apart:
+class _Differences:
     """Differences of two owners' answers in rounds that heard both: summed [..., p], and the largest [...]."""
 
     rounds: int
@@ -182,9 +182,9 @@ class _Apart:
         """The largest number of the sum [...]."""
         return np.asarray(np.abs(self.sums).max(axis=-1))
 
-    def later(self, apart: Floats) -> "_Apart":
+    def later(self, apart: Floats) -> "_Differences":
         """Add one round [..., p]."""
-        return _Apart(self.rounds + 1, self.sums + apart, np.maximum(self.largest, np.abs(apart).max(axis=-1)))
+        return _Differences(self.rounds + 1, self.sums + apart, np.maximum(self.largest, np.abs(apart).max(axis=-1)))
 
 
 def exact_extent(setup: Setup, name: str) -> Extent:
@@ -194,7 +194,7 @@ def exact_extent(setup: Setup, name: str) -> Extent:
     return stage.question.likely_extent(FALSE_ALARMS / TEST_COUNT / owners / 2 / len(stage.rounds))
 
 
-def unnoticed(setup: Setup, name: str) -> Extent:
+def unnoticed_extent(setup: Setup, name: str) -> Extent:
     """Bound the answers with which an owner goes unnoticed in every round of a run."""
     stage = setup.part(name).training
     rounds, reach = len(stage.rounds), reaches(setup, FALSE_ALARMS / TEST_COUNT)[name]

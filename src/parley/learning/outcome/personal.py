@@ -23,7 +23,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 
-def compared(
+def alone_and_personal_models(
     agreement: Agreement,
     joints: Floats,
     columns: Floats | None,
@@ -38,7 +38,7 @@ def compared(
     losses are computed.
     """
     setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
-    ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
+    ridge, none = Ridge(setup.risk, setup.preparation, rows), zero_centre(setup)
     known = [Start(NO_MODEL, none.theta, None)]
     if (fit := own_public_fit(setup)) is not None:
         known.append(Start(PUBLIC, fit, 0))
@@ -65,12 +65,12 @@ def own_public_fit(setup: Setup) -> Floats | None:
 def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
     """Correct the joint model [P] as far as the owner's training rows support it (`correction`). Trees look at
     `columns` [n, columns] of the training rows (`plain_columns`; None: no trees)."""
-    return compared(agreement, joint[None], columns)[1][0]
+    return alone_and_personal_models(agreement, joint[None], columns)[1][0]
 
 
 def own_model(agreement: Agreement) -> PersonalModel:
     """Fit the owner's model alone, without trees and without noise, from its training rows and the public fit."""
-    return compared(agreement, np.empty((0, agreement.setup.parameters)), None)[0]
+    return alone_and_personal_models(agreement, np.empty((0, agreement.setup.parameters)), None)[0]
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
@@ -164,6 +164,6 @@ def centres(setup: Setup, start: Start) -> list[Centre]:
     return [Centre(start.name, start.theta, free) for free in ways] if start.theta.any() else []
 
 
-def nothing(setup: Setup) -> Centre:
+def zero_centre(setup: Setup) -> Centre:
     """Return the zero model as a centre."""
     return Centre(NO_MODEL, np.zeros(setup.parameters), free=setup.preparation.model.has_intercept)

@@ -26,7 +26,7 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     frame, target = read_table(rows), model.preparation_.model.target
     if isinstance(rows, str | Path):
         require_columns(frame, model.preparation_.features, str(rows))
-    found: dict[str, Any] = {f"predicted_{target}": _within(model, model.predict(frame))}
+    found: dict[str, Any] = {f"predicted_{target}": _clip_to_target_range(model, model.predict(frame))}
     if model.posterior_ is not None and isinstance(model, JointRegressor):
         found[f"std_{target}"] = model.predict(frame, return_std=True)[1]
     if isinstance(model, JointClassifier) and hasattr(model, "predict_proba"):
@@ -42,7 +42,7 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     return pd.concat([frame, pd.DataFrame(found)], axis=1)
 
 
-def _within(model: JointModel, predicted: Any) -> Any:
+def _clip_to_target_range(model: JointModel, predicted: Any) -> Any:
     """Clip predicted numbers to the target's declared range, which never increases an error."""
     ends = target_range(model)
     return predicted if ends is None else np.clip(predicted, *ends)

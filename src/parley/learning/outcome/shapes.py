@@ -138,11 +138,11 @@ def additive_shapes(
 ) -> Shapes | None:
     """Return the contributions of a model's columns, with bands from several runs [runs, P] or from its posterior. None
     without trees, or if some look at several columns and are not one for each pair."""
-    every = _every(preparation)
+    every = _all_bins(preparation)
     if every is None or preparation.forest is None:
         return None
-    coefficients, level = _parted(preparation, theta)
-    several = None if runs is None or len(runs) < 2 else _parted(preparation, runs)[0]
+    coefficients, level = _leaf_and_level_parts(preparation, theta)
+    several = None if runs is None or len(runs) < 2 else _leaf_and_level_parts(preparation, runs)[0]
     is_number = preparation.model.predicts == "number"
     unit, origin = (preparation.target_scale, preparation.target_centre) if is_number else (1.0, 0.0)
     alone, pairs, same = list[ShapeFunction](), list[PairShape](), _always(preparation.forest)
@@ -153,9 +153,9 @@ def additive_shapes(
         change = unit * (each.leaves - usual)
         adds, band = coefficients @ change.T, None
         if several is not None:
-            band = middle(several @ change.T)
+            band = middle_band(several @ change.T)
         elif posterior is not None:
-            band = _sure(adds, change, posterior)
+            band = _posterior_band(adds, change, posterior)
         if len(each.axes) == 1:
             axis = each.axes[0]
             alone.append(ShapeFunction(axis.column, axis.cuts, axis.names, adds, shares, band, axis.knots))
@@ -176,7 +176,7 @@ def own_units(encoding: Encoding, cuts: Floats) -> Floats:
     return cuts if encoding.transform is None else INVERSES[encoding.transform](cuts)
 
 
-def middle(several: Floats) -> Floats:
+def middle_band(several: Floats) -> Floats:
     """Return the ends [2, ...] of the middle of several runs' numbers [runs, ...]."""
     tail = (1 - BAND_LEVEL) / 2
     return np.asarray(np.quantile(several, [tail, 1 - tail], axis=0))
@@ -198,7 +198,7 @@ def _pair(axes: tuple[Axis, ...], adds: Floats, shares: Floats, band: Floats | N
     return PairShape((first, second), np.asarray(values), np.asarray(parts), ends)
 
 
-def _every(preparation: Preparation) -> list[_Bins] | None:
+def _all_bins(preparation: Preparation) -> list[_Bins] | None:
     """Return the bins of every feature, then of every pair; None if trees do not add up so."""
     forest = preparation.forest
     if forest is None or forest.width > forest.leaves:  # a margin looks at many
@@ -267,7 +267,7 @@ def _shares(preparation: Preparation, bins: _Bins) -> Floats:
     return shares / shares.sum() if shares.sum() > 0 else alike
 
 
-def _parted(preparation: Preparation, theta: Floats) -> tuple[Floats, Floats]:
+def _leaf_and_level_parts(preparation: Preparation, theta: Floats) -> tuple[Floats, Floats]:
     """Split models [..., P] into contributions of leaves [..., leaves] and the constant level [...]. The dots end in
     classes if there are several; the level has periods for survival models."""
     width, leaves = preparation.width, preparation.width - preparation.model.has_intercept
@@ -279,7 +279,7 @@ def _parted(preparation: Preparation, theta: Floats) -> tuple[Floats, Floats]:
     return parts[..., :leaves], before + constant[..., None] if predicts == "survival" else constant
 
 
-def _sure(adds: Floats, change: Floats, posterior: Posterior) -> Floats:
+def _posterior_band(adds: Floats, change: Floats, posterior: Posterior) -> Floats:
     """Return the posterior's intervals [2, ..., bins] for the population's contributions."""
     covariance = posterior.covariance[:, : change.shape[1], : change.shape[1]]
     variance = np.einsum("bi,qij,bj->qb", change, covariance, change)

@@ -51,7 +51,8 @@ class RowSpace:
         return cls(loss, rows, strengths, alike, own @ own.T)
 
     def minimisers(self, centres: Floats, starts: Floats | None) -> Floats:
-        """Return the minimisers [B, P] for these centres, searched from the margins of `starts`, or from the centres."""
+        """Return the minimisers [B, P] for these centres, searched from the margins of `starts`, or from the
+        centres."""
         base = centres @ self.rows.X.T
         a = np.zeros_like(base) if starts is None else self._begin(base, starts @ self.rows.X.T)
         raised, left = self._raised(a, slice(None)), np.arange(len(a))

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
-from parley.learning.outcome.boosting import ERRORS_BEHIND, MAX_CLASSES, lead
+from parley.learning.outcome.boosting import ERRORS_BEHIND, MAX_CLASSES, mean_saving
 from parley.learning.outcome.margin_trees import BinnedColumns, boosted_from
 from parley.learning.outcome.ridge import Places
 from parley.losses import EmpiricalRisk
 from parley.losses.loss import Loss
 from parley.validate import Floats
 
-LENGTHS = np.linspace(0.0, 1.0, 11)  # of a correction
+CORRECTION_LENGTHS = np.linspace(0.0, 1.0, 11)  # of a correction
 DEPTH, DEEPER_DEPTH = 3, 5  # of a tree, and of those that begin at nothing where rows are many
 MANY_ROWS = 2000
 ITERATIONS = (10, 25, 50, 100)
@@ -81,14 +81,14 @@ class WayStudy:
 
     def kept(self, name: WayName, start: Floats, end: Floats, trees: int = 0) -> KeptWay:
         """Shrink the way between raw predictions [outcomes, n]; for each fold the others choose the share."""
-        shares, along = np.empty(len(self.rows)), self.losses(start + LENGTHS[:, None, None] * (end - start))
-        for held in self.helds:
+        shares, along = np.empty(len(self.rows)), self.losses(start + CORRECTION_LENGTHS[:, None, None] * (end - start))
+        for held in self.fold_masks:
             shares[held] = share_of_others(along, held)
         raw = start + shares * (end - start)
         return KeptWay(name, along[-1], kept_share(along), self.losses(raw), raw, trees)
 
     @property
-    def helds(self) -> list[NDArray[np.bool_]]:
+    def fold_masks(self) -> list[NDArray[np.bool_]]:
         """Masks of each fold's rows."""
         return [self.fold == k for k in range(int(self.fold.max()) + 1)]
 
@@ -100,8 +100,8 @@ class TreeStudy(WayStudy):
     binned: BinnedColumns
 
     def on_top(self, starts: Floats, there: Sequence[Floats]) -> list[TriedTrees]:
-        """Grow trees from models without each fold [starts, folds, outcomes, n]; `there` [outcomes, n] are their raw
-        predictions for each row without its own fold."""
+        """Grow trees from models without each fold [starts, folds, outcomes, n]; `other_losses` [outcomes, n] are their
+        raw predictions for each row without its own fold."""
         growing = _Growing.from_starts(self, DEPTH, starts, np.array([self.losses(each) for each in there]))
         growing.advance(range(starts.shape[1]), 0)
         return self._all(growing, 1)
@@ -110,14 +110,14 @@ class TreeStudy(WayStudy):
         """Grow trees from raw predictions [folds, outcomes, n]; None if `behind` all of `beside` in the first fold."""
         depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
         growing, folds = _Growing.from_starts(self, depth, start[None], nothing), range(len(start))
-        sure = min(LEAST_STAGES, len(ITERATIONS))
-        for stage in range(sure):
+        first_stages = min(LEAST_STAGES, len(ITERATIONS))
+        for stage in range(first_stages):
             growing.advance(folds[:1], stage)
         if all(self.behind(growing.found(0), each) for each in beside):
             return None
-        for stage in range(sure):
+        for stage in range(first_stages):
             growing.advance(folds[1:], stage)
-        return self._all(growing, sure)[0]
+        return self._all(growing, first_stages)[0]
 
     def _all(self, growing: "_Growing", stage: int) -> list[TriedTrees]:
         """Try further stages while the last trees helped for some start."""
@@ -131,21 +131,21 @@ class TreeStudy(WayStudy):
     def behind(self, tried: TriedTrees, beside: Floats) -> bool:
         """Whether trees lie more than `ERRORS_BEHIND` standard errors behind `beside` in the first fold."""
         held = self.fold == 0
-        here, there = tried.losses[:, held], self.losses(beside)[held]
-        mean, error = lead(there, here[int(here.mean(axis=1).argmin())])
+        tree_losses, other_losses = tried.losses[:, held], self.losses(beside)[held]
+        mean, error = mean_saving(other_losses, tree_losses[int(tree_losses.mean(axis=1).argmin())])
         return mean < -ERRORS_BEHIND * error
 
     def kept_trees(self, name: WayName, start: Floats, tried: TriedTrees) -> KeptWay:
         """Shrink the way to the trees' predictions; for each fold the others also choose the number of trees."""
         chosen = np.empty_like(start)
-        for held in self.helds:
+        for held in self.fold_masks:
             chosen[:, held] = tried.raw[tried.best(~held)][:, held]
         return self.kept(name, start, chosen, ITERATIONS[tried.best()])
 
     def _helped(self, tried: TriedTrees, stage: int) -> bool:
         """Whether the last trees lowered the cost of all rows, or of all without some fold."""
         last, before = tried.losses[stage - 1], tried.losses[stage - 2] if stage > 1 else tried.start
-        kept = [np.ones(len(last), dtype=bool), *(~held for held in self.helds)]
+        kept = [np.ones(len(last), dtype=bool), *(~held for held in self.fold_masks)]
         return any(last[rows].mean() < before[rows].mean() for rows in kept if rows.any())
 
 
@@ -168,12 +168,12 @@ class _Growing:
     def advance(self, folds: Sequence[int], stage: int) -> None:
         """Grow trees up to the given stage of `ITERATIONS`, leaving out each of these folds."""
         study, first = self.study, 0 if stage == 0 else ITERATIONS[stage - 1]
-        most = max(1, MAX_CELLS_AT_ONCE // (self.raw.shape[-2] * max(study.binned.codes.size, 1)))
-        for begin in range(0, len(folds), most):
-            without = np.array(folds[begin : begin + most])
-            taught = np.where(study.fold == without[:, None], 0.0, study.rows.weight)
+        folds_at_once = max(1, MAX_CELLS_AT_ONCE // (self.raw.shape[-2] * max(study.binned.codes.size, 1)))
+        for begin in range(0, len(folds), folds_at_once):
+            without = np.array(folds[begin : begin + folds_at_once])
+            weights_without_fold = np.where(study.fold == without[:, None], 0.0, study.rows.weight)
             raw, trees = self.raw[:, without], range(first, ITERATIONS[stage])
-            asked = study.objective.loss, study.binned, study.rows.y, taught, raw, self.depth, trees
+            asked = study.objective.loss, study.binned, study.rows.y, weights_without_fold, raw, self.depth, trees
             for _, now in boosted_from(*asked):
                 raw = now
             self.raw[:, without] = raw
@@ -195,14 +195,14 @@ def own_depth(rows: int) -> int:
 
 
 def kept_share(along: Floats) -> float:
-    """Return the share of a correction to keep, from the losses of rows [lengths, n] at each of `LENGTHS`.
+    """Return the share of a correction to keep, from the losses of rows [lengths, n] at each of `CORRECTION_LENGTHS`.
 
     >>> kept_share(np.linspace([3.0, 5.0], [1.0, 4.0], len(LENGTHS)))
     0.888...
     """
     best = int(along.mean(axis=1).argmin())
-    gain, error = lead(along[0], along[best])
-    return float(LENGTHS[best]) * max(0.0, 1 - (error / gain) ** 2) if gain > 0 else 0.0
+    gain, error = mean_saving(along[0], along[best])
+    return float(CORRECTION_LENGTHS[best]) * max(0.0, 1 - (error / gain) ** 2) if gain > 0 else 0.0
 
 
 def share_of_others(along: Floats, held: NDArray[np.bool_]) -> float:
@@ -210,7 +210,7 @@ def share_of_others(along: Floats, held: NDArray[np.bool_]) -> float:
     return kept_share(along[:, ~held]) if not held.all() else 0.0
 
 
-def bearable(preparation: Preparation, rows: Design) -> bool:
+def trees_possible(preparation: Preparation, rows: Design) -> bool:
     """Whether trees can continue a linear model here: a number or classes, and enough rows of each."""
     predicts = preparation.model.predicts
     if predicts not in ("number", "two classes", "classes") or len(rows) < LEAST_ROWS:

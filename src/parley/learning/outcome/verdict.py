@@ -12,7 +12,7 @@ from parley.errors import ModelError
 from parley.learning.outcome.correction import JOINT, MadeOf, rows_with_trees
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.learning.outcome.model import JointModel
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
 from parley.terms import Terms
@@ -188,7 +188,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
     columns, new_columns = plain_columns(owner, agreement)
     refined = model.trees_ is not None
-    own, personal = compared(agreement, np.array([model.theta_] * (not refined)), columns)
+    own, personal = alone_and_personal_models(agreement, np.array([model.theta_] * (not refined)), columns)
     made = {"together": (model.theta_, model.trees_), "alone": (own.theta, own.trees)}
     made["personal"] = (personal[0].theta, personal[0].trees) if personal else made["together"]
     shown = {
@@ -232,11 +232,11 @@ def _same_number(objective: EmpiricalRisk, train: Design, held_out: Design) -> F
 def _same_hazards(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
     """Return held-out losses of constant hazards: the training rows' Kaplan-Meier shares in each period."""
     happened = train.y % 2 == 1
-    lived = (np.floor(train.y / 2) + happened).astype(int)  # periods in which a subject was there
+    periods_observed = (np.floor(train.y / 2) + happened).astype(int)  # periods in which a subject was there
     many = max(int(rows.y.max(initial=0.0)) // 2 + 1 for rows in (train, held_out))
-    there = np.array([train.weight[lived > period].sum() for period in range(many)])
-    befell = np.array([train.weight[(lived == period + 1) & happened].sum() for period in range(many)])
-    share = np.divide(befell, there, out=np.full(many, befell.sum() / there.sum()), where=there > 0)
+    at_risk = np.array([train.weight[periods_observed > period].sum() for period in range(many)])
+    events = np.array([train.weight[(periods_observed == period + 1) & happened].sum() for period in range(many)])
+    share = np.divide(events, at_risk, out=np.full(many, events.sum() / at_risk.sum()), where=at_risk > 0)
     with np.errstate(divide="ignore"):
         odds = np.clip(np.log(share) - np.log1p(-share), -MAX_LOG_ODDS, MAX_LOG_ODDS)
     return objective.record_losses(

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT_ROUNDOFF
 from parley.errors import NoOptimumError
-from parley.losses.class_loss import FARTHEST, ClassLoss, EachClass, Multinomial, over_classes
+from parley.losses.class_loss import MAX_RESIDUAL_NORMS, ClassLoss, EachClass, Multinomial, over_classes
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.loss import (
     ClipNorm,
@@ -134,8 +134,8 @@ class ClassesObjective(EmpiricalRisk):
         """Search by L-BFGS-B within the box. Without a penalty, adding one vector to every class may change nothing; a
         search from zero finds the optimum whose classes add up to zero. Without `start` the rows name the classes."""
         total = sum(d.divisor for d in designs)
-        begin = np.zeros(_named(designs) * designs[0].width) if start is None else start
-        limit = None if radius is None else [(-radius, radius)] * len(begin)
+        begin = np.zeros(_class_count(designs) * designs[0].width) if start is None else start
+        box = None if radius is None else [(-radius, radius)] * len(begin)
 
         def value(theta: Floats) -> tuple[float, Floats]:
             cost = sum(d.divisor / total * float(self.cost(d, theta)) for d in designs)
@@ -145,13 +145,13 @@ class ClassesObjective(EmpiricalRisk):
             return cost, gradient
 
         options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": precision * 1e-3, "gtol": 1e-8}
-        found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=limit, options=options)
-        if radius is None and not self.regularisation > 0 and self.separates(designs, found.x):
+        solution = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=box, options=options)
+        if radius is None and not self.regularisation > 0 and self.separates(designs, solution.x):
             raise NoOptimumError(
                 "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
                 "model.regularisation"
             )
-        return np.asarray(found.x)
+        return np.asarray(solution.x)
 
 
 def class_margins(block: Design, flat: Floats) -> Floats:
@@ -159,7 +159,7 @@ def class_margins(block: Design, flat: Floats) -> Floats:
     return block.margins(flat.reshape(-1, block.width)).reshape(len(flat), -1, len(block))
 
 
-def _named(designs: Sequence[Summable]) -> int:
+def _class_count(designs: Sequence[Summable]) -> int:
     return 1 + max(int(design.in_memory().y.max()) for design in designs)
 
 
@@ -202,7 +202,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
         def part(block: Design, flat: Floats) -> Floats:
             X = block.X
             if bound.clips:
-                room = derivative_limit(block, bound) / (FARTHEST["l2"] * np.maximum(block.weight, SMALLEST))
+                room = derivative_limit(block, bound) / (MAX_RESIDUAL_NORMS["l2"] * np.maximum(block.weight, SMALLEST))
                 X = X * np.minimum(1.0, room * (1 - 16 * UNIT_ROUNDOFF))[:, None]
             return (self.residuals(replace(block, X=X), flat) @ X).reshape(len(flat), -1)
 
@@ -284,7 +284,7 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
     loss: EachClass = field(default=EachClass(Squared(), own=1.0, other=0.0), kw_only=True)
 
     def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats]:
-        return partial(_members, classes=len(preparation.classes))
+        return partial(_class_indicators, classes=len(preparation.classes))
 
     def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
         """Clip each class's derivative to its share Xi/(sqrt C |x|). It still never falls as its margin grows and rises
@@ -318,6 +318,6 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
         return np.asarray(np.kron(np.eye(len(theta) // design.width), one) + self.regularisation * np.eye(len(theta)))
 
 
-def _members(block: Design, classes: int) -> Floats:
+def _class_indicators(block: Design, classes: int) -> Floats:
     """Return 1 where a record is of the class, else 0 [n, classes]."""
     return np.asarray(block.y[:, None] == np.arange(classes), dtype=np.float64)

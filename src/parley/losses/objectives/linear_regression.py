@@ -16,10 +16,10 @@ from parley.losses.moments import SufficientMoments, targets
 from parley.losses.objectives.margin import MarginObjective
 from parley.validate import SMALLEST, Floats
 
-FINE = 128  # rows between the ends of two prefixes, at least
-LEVELS = 8  # how many different prefixes one call distinguishes
-SORTED_FROM = 1024  # rows from which sorting a table pays
-WIDEST = (
+MIN_PREFIX_ROWS = 128  # rows between the ends of two prefixes, at least
+MAX_PREFIXES_PER_CALL = 8  # how many different prefixes one call distinguishes
+MIN_SORTED_ROWS = 1024  # rows from which sorting a table pays
+MAX_SORTED_COLUMNS = (
     100  # columns up to which it pays, for each parameter of a question: sums over many take as long as many rounds
 )
 
@@ -32,7 +32,7 @@ class ClippedLeastSquares:
     best fit theta0, `centre`. So each record has a radius around theta0 in which it is surely not clipped. Sorted by
     radius, the sure records are a prefix. Sums of some prefixes are kept, computed when first needed, and later records
     are handled row by row. `limit` [n] is that of each derivative; prefixes end `apart` rows apart, by default
-    max(`FINE`, 2 p), so that all sums take half the table's memory.
+    max(`MIN_PREFIX_ROWS`, 2 p), so that all sums take half the table's memory.
 
     Only for studies: its duration tells how many records may clip, and sums of unclipped records round more coarsely
     than any sensitivity allows for.
@@ -47,7 +47,7 @@ class ClippedLeastSquares:
         order = np.argsort(-radius, kind="stable")
         self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]
         self._weight = 2 * design.weight[order]
-        self.apart = max(FINE, 2 * design.width) if apart is None else apart
+        self.apart = max(MIN_PREFIX_ROWS, 2 * design.width) if apart is None else apart
         self._blocks = [slice(start, min(start + self.apart, len(order))) for start in range(0, len(order), self.apart)]
         self._least = np.array([radius[order[rows.stop - 1]] for rows in self._blocks])
         self._sums: list[tuple[Floats, Floats]] = [(np.zeros((design.width, design.width)), np.zeros(design.width))]
@@ -70,7 +70,7 @@ class ClippedLeastSquares:
         away = np.sqrt(np.sum((theta - self.centre) ** 2, axis=1))
         sure = np.searchsorted(-self._least, -away, side="right")  # how many whole blocks are sure for each parameter
         order = np.argsort(sure, kind="stable")
-        levels = np.unique(sure[order][:: max(1, len(order) // LEVELS)])
+        levels = np.unique(sure[order][:: max(1, len(order) // MAX_PREFIXES_PER_CALL)])
         sorted_sure, flat = (
             levels[np.searchsorted(levels, sure[order], side="right") - 1],
             theta[order],
@@ -133,7 +133,11 @@ class LinearRegression(MarginObjective, SufficientMoments):
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         if bound is not None and bound.clips:
             rows = design.studied
-            if rows is None or len(rows) < SORTED_FROM or design.width > WIDEST * (theta.size // design.width):
+            if (
+                rows is None
+                or len(rows) < MIN_SORTED_ROWS
+                or design.width > MAX_SORTED_COLUMNS * (theta.size // design.width)
+            ):
                 return super().mean_gradient(design, theta, bound)
             make = partial(_clipped, rows, bound)
             return (
@@ -173,10 +177,10 @@ def best_fit(design: Summable) -> tuple[Floats, float, Floats]:
 
 def _best_fit(design: Summable) -> tuple[Floats, float, Floats]:
     values, directions = principal_moments(design)
-    told = (
+    determined = (
         np.abs(values) > UNIT_ROUNDOFF * 2 * len(values) * np.abs(values).max()
     )  # in other directions all fits are alike
-    theta = directions[:, told] @ (design.statistics[1] @ directions[:, told] / values[told])
+    theta = directions[:, determined] @ (design.statistics[1] @ directions[:, determined] / values[determined])
 
     def part(block: Design) -> Floats:
         error = block.X @ theta - block.y

@@ -12,7 +12,9 @@ from parley.validate import Floats
 Cost = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 
-TOLERANCE = 1e-11  # of the decrease that another step would still bring, relative to the cost; one more is taken
+DECREASE_TOLERANCE = (
+    1e-11  # of the decrease that another step would still bring, relative to the cost; one more is taken
+)
 
 
 def optimum_by_newton(
@@ -24,8 +26,10 @@ def optimum_by_newton(
 
     def hessian(theta: Floats) -> Floats:
         curves = [objective.hessian(design, theta) for _, design in shares]
-        found = [share * curve for (share, _), curve in zip(shares, curves, strict=True) if curve is not None]
-        return np.asarray(sum(found))
+        weighted_hessians = [
+            share * curve for (share, _), curve in zip(shares, curves, strict=True) if curve is not None
+        ]
+        return np.asarray(sum(weighted_hessians))
 
     return projected_newton(
         lambda t: float(sum(share * float(objective.cost(design, t)) for share, design in shares)),
@@ -47,8 +51,8 @@ def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: F
     theta, value = start, cost(start)
     for _ in range(200):
         first, curve = gradient(theta), hessian(theta)
-        held = ((theta >= radius) & (first < 0)) | ((theta <= -radius) & (first > 0))
-        free = np.flatnonzero(~held)
+        at_bound = ((theta >= radius) & (first < 0)) | ((theta <= -radius) & (first > 0))
+        free = np.flatnonzero(~at_bound)
         if not free.size:
             return theta
         inner = curve[np.ix_(free, free)]
@@ -57,17 +61,17 @@ def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: F
         ridge = 1e-8 * float(np.linalg.norm(first[free])) + 1e-14 * float(np.trace(inner))
         step = np.zeros_like(theta)
         step[free] = -np.linalg.solve(inner + (ridge + 1e-300) * np.eye(free.size), first[free])
-        if -(first @ step) <= TOLERANCE * (abs(value) + 1e-300):
+        if -(first @ step) <= DECREASE_TOLERANCE * (abs(value) + 1e-300):
             last = np.clip(theta + step, -radius, radius)
-            return last if cost(last) <= value + TOLERANCE * abs(value) else theta
+            return last if cost(last) <= value + DECREASE_TOLERANCE * abs(value) else theta
         for halving in range(60):
             moved = np.clip(theta + step * 0.5**halving, -radius, radius)
-            there = cost(moved)
-            if there <= value + 1e-4 * float(first @ (moved - theta)):
+            moved_value = cost(moved)
+            if moved_value <= value + 1e-4 * float(first @ (moved - theta)):
                 break
         else:
             return theta  # rounding leaves nothing to gain
-        theta, value = moved, there
+        theta, value = moved, moved_value
     if radius == np.inf:
         raise NoOptimumError(
             "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "

@@ -33,14 +33,14 @@ class Survival(EmpiricalRisk):
     alike: ClassVar[bool] = False
 
     def parameters(self, preparation: Preparation) -> int:
-        return _count(preparation) + preparation.width
+        return _period_count(preparation) + preparation.width
 
     def constants(self, preparation: Preparation) -> Floats:
-        return np.append(np.ones(_count(preparation)), np.zeros(preparation.width))
+        return np.append(np.ones(_period_count(preparation)), np.zeros(preparation.width))
 
     def start(self, preparation: Preparation) -> Floats:
         """Return baselines at which half of the subjects survive all periods, in the box; coefficients are 0."""
-        baseline, radius = math.log(math.expm1(math.log(2) / _count(preparation))), preparation.model.radius
+        baseline, radius = math.log(math.expm1(math.log(2) / _period_count(preparation))), preparation.model.radius
         return (baseline if radius is None else max(baseline, -radius)) * self.constants(preparation)
 
     def scores(self, X: Floats, theta: Floats) -> Floats:
@@ -50,13 +50,13 @@ class Survival(EmpiricalRisk):
 
     def cost(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
-            return np.asarray(self.loss.loss(_raw(block, flat), block.y) @ block.weight)
+            return np.asarray(self.loss.loss(_log_odds(block, flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
         return np.asarray(total / design.divisor + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
-        losses = self.loss.loss(_raw(design, theta.reshape(-1, theta.shape[-1])), design.y)
+        losses = self.loss.loss(_log_odds(design, theta.reshape(-1, theta.shape[-1])), design.y)
         return np.asarray(losses.reshape(*theta.shape[:-1], -1) * design.weight)
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
@@ -86,7 +86,7 @@ class Survival(EmpiricalRisk):
     def record_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
         """Formal guarantee: no derivative in a period exceeds 1, so their sum is at most K, and no subject within the
         bounds f has a larger norm than (1, ..., 1, K f)."""
-        implied, features, many = np.inf, preparation.feature_bound, _count(preparation)
+        implied, features, many = np.inf, preparation.feature_bound, _period_count(preparation)
         if features is not None:
             alone, size = self.loss.largest_derivative(norm, many, np.inf), many * bound_norm(features, norm)
             together = {"l1": alone + size, "l2": math.hypot(alone, size), "linf": max(alone, size)}
@@ -94,13 +94,13 @@ class Survival(EmpiricalRisk):
         return tightest(limits.clip, implied, norm)
 
     def record_curvatures(self, design: Design, theta: Floats) -> Floats:
-        curves = self.loss.hessian(_raw(design, theta[None])[0], design.y)
+        curves = self.loss.hessian(_log_odds(design, theta[None])[0], design.y)
         return np.asarray(sum(curve for _, _, curve in curves) * design.weight)
 
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:
-            curves = self.loss.hessian(_raw(block, theta[None])[0], block.y)
-            return _bent(np.array([curve * block.weight for _, _, curve in curves]), block)
+            curves = self.loss.hessian(_log_odds(block, theta[None])[0], block.y)
+            return _sum_curvatures(np.array([curve * block.weight for _, _, curve in curves]), block)
 
         return design.sum(part) / design.divisor + self.regularisation * np.eye(len(theta))
 
@@ -111,14 +111,14 @@ class Survival(EmpiricalRisk):
         precision: float = 1e-10,
         start: Floats | None = None,
     ) -> Floats:
-        begin = np.zeros(_seen(designs) + designs[0].width) if start is None else start
+        begin = np.zeros(_reached_periods(designs) + designs[0].width) if start is None else start
         return optimum_by_newton(self, designs, radius, begin)
 
     def curvature(self, design: Summable) -> float:
-        many = _seen([design])
+        many = _reached_periods([design])
 
         def part(block: Design) -> Floats:
-            return _bent(periods(block.y, many)[0] * block.weight, block)
+            return _sum_curvatures(periods(block.y, many)[0] * block.weight, block)
 
         largest = float(np.linalg.eigvalsh(design.sum(part) / design.divisor)[-1])
         return self.loss.largest_curvature * largest + self.regularisation
@@ -129,18 +129,18 @@ class Survival(EmpiricalRisk):
         features = preparation.feature_bound
         if features is None:
             return None
-        largest = 1 + _count(preparation) * float(np.sum(features**2))
+        largest = 1 + _period_count(preparation) * float(np.sum(features**2))
         return self.loss.largest_curvature * preparation.largest_weight * largest + self.regularisation
 
     def _residuals(self, block: Design, flat: Floats) -> tuple[Floats, Floats]:
         """Return every subject's weighted derivatives [R, K, n], and their sums over its periods [R, n]."""
-        residual = self.loss.gradient(_raw(block, flat), block.y, block)
+        residual = self.loss.gradient(_log_odds(block, flat), block.y, block)
         if block.weighted:
             residual *= block.weight
         return residual, over_classes(residual.copy())
 
 
-def _raw(block: Design, flat: Floats) -> Floats:
+def _log_odds(block: Design, flat: Floats) -> Floats:
     """Return the log-odds of every period [R, K, n] at parameters [R, P]."""
     split = flat.shape[-1] - block.width
     return np.asarray(block.margins(np.ascontiguousarray(flat[:, split:]))[:, None] + flat[:, :split, None])
@@ -156,7 +156,7 @@ def _norms(residual: Floats, total: Floats, block: Design, norm: ClipNorm) -> Fl
     return np.asarray(np.sqrt(over_classes(np.square(residual)) + shared**2))
 
 
-def _bent(curves: Floats, block: Design) -> Floats:
+def _sum_curvatures(curves: Floats, block: Design) -> Floats:
     """Sum curves [K, n] times z z', z = (e_k, x) [P, P], over rows and periods."""
     many, across = len(curves), curves @ block.X
     found = np.empty((many + block.width,) * 2)
@@ -165,11 +165,11 @@ def _bent(curves: Floats, block: Design) -> Floats:
     return found
 
 
-def _count(preparation: Preparation) -> int:
+def _period_count(preparation: Preparation) -> int:
     """Return K, the number of periods in the terms."""
     return len(SurvivalModel.expect(preparation.model).periods)
 
 
-def _seen(designs: Sequence[Summable]) -> int:
+def _reached_periods(designs: Sequence[Summable]) -> int:
     """Return the number of periods that some subject reached."""
     return max(int(design.in_memory().y.max(initial=0.0) + 1) // 2 for design in designs)

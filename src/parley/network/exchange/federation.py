@@ -21,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from parley.data.public_numbers import hangs_on_machine
+from parley.data.public_numbers import depends_on_machine
 from parley.errors import (
     AbortedRound,
     ContradictionError,
@@ -299,7 +299,7 @@ class Federation:
 
     def _warn_silent(self, name: str) -> None:
         """Warn of a party that does not report its numbers, where machines may differ."""
-        if hangs_on_machine(self._terms.model):
+        if depends_on_machine(self._terms.model):
             self._warn_once(silent(name))
 
     def _warn_once(self, sentence: str) -> None:

@@ -26,7 +26,7 @@ from parley.protocol.task import question_of
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
-PIECE = 1 << 20  # numbers in one message
+NUMBERS_PER_PIECE = 1 << 20  # numbers in one message
 _MOST_ARRAYS = 100
 _FLOATS = np.dtype("<f8")
 REMEDY = (
@@ -53,7 +53,7 @@ def put_numbers(numbers: PublicNumbers, first: int, message: wire.PublicNumbers)
     message.arrays.extend(wire.PublicArray(name=name, shape=shape) for name, shape in numbers.shapes.items())
     for key, digest in numbers.names.items():
         message.names[key] = digest
-    message.data = numbers.data[first - 1 : first - 1 + PIECE].astype(_FLOATS).tobytes()
+    message.data = numbers.data[first - 1 : first - 1 + NUMBERS_PER_PIECE].astype(_FLOATS).tobytes()
 
 
 def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
@@ -133,7 +133,7 @@ class AccountStatement:
         return self.epsilon - self.spent
 
     @classmethod
-    def of(cls, account: Account, earlier_hash: str | None = None) -> "AccountStatement":
+    def from_account(cls, account: Account, earlier_hash: str | None = None) -> "AccountStatement":
         return cls(account.epsilon, account.spent, account.answered, account.rounds, account.head, earlier_hash)
 
 

@@ -239,11 +239,11 @@ class LocalOwner:
             answer, account = answer_or_deliver(self._owner, query, self._delivery)
         finally:
             self._turn.release()
-        return AnswerReply(answer, AccountStatement.of(account))
+        return AnswerReply(answer, AccountStatement.from_account(account))
 
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
         ledger = self._owner.ledger
-        return AccountStatement.of(ledger.account(terms), ledger.hash_at(entries) if entries else None)
+        return AccountStatement.from_account(ledger.account(terms), ledger.hash_at(entries) if entries else None)
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
         own = self._owner.agreement(terms).setup.numbers
@@ -279,7 +279,7 @@ def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.C
         return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True) or b"")
 
 
-AT_ONCE = 16  # owners
+MAX_PARALLEL_OWNERS = 16  # owners
 NOT_OFFERED = (
     "its daemon takes no proposals: it has no inbox, its Parley is an earlier one, or this is a relay's socket; send "
     "the terms file to its people"
@@ -325,7 +325,7 @@ def _told(owners: Sequence[RemoteOwner], call: Callable[[RemoteOwner], ProposalS
             owner.close()
         return Proposed(owner.name, said.state, said.reason)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_PARALLEL_OWNERS) as pool:
         return list(pool.map(tell, owners))
 
 

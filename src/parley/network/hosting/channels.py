@@ -25,14 +25,14 @@ from parley.network.hosting.pool import Pool, Session
 from parley.network.hosting.proposal import HostAssignment
 from parley.network.serving.log import Log
 
-PATIENCE = 60.0  # seconds for a message of another host
+MESSAGE_TIMEOUT_S = 60.0  # seconds for a message of another host
 SENDING = 30.0  # seconds for one to be taken
-ARRIVAL = 10.0  # of these for a message that came before its channel
-TELLING = 5.0  # seconds for word that a channel is over
+EARLY_MESSAGE_WAIT_S = 10.0  # of these for a message that came before its channel
+NOTICE_TIMEOUT_S = 5.0  # seconds for word that a channel is over
 # no channel's name: the message says which channel is over, or (nothing) that its sender has begun afresh
 OVER = "0" * 64
-PAST = 64  # names of channels that were, and are not opened again
-FULL = 1 << 26  # bytes from one host that wait to be read
+MAX_PAST_CHANNELS = 64  # names of channels that were, and are not opened again
+MAX_WAITING_BYTES = 1 << 26  # bytes from one host that wait to be read
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before host 0 tries again
 
 
@@ -67,10 +67,10 @@ class NetworkChannel:
 
     def receive(self, source: int) -> bytes:
         try:
-            payload = self._queues[source].get(timeout=PATIENCE)
+            payload = self._queues[source].get(timeout=MESSAGE_TIMEOUT_S)
         except Empty:
             self.close()
-            raise Unavailable(f"host {source}: no message within {PATIENCE:g} s") from None
+            raise Unavailable(f"host {source}: no message within {MESSAGE_TIMEOUT_S:g} s") from None
         if payload is None:
             self._queues[source].put(None)
             raise Unavailable("this channel is closed; start again with a new one")
@@ -82,7 +82,9 @@ class NetworkChannel:
         """Take a message that came; one out of order, or too much at once, ends the channel."""
         with self._lock:
             sound = (
-                not self.closed and number == self._received[source] and self._waiting[source] + len(payload) <= FULL
+                not self.closed
+                and number == self._received[source]
+                and self._waiting[source] + len(payload) <= MAX_WAITING_BYTES
             )
             if sound:
                 self._received[source] += 1
@@ -109,7 +111,7 @@ class Drawer:
         self._assignment, self._index, self._pool, self._peers, self._log = assignment, index, pool, peers, log
         self._changed = threading.Condition()
         self._channel: NetworkChannel | None = None
-        self._past: deque[str] = deque(maxlen=PAST)
+        self._past: deque[str] = deque(maxlen=MAX_PAST_CHANNELS)
         self._over = threading.Event()
         self._start(self._lead if index == 0 else self._arrive)
 
@@ -121,7 +123,9 @@ class Drawer:
         if source == 0 and number == 0:
             self._follow(name)
         with self._changed:
-            self._changed.wait_for(lambda: self._known(name) or name in self._past or self._over.is_set(), ARRIVAL)
+            self._changed.wait_for(
+                lambda: self._known(name) or name in self._past or self._over.is_set(), EARLY_MESSAGE_WAIT_S
+            )
             channel = self._channel if self._known(name) else None
         if channel is None:
             raise Unavailable("no such channel; start again with a new one")
@@ -203,7 +207,7 @@ class Drawer:
         if not self._over.is_set():
             for peer in self._peers.values():
                 with suppress(ParleyError):
-                    peer.carry(self._assignment.terms_hash, OVER, 0, word, TELLING)
+                    peer.carry(self._assignment.terms_hash, OVER, 0, word, NOTICE_TIMEOUT_S)
 
     def _hear(self, word: bytes) -> None:
         """Close the channel if another host says that it is over, or began afresh."""

@@ -18,7 +18,7 @@ from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import HostSettings
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.daemon import SENDING, Addresses, open_daemon, open_files
-from parley.network.serving.health import FRESH, SelfCall, room_problems
+from parley.network.serving.health import VERDICT_VALID_S, SelfCall, room_problems
 from parley.network.serving.log import Log
 from parley.network.serving.metrics import Metrics, MetricSources
 from parley.network.serving.network import Network, identity_reminders, maintain
@@ -76,7 +76,7 @@ class Readiness:
 
     def __init__(self, journal: Journal, acceptances: Acceptances, service: HostService, network: Network) -> None:
         self._journal, self._acceptances, self._service, self._network = journal, acceptances, service, network
-        self._looked, self._disk = -FRESH, list[str]()
+        self._looked, self._disk = -VERDICT_VALID_S, list[str]()
         self.looks: list[Callable[[], list[str]]] = [self._room, self._books, self._identity, self._other_hosts]
 
     def problems(self) -> list[str]:
@@ -84,7 +84,7 @@ class Readiness:
         return [sentence for look in self.looks for sentence in look()]
 
     def _room(self) -> list[str]:
-        if time.monotonic() - self._looked >= FRESH:
+        if time.monotonic() - self._looked >= VERDICT_VALID_S:
             self._looked, self._disk = time.monotonic(), room_problems(self._journal.path, "journal")
         return self._disk
 

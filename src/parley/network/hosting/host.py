@@ -74,7 +74,7 @@ from parley.network.hosting.proposal import (
 )
 from parley.privacy.mechanisms.exact_samplers import Draw, Words, random_words
 from parley.privacy.mechanisms.shared_noise import draw_secretly, make_recipe
-from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
+from parley.privacy.sharing.ring import Replicated, digest, expand_seed, to_bytes
 
 
 class AdditiveShares:
@@ -107,7 +107,9 @@ class AdditiveShares:
         """Return this host's share of the sum with a whole noise on it, drawn here and now."""
         total = self._noise(shape)
         for bundle in bundles:
-            total += to_words(bundle.shares[0], shape.size) if self._index else expand(bundle.shares[0], shape.size)
+            total += (
+                to_words(bundle.shares[0], shape.size) if self._index else expand_seed(bundle.shares[0], shape.size)
+            )
         return to_bytes(total)
 
     def opened(self, sums: bytes, record: str) -> tuple[Words, bytes]:
@@ -164,14 +166,14 @@ class ReplicatedShares:
     def _shares(self, bundle: ShareBundle) -> Replicated:
         size = bundle.shape.size
         first, second = (
-            to_words(content, size) if number == HOSTS - 1 else expand(content, size)
+            to_words(content, size) if number == HOSTS - 1 else expand_seed(content, size)
             for number, content in zip(self._numbers, bundle.shares, strict=True)
         )
         return Replicated(first, second)
 
 
-PATIENCE = 10.0  # seconds for another host, or a noise
-AHEAD = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
+PEER_TIMEOUT_S = 10.0  # seconds for another host, or a noise
+MAX_EARLY_ROUNDS = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
 
 T = TypeVar("T")
 
@@ -193,7 +195,7 @@ class Host:
         journal: Journal,
         pool: Pool,
         peers: Mapping[int, Peer],
-        patience: float = PATIENCE,
+        patience: float = PEER_TIMEOUT_S,
     ) -> None:
         self.assignment, self.index, self.pool = assignment, assignment.index(name), pool
         self.sharing = ReplicatedShares(self.index, pool) if assignment.together else AdditiveShares(self.index)
@@ -285,7 +287,7 @@ class Host:
     def _agree(self, number: int, content: str) -> Entry:
         """Take steps 1 and 2, and return the journal's entry."""
         turn, own = self.assignment.turn(number), self.proposal(number, content)
-        others = self._ask_both(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
+        others = self._ask_others(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
         told = [own if i == self.index else others[i] for i in range(len(self.assignment.hosts))]
         record = self.sharing.agreed(told, turn.quorum)
         with self._changed:
@@ -305,11 +307,11 @@ class Host:
 
     def _require_same(self, number: int, record: str) -> None:
         """Take step 3: refuse unless the others recorded the same."""
-        told = self._ask_both(lambda peer: peer.record(self.assignment.terms_hash, number))
+        told = self._ask_others(lambda peer: peer.record(self.assignment.terms_hash, number))
         if set(told.values()) != {record_digest(record)}:
             raise AbortedRound("the hosts recorded different things for this round")
 
-    def _ask_both(self, question: Callable[[Peer], T]) -> dict[int, T]:
+    def _ask_others(self, question: Callable[[Peer], T]) -> dict[int, T]:
         calls = {index: self._both.submit(question, peer) for index, peer in self._peers.items()}
         failures = [error for call in calls.values() if (error := call.exception()) is not None]
         definite = [error for error in failures if isinstance(error, AbortedRound | ContentMismatch)]
@@ -372,9 +374,9 @@ class Host:
             raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")
 
     def _make_room(self, bundle: ShareBundle) -> None:
-        """Keep an owner's bundles for `AHEAD` rounds and drop its oldest, so nobody pushes out another's."""
+        """Keep an owner's bundles for `MAX_EARLY_ROUNDS` rounds and drop its oldest, so nobody pushes out another's."""
         own = sorted(number for number, kept in self._bundles.items() if bundle.owner in kept)
-        for number in own[: max(0, len(own) + 1 - AHEAD)]:
+        for number in own[: max(0, len(own) + 1 - MAX_EARLY_ROUNDS)]:
             if self._entry(number).proposal is None:
                 del self._bundles[number][bundle.owner]
 

@@ -29,13 +29,13 @@ from parley.network.hosting.proposal import assignment_of
 from parley.network.identity.settings import HostSettings
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.chain import START, Memory, hash_at, head
-from parley.owner.ledger.connections import FileConnection, Place
+from parley.owner.ledger.chain import FIRST_PREVIOUS_HASH, Memory, hash_at, head
+from parley.owner.ledger.connections import FileConnection, FileIdentity
 from parley.protocol.setup import resolve
 
 APPLICATION, VERSION = 0x50617248, 1
 # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
-KEPT = 1 << 26
+KEPT_SUM_BYTES = 1 << 26
 
 # kind       body                               noise                    sums
 # memory     which file in the state folder remembers this journal; no terms, round 0
@@ -99,9 +99,9 @@ class Journal:
             memories = state_folder("journals", lasting=True)
             with suppress(OSError):  # there already, or SQLite will say what is wrong
                 create(path, b"")
-            self._db = self._remembered(FileConnection(Place(path, "journal"), writes=True), path, memories)
+            self._db = self._remembered(FileConnection(FileIdentity(path, "journal"), writes=True), path, memories)
         else:
-            self._db = _looked_at(FileConnection(Place(path, "journal")), path)
+            self._db = _looked_at(FileConnection(FileIdentity(path, "journal")), path)
 
     def _remembered(self, connection: FileConnection, path: Path, memories: Path) -> FileConnection:
         """Return the connection that extends what is remembered; the first opening creates the memory and a row."""
@@ -261,7 +261,7 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
         return
     if (application, number) != (APPLICATION, VERSION):
         raise LedgerError(f"{path}: not a host's journal, or one of a later Parley")
-    previous = START
+    previous = FIRST_PREVIOUS_HASH
     rows = db.execute("SELECT terms, round, kind, body, noise, sums, digest, previous, hash FROM entries ORDER BY seq")
     for *facts, sums, digest, before, link in rows:
         kept = sums is None or hashlib.sha256(sums).digest() == digest
@@ -332,7 +332,7 @@ def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
     db.execute(
         "UPDATE entries SET sums=NULL WHERE terms=? AND sums IS NOT NULL AND round NOT IN (SELECT round FROM "
         "entries WHERE terms=? AND sums IS NOT NULL ORDER BY seq DESC LIMIT ?)",
-        (terms, terms, max(1, KEPT // max(1, size))),
+        (terms, terms, max(1, KEPT_SUM_BYTES // max(1, size))),
     )
 
 

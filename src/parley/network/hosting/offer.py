@@ -15,7 +15,7 @@ from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
 from parley.numerals import counted
-from parley.owner.disclosure import facts, key_warnings, role_warnings
+from parley.owner.disclosure import host_facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.terms.file import TermsWarning
@@ -66,7 +66,7 @@ class HostOffer:
             "key": self.key,
             "promise": list(self.summary),
             "doubts": [vars(warning) for warning in self.warnings],
-            "hosts": facts(self.terms),
+            "hosts": host_facts(self.terms),
         }
 
     def accept(self) -> None:

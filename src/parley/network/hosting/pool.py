@@ -23,7 +23,7 @@ from parley.privacy.sharing.party import Channel, Party, agree_keys
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated
 from parley.privacy.sharing.secret_noise import draw
 
-QUIET = 0.2  # seconds
+IDLE_BEFORE_DRAW_S = 0.2  # seconds
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Pool:
         self._keys: Keys | None = None
         self._drawn: dict[int, tuple[Shape, Replicated]] = {}
         self._named: set[int] = set()  # numbers that host 0 gave to a question
-        self._used = -QUIET  # when the last one was
+        self._used = -IDLE_BEFORE_DRAW_S  # when the last one was
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
 
     def renew(self) -> int:
@@ -114,9 +114,10 @@ class Pool:
             return noise
 
     def wanted(self) -> Shape | None:
-        """Return what host 0 must draw: at once if half is used up, else after `QUIET` seconds so no round waits."""
+        """Return what host 0 must draw: at once if half is used up, else after `IDLE_BEFORE_DRAW_S` seconds so no round
+        waits."""
         with self._changed:
-            quiet = time.monotonic() - self._used >= QUIET
+            quiet = time.monotonic() - self._used >= IDLE_BEFORE_DRAW_S
             missing = ((shape, most - len(self._free(shape)), most) for shape, most in self._ahead.items())
             return next((shape for shape, lack, most in missing if 2 * lack > most or (lack > 0 and quiet)), None)
 
@@ -125,7 +126,7 @@ class Pool:
         with self._changed:
             until = time.monotonic() + patience
             while self.wanted() is None and (left := until - time.monotonic()) > 0:
-                self._changed.wait(min(left, QUIET))
+                self._changed.wait(min(left, IDLE_BEFORE_DRAW_S))
 
     def ready(self) -> dict[Shape, int]:
         """Return how many noises of each shape are there."""
@@ -145,7 +146,7 @@ class Pool:
         )
 
 
-REST = 1.0  # seconds after which host 0 says that it is still there
+KEEPALIVE_S = 1.0  # seconds after which host 0 says that it is still there
 STILL_HERE = b"-"
 
 
@@ -176,7 +177,7 @@ class Session:
         while not over.is_set():
             shape = self._pool.wanted()
             if shape is None:
-                self._pool.wait_for_use(REST)
+                self._pool.wait_for_use(KEEPALIVE_S)
             for other in others:
                 self._channel.send(
                     other, STILL_HERE if shape is None else json.dumps([shape.law, shape.exponent, shape.size]).encode()

@@ -20,7 +20,7 @@ from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, HostGroup, RemoteHost
 from parley.network.exchange.messages import read_agreement
 from parley.network.hosting.channels import Drawer
-from parley.network.hosting.host import PATIENCE, Host
+from parley.network.hosting.host import PEER_TIMEOUT_S, Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
@@ -52,11 +52,11 @@ class OtherHost:
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
         return Proposal.from_text(
-            self._heard(lambda: self.connection.propose(terms_hash, number, content, 2 * PATIENCE))
+            self._heard(lambda: self.connection.propose(terms_hash, number, content, 2 * PEER_TIMEOUT_S))
         )
 
     def record(self, terms_hash: str, number: int) -> str:
-        return self._heard(lambda: self.connection.record(terms_hash, number, 2 * PATIENCE))
+        return self._heard(lambda: self.connection.record(terms_hash, number, 2 * PEER_TIMEOUT_S))
 
     def _heard(self, call: Callable[[], T]) -> T:
         """Return its answer, or its refusal in this host's words: another host's text is not passed on."""

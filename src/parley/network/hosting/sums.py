@@ -8,7 +8,7 @@ from pathlib import Path
 from parley.errors import ContradictionError, GuaranteeError, LedgerError, Unavailable
 from parley.network.exchange.in_process import sum_answer
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
-from parley.network.hosting.host import PATIENCE, Host, Peer
+from parley.network.hosting.host import PEER_TIMEOUT_S, Host, Peer
 from parley.network.hosting.journal import Journal, require_known_heads
 from parley.network.hosting.pool import Pool, Session
 from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
@@ -16,7 +16,7 @@ from parley.owner.owner import Owner
 from parley.privacy.mechanisms.mechanism import FALSE_ALARM_PROBABILITY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing import party as opening
-from parley.privacy.sharing.party import together, wires
+from parley.privacy.sharing.party import run_in_threads, wires
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
 
@@ -111,7 +111,9 @@ class InProcessHosts:
     these hosts, so their promise is only that of the machine's owner. Journals lie in a folder or in memory; noise is
     drawn when it is needed, or ahead by `draw`."""
 
-    def __init__(self, assignment: HostAssignment, folder: Path | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, assignment: HostAssignment, folder: Path | None = None, patience: float = PEER_TIMEOUT_S
+    ) -> None:
         self.assignment = assignment
         self._paths = [None if folder is None else folder / f"{name}.journal" for name in assignment.hosts]
         self._patience = patience
@@ -138,7 +140,7 @@ class InProcessHosts:
         missing = not self._sessions or (fresh and not self.pools[0].ready().get(shape))
         if self.assignment.together and missing:
             self.draw(shape)
-        return list(together(*(partial(host.open, number, content) for host in self.hosts)))
+        return list(run_in_threads(*(partial(host.open, number, content) for host in self.hosts)))
 
     def draw(self, shape: Shape) -> None:
         """Draw one more noise, by the three together."""
@@ -148,8 +150,8 @@ class InProcessHosts:
                 partial(Session, end, self.assignment, pool, pool.renew())
                 for end, pool in zip(ends, self.pools, strict=True)
             ]
-            self._sessions = together(*begin, wires=ends)
-        together(*(partial(session.draw, shape) for session in self._sessions))
+            self._sessions = run_in_threads(*begin, wires=ends)
+        run_in_threads(*(partial(session.draw, shape) for session in self._sessions))
 
     def restart(self, index: int, journal: Journal | None = None) -> None:
         """Restart host `index` without its memory and all noise, with its own journal or another one."""

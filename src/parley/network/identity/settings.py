@@ -10,7 +10,7 @@ import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from parley.durable import seen_from
+from parley.durable import resolved_against
 from parley.errors import SettingError
 from parley.terms import PARTY, Fingerprint
 
@@ -238,6 +238,6 @@ def _beside(content: Any, folder: Path) -> Any:
     if not isinstance(content, dict):
         return content
     return {
-        k: seen_from(folder, v) if k in _PATHS and isinstance(v, str) else _beside(v, folder)
+        k: resolved_against(folder, v) if k in _PATHS and isinstance(v, str) else _beside(v, folder)
         for k, v in content.items()
     }

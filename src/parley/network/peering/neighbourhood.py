@@ -136,7 +136,7 @@ class Graph:
 
 CALL = 15.0  # seconds for one call; a neighbour that has not said it yet replies sooner
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two attempts
-LINGER = 5.0  # seconds that a peer stays which will not begin
+REFUSAL_LINGER_S = 5.0  # seconds that a peer stays which will not begin
 
 Shape = tuple[int, int]
 T = TypeVar("T")
@@ -189,7 +189,7 @@ class Neighbourhood:
                 troubles,
             )
         except ContradictionError:
-            time.sleep(min(self._deadline, LINGER))
+            time.sleep(min(self._deadline, REFUSAL_LINGER_S))
             raise
         for far in range(1, self.graph.diameter + 1):
             self.board.agreed = far

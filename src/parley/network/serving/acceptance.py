@@ -20,7 +20,9 @@ from parley.terms import Terms
 
 FORMAT = "parley-acceptance-1"
 PENDING = "pending"  # how the file of terms ends that are being accepted
-FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds may follow each other in milliseconds
+RECHECK_AFTER_S = (
+    0.02  # seconds for which an acceptance is not looked at again: rounds may follow each other in milliseconds
+)
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,10 @@ class Acceptances:
         return damaged
 
     def get(self, terms_hash: str) -> Acceptance | None:
-        """Return the acceptance of these terms, reread when its file changed (noticed within `FRESH` seconds)."""
+        """Return the acceptance of these terms, reread when its file changed (noticed within `RECHECK_AFTER_S`
+        seconds)."""
         known, now = self._known.get(terms_hash), time.monotonic()
-        if known is not None and now - known[0] < FRESH:
+        if known is not None and now - known[0] < RECHECK_AFTER_S:
             return known[2]
         if known is None and not re.fullmatch("[0-9a-f]{64}", terms_hash):
             return None

@@ -4,19 +4,20 @@ A connection is *silent* (nothing came yet), *knocking* (it has begun TLS and wa
 it, no call came yet) or *served* (a call came, so a certificate of the authority was proven). Strangers get no further
 than the third stage.
 
-Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MOST` connections that are not
-served (fewer where the system allows few descriptors), `OF_ADDRESS` of one address, and `ENTERING` with gRPC (twice as
-many where calls came from their addresses before). The excess is cut, the oldest connections of the address that has
-most first, addresses from which calls came last. Each stage ends in time (`HELLO`, `SILENT`). Served connections are
-never cut for strangers; of one certificate the `EACH` newest stay. A connection with more than `FREE` bytes that no
-message of an admitted caller accounts for is cut before those bytes reach gRPC, which bounds neither a block of headers
-nor its memory. A message accounts for its length, and on its way for that of the longest question that accepted terms
-can ask. A message that any member may send accounts for its length (and `AROUND`) once it has come, if that is no more
-than it may be, and for nothing before; while one is on its way, no other message accounts for more than its own length.
-Whose connection was cut for its bytes, certificate or address, gets no new one for a while (`BAN`, twice as long each
-time). An address from which calls came is not shut out, as others may be behind it: after a flood its connections are
-let in one at a time, the oldest first, `PACE` apart. What a cut connection was sending is lost; nothing is answered
-twice or debited for it.
+Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MAX_UNSERVED` connections that are
+not served (fewer where the system allows few descriptors), `MAX_UNSERVED_PER_ADDRESS` of one address, and
+`MAX_ENTERING` with gRPC (twice as many where calls came from their addresses before). The excess is cut, the oldest
+connections of the address that has most first, addresses from which calls came last. Each stage ends in time
+(`TLS_BEGIN_TIMEOUT_S`, `FIRST_CALL_TIMEOUT_S`). Served connections are never cut for strangers; of one certificate the
+`MAX_SERVED_PER_CERTIFICATE` newest stay. A connection with more than `UNACCOUNTED_BYTES` bytes that no message of an
+admitted caller accounts for is cut before those bytes reach gRPC, which bounds neither a block of headers nor its
+memory. A message accounts for its length, and on its way for that of the longest question that accepted terms can ask.
+A message that any member may send accounts for its length (and `MESSAGE_OVERHEAD_BYTES`) once it has come, if that is
+no more than it may be, and for nothing before; while one is on its way, no other message accounts for more than its own
+length. Whose connection was cut for its bytes, certificate or address, gets no new one for a while (`BAN_RANGE_S`,
+twice as long each time). An address from which calls came is not shut out, as others may be behind it: after a flood
+its connections are let in one at a time, the oldest first, `SLOWED_ENTRY_INTERVAL_S` apart. What a cut connection was
+sending is lost; nothing is answered twice or debited for it.
 """
 
 import heapq
@@ -33,22 +34,24 @@ from urllib.parse import unquote
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.log import Log
 
-MOST = 1024  # connections that are not served
-OF_ADDRESS = 64  # of these from one address
+MAX_UNSERVED = 1024  # connections that are not served
+MAX_UNSERVED_PER_ADDRESS = 64  # of these from one address
 # of these with gRPC: each takes a handshake's work and memory; addresses from which calls came get as many more
-ENTERING = 32
-ENTERING_OF_ADDRESS = 8
-TURN = 2.0  # seconds for which a connection keeps its place among them while others wait
-HELLO = 10.0  # seconds in which a connection begins TLS
-SILENT = 30.0  # seconds in which it is let in, and again until its first call: a machine under load takes its time
-EACH = 8  # connections of one certificate
+MAX_ENTERING = 32
+MAX_ENTERING_PER_ADDRESS = 8
+ENTERING_TURN_S = 2.0  # seconds for which a connection keeps its place among them while others wait
+TLS_BEGIN_TIMEOUT_S = 10.0  # seconds in which a connection begins TLS
+FIRST_CALL_TIMEOUT_S = (
+    30.0  # seconds in which it is let in, and again until its first call: a machine under load takes its time
+)
+MAX_SERVED_PER_CERTIFICATE = 8  # connections of one certificate
 # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
-FREE = (1 << 18) + (1 << 16)
-BAN = (1.0, 10.0)  # seconds, at first and at most
-SLOW = 10.0  # seconds after a flood for which an address from which calls came is slowed down
-PACE = 0.1  # seconds between two connections of such an address that are let in
-AROUND = 4096  # bytes around a message: its headers and frames
-KNOWN = 4096  # addresses from which calls came that are remembered
+UNACCOUNTED_BYTES = (1 << 18) + (1 << 16)
+BAN_RANGE_S = (1.0, 10.0)  # seconds, at first and at most
+SLOWDOWN_S = 10.0  # seconds after a flood for which an address from which calls came is slowed down
+SLOWED_ENTRY_INTERVAL_S = 0.1  # seconds between two connections of such an address that are let in
+MESSAGE_OVERHEAD_BYTES = 4096  # bytes around a message: its headers and frames
+MAX_KNOWN_ADDRESSES = 4096  # addresses from which calls came that are remembered
 
 FLOOD = "more bytes than its messages account for"
 CROWD = "too many without a call"
@@ -85,7 +88,7 @@ class Connection:
         return neighbourhood(self.remote[0]) if self.caller is None else self.caller
 
     def allowed(self, longest: int) -> int:
-        return self.base + FREE + self.expected * (longest + AROUND)
+        return self.base + UNACCOUNTED_BYTES + self.expected * (longest + MESSAGE_OVERHEAD_BYTES)
 
     def on_its_way(self, count: int, expected: bool) -> None:
         """Note that `count` more messages are on their way."""
@@ -139,7 +142,7 @@ def grpc_place(peer: str) -> Place:
 def excess(
     connections: Collection[Connection],
     now: float,
-    most: int = MOST,
+    most: int = MAX_UNSERVED,
     known: Collection[str] = (),
     banned: Mapping[Holder, float] | None = None,
 ) -> dict[Connection, str]:
@@ -151,16 +154,20 @@ def excess(
             why[connection] = "flooded before"
         elif connection.stage is Stage.SERVED and connection.caller is not None:
             served[connection.caller].append(connection)
-        elif now - connection.since > (HELLO if connection.stage is Stage.SILENT else SILENT):
+        elif now - connection.since > (
+            TLS_BEGIN_TIMEOUT_S if connection.stage is Stage.SILENT else FIRST_CALL_TIMEOUT_S
+        ):
             why[connection] = "no TLS" if connection.stage is Stage.SILENT else "no call"
         else:
             others[neighbourhood(connection.remote[0])].append(connection)
     for held in served.values():
-        for connection in sorted(held, key=lambda connection: connection.since, reverse=True)[EACH:]:
+        for connection in sorted(held, key=lambda connection: connection.since, reverse=True)[
+            MAX_SERVED_PER_CERTIFICATE:
+        ]:
             why[connection] = "too many of one certificate"
     for group in others.values():
         group.sort(key=lambda connection: (connection.stage, connection.since))  # who came further, and later, stays
-        while len(group) > OF_ADDRESS:
+        while len(group) > MAX_UNSERVED_PER_ADDRESS:
             why[group.pop(0)] = CROWD
     largest = [(name in known, -len(group), name) for name, group in others.items()]
     heapq.heapify(largest)
@@ -177,8 +184,8 @@ def let_in(
 ) -> tuple[list[Connection], list[Connection]]:
     """Return (the knocking connections that gRPC gets next, the entering ones that must leave for them). Known
     addresses come first, then those with the fewest connections inside, newest first: under a flood the oldest have
-    been given up. A connection that had its `TURN` leaves for one whose address has fewer inside, or is known where its
-    own is not; or for one of its own address, if that has all its places taken."""
+    been given up. A connection that had its `ENTERING_TURN_S` leaves for one whose address has fewer inside, or is
+    known where its own is not; or for one of its own address, if that has all its places taken."""
     inside: list[Connection] = [connection for connection in connections if connection.stage is Stage.ENTERING]
     count = Counter(neighbourhood(connection.remote[0]) for connection in inside)
 
@@ -191,9 +198,11 @@ def let_in(
     waiting = [connection for connection in connections if connection.stage is Stage.KNOCKING]
     for connection in sorted(waiting, key=lambda connection: (rank(connection), -connection.since)):
         name = neighbourhood(connection.remote[0])
-        crowded = count[name] >= ENTERING_OF_ADDRESS
-        if crowded or len(inside) - len(leaving) + len(entering) >= (2 * ENTERING if name in known else ENTERING):
-            had_turn = [each for each in inside if each not in leaving and now - each.since > TURN]
+        crowded = count[name] >= MAX_ENTERING_PER_ADDRESS
+        if crowded or len(inside) - len(leaving) + len(entering) >= (
+            2 * MAX_ENTERING if name in known else MAX_ENTERING
+        ):
+            had_turn = [each for each in inside if each not in leaving and now - each.since > ENTERING_TURN_S]
             if crowded:
                 old = [each for each in had_turn if neighbourhood(each.remote[0]) == name]
             else:
@@ -250,7 +259,7 @@ class Connections:
             connection.caller = caller
             self._known[neighbourhood(connection.remote[0])] = None
             self._known.move_to_end(neighbourhood(connection.remote[0]))
-            if len(self._known) > KNOWN:
+            if len(self._known) > MAX_KNOWN_ADDRESSES:
                 self._known.popitem(last=False)
         if first:
             self.on_served()
@@ -268,7 +277,7 @@ class Connections:
             with self._lock:
                 connection.on_its_way(-1, longest is None)
                 if content and (longest is None or len(content) <= longest):
-                    connection.account(len(content), connection.received if longest is None else AROUND)
+                    connection.account(len(content), connection.received if longest is None else MESSAGE_OVERHEAD_BYTES)
         return content
 
     def add(self, remote: Address) -> Connection | None:
@@ -303,7 +312,7 @@ class Connections:
             self._punish(connection.holder, time.monotonic())
             return False
 
-    def look(self, most: int = MOST) -> tuple[dict[Connection, str], list[Connection]]:
+    def look(self, most: int = MAX_UNSERVED) -> tuple[dict[Connection, str], list[Connection]]:
         """Return (the connections to cut now, and why; those to let in)."""
         now = time.monotonic()
         with self._lock:
@@ -311,7 +320,7 @@ class Connections:
             staying = self._paced([each for each in self._connections if each not in why], now)
             entering, leaving = let_in(staying, now, self._known)
             for name in {neighbourhood(each.remote[0]) for each in entering} & self._slowed.keys():
-                self._slowed[name] = self._slowed[name][0], now + PACE
+                self._slowed[name] = self._slowed[name][0], now + SLOWED_ENTRY_INTERVAL_S
         return why | dict.fromkeys(leaving, "others wait"), entering
 
     def report(self, connections: Mapping[Connection, str]) -> None:
@@ -342,7 +351,7 @@ class Connections:
     def _punish(self, who: Holder, now: float) -> None:
         """Make a flooder wait for new connections, or at a shared address for a turn."""
         if isinstance(who, str) and who in self._known:
-            self._slowed[who] = now + SLOW, max(now, self._slowed.get(who, (0.0, now))[1])
+            self._slowed[who] = now + SLOWDOWN_S, max(now, self._slowed.get(who, (0.0, now))[1])
         else:
             self._ban(who, now)
 
@@ -351,7 +360,7 @@ class Connections:
         if self._banned.get(who, now) > now:
             return
         for other, until in list(self._banned.items()):
-            if now - until > BAN[1]:  # it has behaved since
+            if now - until > BAN_RANGE_S[1]:  # it has behaved since
                 del self._banned[other], self._ban_lengths[other]
-        length = min(2 * self._ban_lengths.get(who, BAN[0] / 2), BAN[1])
+        length = min(2 * self._ban_lengths.get(who, BAN_RANGE_S[0] / 2), BAN_RANGE_S[1])
         self._banned[who], self._ban_lengths[who] = now + length, length

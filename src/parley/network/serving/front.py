@@ -26,20 +26,22 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import ExchangeError
-from parley.network.serving.connections import FLOOD, MOST, Connection, Connections, Place, Stage, address
+from parley.network.serving.connections import FLOOD, MAX_UNSERVED, Connection, Connections, Place, Stage, address
 
 BACKLOG = 4096  # connections that the kernel may hold until they are taken
-TOGETHER = 64  # taken at once, before served connections are looked at again
+ACCEPT_BATCH = 64  # taken at once, before served connections are looked at again
 CHUNK = 1 << 17  # bytes carried at once
-RECORD = 5  # bytes of the head of a TLS record
+TLS_HEADER_BYTES = 5  # bytes of the head of a TLS record
 LONGEST_RECORD = 1 << 14
-LOOK = 0.25  # seconds between two looks while connections wait
-SOONEST = 0.01  # the same when many come
+CHECK_INTERVAL_S = 0.25  # seconds between two looks while connections wait
+MIN_CHECK_INTERVAL_S = 0.01  # the same when many come
 # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
 BUFFER = 1 << 17
-INSIDE = 1 << 20  # the same on the way to gRPC, as far as the system allows: a small one makes large messages slow
+GRPC_BUFFER_BYTES = (
+    1 << 20
+)  # the same on the way to gRPC, as far as the system allows: a small one makes large messages slow
 FOLDER = "parley-door-"
-ABANDONED = 60.0  # seconds after which a folder that nobody holds is a killed daemon's
+ABANDONED_AFTER_S = 60.0  # seconds after which a folder that nobody holds is a killed daemon's
 LONGEST_PATH = 103  # bytes of a Unix socket's path, on every system
 _RESET = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -63,15 +65,19 @@ def hello(content: bytes | bytearray) -> bool | None:
     >>> hello(b"GET / HTTP/1.1"), hello(b"\\x16\\x03\\x01\\x00"), hello(b"\\x16\\x03\\x01\\x00\\x02\\x01\\x00")
     (False, None, True)
     """
-    begin = bytes(content[: RECORD + 1])
-    if begin[:1] not in (b"", b"\x16") or begin[1:2] not in (b"", b"\x03") or begin[RECORD:] not in (b"", b"\x01"):
+    begin = bytes(content[: TLS_HEADER_BYTES + 1])
+    if (
+        begin[:1] not in (b"", b"\x16")
+        or begin[1:2] not in (b"", b"\x03")
+        or begin[TLS_HEADER_BYTES:] not in (b"", b"\x01")
+    ):
         return False
-    if len(content) <= RECORD:
+    if len(content) <= TLS_HEADER_BYTES:
         return None
-    length = int.from_bytes(begin[3:RECORD], "big")
+    length = int.from_bytes(begin[3:TLS_HEADER_BYTES], "big")
     if not 1 <= length <= LONGEST_RECORD:
         return False
-    return True if len(content) >= RECORD + length else None
+    return True if len(content) >= TLS_HEADER_BYTES + length else None
 
 
 class Front:
@@ -82,7 +88,9 @@ class Front:
         self._listening = _listen(where)
         self.port = int(self._listening[0].getsockname()[1])
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._ceiling = MOST if descriptors == resource.RLIM_INFINITY else max(8, min(MOST, descriptors // 8))
+        self._ceiling = (
+            MAX_UNSERVED if descriptors == resource.RLIM_INFINITY else max(8, min(MAX_UNSERVED, descriptors // 8))
+        )
         self._most = self._ceiling
         self._proxies: dict[Connection, _Proxy] = {}
         self._selector = selectors.DefaultSelector()
@@ -125,9 +133,9 @@ class Front:
                 self._turn(self._selector.select(pause))
             except Exception as error:  # whatever it was: the door stays open
                 self._connections.trouble(type(error).__name__)
-                self._over.wait(SOONEST)
+                self._over.wait(MIN_CHECK_INTERVAL_S)
             waiting = self._due or any(about.stage is not Stage.SERVED for about in self._proxies)
-            pause = SOONEST if self._due else LOOK if waiting else None
+            pause = MIN_CHECK_INTERVAL_S if self._due else CHECK_INTERVAL_S if waiting else None
 
     def _turn(self, events: list[tuple[Any, int]]) -> None:
         for key, mask in sorted(
@@ -141,8 +149,12 @@ class Front:
             else:
                 self._accept(key.fileobj)
         since = time.monotonic() - self._looked
-        calm = self._due and len(self._proxies) <= TOGETHER
-        if calm or since >= (SOONEST if self._due else LOOK) or len(self._proxies) > 2 * self._most:
+        calm = self._due and len(self._proxies) <= ACCEPT_BATCH
+        if (
+            calm
+            or since >= (MIN_CHECK_INTERVAL_S if self._due else CHECK_INTERVAL_S)
+            or len(self._proxies) > 2 * self._most
+        ):
             self._look()
 
     def _look(self) -> None:
@@ -160,7 +172,7 @@ class Front:
 
     def _accept(self, listening: socket.socket) -> None:
         self._due = True
-        for _ in range(TOGETHER):
+        for _ in range(ACCEPT_BATCH):
             try:
                 near, remote = listening.accept()
             except BlockingIOError:
@@ -226,7 +238,7 @@ class Front:
         name = self._backend.with_name(str(next(self._numbers)))
         try:
             far.setblocking(False)
-            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, INSIDE)
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, GRPC_BUFFER_BYTES)
             far.bind(str(name))
             try:
                 far.connect(str(self._backend))
@@ -248,7 +260,7 @@ class Front:
             self._drop(proxy)
             return
         proxy.held = bool(proxy.inward or proxy.outward or proxy.ending)
-        hear = len(proxy.inward) <= LONGEST_RECORD + RECORD if proxy.far is None else not proxy.inward
+        hear = len(proxy.inward) <= LONGEST_RECORD + TLS_HEADER_BYTES if proxy.far is None else not proxy.inward
         self._want(proxy, proxy.near, hear and not proxy.ending, bool(proxy.outward))
         if proxy.far is not None:
             self._want(proxy, proxy.far, not proxy.outward and not proxy.ending, bool(proxy.inward))
@@ -366,7 +378,7 @@ def _remove_abandoned(place: Path) -> None:
     for folder in place.glob(f"{FOLDER}*"):
         with suppress(OSError):
             about = folder.lstat()
-            if about.st_uid != os.geteuid() or time.time() - about.st_mtime < ABANDONED:
+            if about.st_uid != os.geteuid() or time.time() - about.st_mtime < ABANDONED_AFTER_S:
                 continue
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

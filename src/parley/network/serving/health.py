@@ -18,7 +18,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from parley.durable import no_room, store_address
+from parley.durable import store_address, why_not_writable
 from parley.errors import LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
 from parley.network.exchange.remote import OPTIONS, channel_credentials
@@ -28,9 +28,9 @@ from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-FRESH = 1.0  # seconds for which a verdict stands: who asks often reads no files for it
+VERDICT_VALID_S = 1.0  # seconds for which a verdict stands: who asks often reads no files for it
 SELF_CALL = 3.0  # seconds that the daemon has to answer itself
-TROUBLE = 300.0  # seconds for which trouble with a question is remembered, unless one is answered
+TROUBLE_MEMORY_S = 300.0  # seconds for which trouble with a question is remembered, unless one is answered
 
 
 class Readiness:
@@ -47,7 +47,7 @@ class Readiness:
         """`ends` says when the identity ends, None without one."""
         self._owner, self._acceptances, self._table, self._ends = owner, acceptances, table, ends
         self._lock = threading.Lock()
-        self._looked, self._why = -FRESH, list[str]()
+        self._looked, self._why = -VERDICT_VALID_S, list[str]()
         self._unfit: set[str] = set()
         self._trouble: float | None = None
         self.looks: list[Callable[[], list[str]]] = [
@@ -71,7 +71,7 @@ class Readiness:
     def problems(self) -> list[str]:
         """One sentence for each thing that is in the way; none if it could answer."""
         with self._lock:
-            if time.monotonic() - self._looked >= FRESH:
+            if time.monotonic() - self._looked >= VERDICT_VALID_S:
                 self._why = [sentence for look in self.looks for sentence in look()]
                 self._looked = time.monotonic()
             return self._why
@@ -108,13 +108,13 @@ class Readiness:
         return [] if ends is None or ends > datetime.now(UTC) else ["the certificate or its authority's has expired"]
 
     def _memory(self) -> list[str]:
-        lately = self._trouble is not None and time.monotonic() - self._trouble < TROUBLE
+        lately = self._trouble is not None and time.monotonic() - self._trouble < TROUBLE_MEMORY_S
         return ["a question could not be answered; the log says why"] if lately else []
 
 
 def room_problems(books: Path | None, kind: str) -> list[str]:
     """A sentence if nothing could be written where a ledger or a journal lies."""
-    why = None if books is None else no_room(books)
+    why = None if books is None else why_not_writable(books)
     return [] if why is None else [f"nothing can be written where the {kind} lies ({why})"]
 
 
@@ -126,19 +126,20 @@ class SelfCall:
         self._service, self._name, self._identity = service, name, identity
         self._lock, self._address = threading.Lock(), ""
         self._channel: Any = None
-        self._looked, self._why = -FRESH, list[str]()
+        self._looked, self._why = -VERDICT_VALID_S, list[str]()
 
     def at(self, address: str) -> None:
         """Call there from now on: "host:port", or "unix:PATH"."""
         host, _, port = address.rpartition(":")
         everywhere = {"0.0.0.0": "127.0.0.1", "[::]": "127.0.0.1" if socket.has_dualstack_ipv6() else "[::1]"}  # noqa: S104
         with self._lock:
-            self._address, self._looked = f"{everywhere.get(host, host)}:{port}", -FRESH
+            self._address, self._looked = f"{everywhere.get(host, host)}:{port}", -VERDICT_VALID_S
 
     def problems(self) -> list[str]:
-        """One sentence if no answer came; a verdict stands for `FRESH` seconds, and one call is made at a time."""
+        """One sentence if no answer came; a verdict stands for `VERDICT_VALID_S` seconds, and one call is made at a
+        time."""
         with self._lock:
-            if time.monotonic() - self._looked >= FRESH:
+            if time.monotonic() - self._looked >= VERDICT_VALID_S:
                 # a connection that was there may have ended with its certificate: then a new one is tried
                 answered = (self._channel is not None and self._answered()) or self._answered()
                 self._why = [] if answered else ["the daemon does not answer calls to its own address"]

@@ -1,13 +1,14 @@
 """Terms that certified learners proposed to an owner, kept apart from its ledger until a person reads them.
 
 Formal guarantee: a proposal reserves, spends and answers nothing: this module writes neither to the ledger nor to the
-folder of acceptances. At most `IN_ALL` proposals are open. A learner is whoever is certified under one name, with any
-number of certificates; it gets one more place only while `SHARE` times as many places are free as it has. So no learner
-has more than `OF_LEARNER` open, and the last `SHARE` places go to as many learners. What is open lapses at its end by
-the daemon's clock, which no later proposal of the same terms puts off; what has ended stays ended, however that clock
-is set. Of what lapsed or was withdrawn a line is kept, of one learner the latest `OF_LEARNER`, `LINES` in all. What is
-read as the proposal of a hash has a text with that hash, or none any more. Of that text the daemon looks up two names
-(`parties`) and nothing else; no path in it is opened, nothing in it is run.
+folder of acceptances. At most `MAX_OPEN_PROPOSALS` proposals are open. A learner is whoever is certified under one
+name, with any number of certificates; it gets one more place only while `FREE_PLACES_PER_PROPOSAL` times as many places
+are free as it has. So no learner has more than `MAX_OPEN_PER_LEARNER` open, and the last `FREE_PLACES_PER_PROPOSAL`
+places go to as many learners. What is open lapses at its end by the daemon's clock, which no later proposal of the same
+terms puts off; what has ended stays ended, however that clock is set. Of what lapsed or was withdrawn a line is kept,
+of one learner the latest `MAX_OPEN_PER_LEARNER`, `MAX_GONE_LINES` in all. What is read as the proposal of a hash has a
+text with that hash, or none any more. Of that text the daemon looks up two names (`parties`) and nothing else; no path
+in it is opened, nothing in it is run.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from parley.durable import Version, file_version, make_folder, replace_text, seen_from
+from parley.durable import Version, file_version, make_folder, replace_text, resolved_against
 from parley.errors import DiskError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.identity.settings import DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances, accepted_terms
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 FORMAT = "parley-proposal-1"
 FILES = ("public", "preparation")  # that every party has a copy of, where terms name their hashes
-PARTS = 8192  # lists and tables in a text: what reading it costs
+MAX_TEXT_PARTS = 8192  # lists and tables in a text: what reading it costs
 LONGEST_REASON = 500  # characters
 
 Ending = Literal["refused", "lapsed", "withdrawn"]
@@ -98,7 +99,7 @@ class Proposal:
             if file is not None and key not in self.needs:
                 raise SettingError(f"--{key}: these terms need no such file")
         known = content.pop("format", None) == TERMS_FORMAT
-        places = [None if file is None else seen_from(Path.cwd(), str(file)) for file in given.values()]
+        places = [None if file is None else resolved_against(Path.cwd(), str(file)) for file in given.values()]
         try:
             terms = accepted_terms(content, *places) if known else None
         except TermsError as error:
@@ -142,8 +143,8 @@ def read_proposal_file(path: Path, expected: str) -> Proposal:
 
 def parties(text: str) -> tuple[str, frozenset[str]]:
     """Return (the learner, the owners) that a proposed text names; refuse one without them, or slow to read."""
-    if text.count("[") + text.count("{") > PARTS:
-        raise Malformed(f"proposal: expected terms of at most {PARTS:,} lists and tables")
+    if text.count("[") + text.count("{") > MAX_TEXT_PARTS:
+        raise Malformed(f"proposal: expected terms of at most {MAX_TEXT_PARTS:,} lists and tables")
     content = _content(text)
     try:
         learner, owners = content["learning"]["learner"], frozenset(part["name"] for part in content["owners"])
@@ -169,12 +170,12 @@ def _content(text: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-IN_ALL = 64  # proposals that are open
-SHARE = 8  # places that are free for each that a learner has, before it gets another
-OF_LEARNER = 8  # which follows from both
-LINES = 256  # of proposals that are gone
+MAX_OPEN_PROPOSALS = 64  # proposals that are open
+FREE_PLACES_PER_PROPOSAL = 8  # places that are free for each that a learner has, before it gets another
+MAX_OPEN_PER_LEARNER = 8  # which follows from both
+MAX_GONE_LINES = 256  # of proposals that are gone
 SHORTEST = 8  # digits of a hash by which a proposal is named
-WAITING = 5.0  # seconds for somebody else who changes something
+LOCK_TIMEOUT_S = 5.0  # seconds for somebody else who changes something
 
 Clock = Callable[[], datetime]
 
@@ -212,8 +213,8 @@ class Inbox:
         """Refuse one more proposal under these names, if too many are open."""
         waiting = [each for each in self.proposals() if self.state(each) == "open"]
         theirs = len([each for each in waiting if {*each.names} & {*names}])
-        free = IN_ALL - len(waiting)
-        if theirs and SHARE * theirs >= free:
+        free = MAX_OPEN_PROPOSALS - len(waiting)
+        if theirs and FREE_PLACES_PER_PROPOSAL * theirs >= free:
             raise Refusal(
                 f"{theirs} proposals of this learner already wait for a decision; the remaining places are for others"
             )
@@ -342,7 +343,7 @@ class Inbox:
     def _changing(self) -> Iterator[None]:
         """Allow one change at a time, of this process and others."""
         make_folder(self.folder)
-        with locked(self.folder / ".lock", WAITING):
+        with locked(self.folder / ".lock", LOCK_TIMEOUT_S):
             yield
 
     def _let_go(self, proposal: Proposal, ended: Ending, moment: datetime, reason: str = "") -> None:
@@ -355,7 +356,7 @@ class Inbox:
             reverse=True,
         )
         theirs = [each for each in lines if {*each.names} & {*proposal.names}]
-        for each in {*theirs[OF_LEARNER:], *lines[LINES:]}:
+        for each in {*theirs[MAX_OPEN_PER_LEARNER:], *lines[MAX_GONE_LINES:]}:
             with suppress(OSError):
                 self._path(each.terms_hash).unlink(missing_ok=True)
 

@@ -20,8 +20,8 @@ _HANDSHAKE = re.compile(r"Handshake failed.*?(?:OPENSSL_internal:([A-Z0-9_]+)|$)
 _OF_GRPC = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ (\S+)\] (.*)")
 _PLACE = re.compile(r'\s*(File "[^"]+", line \d+, in [\w<>.]+)')
 _KIND = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Exit))(?::|$)")
-LINES = 10_000  # of the log that wait to be written
-TOGETHER = 0.05  # seconds for which lines are gathered: woken for each, the writer would take turns with the answers
+MAX_WAITING_LINES = 10_000  # of the log that wait to be written
+GATHER_S = 0.05  # seconds for which lines are gathered: woken for each, the writer would take turns with the answers
 PAUSE = 60.0  # seconds between two lines about the same stranger
 GRACE = 5.0  # seconds for the last lines
 
@@ -52,7 +52,7 @@ class Log:
             listener(event, facts)
 
     def _put(self, event: str, facts: dict[str, Any]) -> None:
-        if len(self._lines) < LINES:
+        if len(self._lines) < MAX_WAITING_LINES:
             self._lines.append({"time": time.time(), "event": event, **facts})
         else:
             self._lost += 1
@@ -67,7 +67,7 @@ class Log:
         if now - last < PAUSE:
             self._last_said[key] = last, unsaid + 1
             return
-        if len(self._last_said) > LINES:
+        if len(self._last_said) > MAX_WAITING_LINES:
             self._last_said.clear()
         self._last_said[key] = now, 0
         self._put(event, {**facts, "unsaid": unsaid})
@@ -84,7 +84,7 @@ class Log:
         self._writer.join(GRACE)
 
     def _write(self) -> None:
-        while not self._over.wait(TOGETHER) or self._lines:
+        while not self._over.wait(GATHER_S) or self._lines:
             lost, self._lost = self._lost, 0
             while self._lines:
                 line = self._lines.popleft()

@@ -4,7 +4,7 @@ It says what the ledger and the log say, and no number that was computed from a 
 reader does, so no answer waits for it.
 
 Formal guarantee: whoever reads the page, and however slowly, holds at most `READERS` threads, which are there from the
-start, and `HELD` connections; each request ends within `WHOLE` seconds.
+start, and `MAX_REQUESTS` connections; each request ends within `REQUEST_TIMEOUT_S` seconds.
 """
 
 import ipaddress
@@ -219,9 +219,9 @@ def below(value: Fraction) -> float:
 
 WORDS = "text/plain; charset=utf-8"
 READERS = 8  # requests that are read and answered at once
-HELD = 4 * READERS  # requests at most, also of those that were given up
-ENDING = 0.2  # seconds in which those that were given up end
-WHOLE = 10.0  # seconds for a request, from the connection to the last byte of the page
+MAX_REQUESTS = 4 * READERS  # requests at most, also of those that were given up
+GIVE_UP_WAIT_S = 0.2  # seconds in which those that were given up end
+REQUEST_TIMEOUT_S = 10.0  # seconds for a request, from the connection to the last byte of the page
 
 
 class Page:
@@ -266,7 +266,7 @@ class _Server(HTTPServer):
             given_up = list(self._began)[: 1 + len(self._began) - READERS] if len(self._began) >= READERS else []
         self._give_up(given_up)
         with self._lock:
-            room = self._lock.wait_for(lambda: len(self._began) < HELD, ENDING)
+            room = self._lock.wait_for(lambda: len(self._began) < MAX_REQUESTS, GIVE_UP_WAIT_S)
             if room:
                 self._began[request] = time.monotonic()
         if room:
@@ -288,7 +288,7 @@ class _Server(HTTPServer):
     def service_actions(self) -> None:
         """Give up requests that take too long; called at least twice a second."""
         with self._lock:
-            late = [request for request, began in self._began.items() if time.monotonic() - began > WHOLE]
+            late = [request for request, began in self._began.items() if time.monotonic() - began > REQUEST_TIMEOUT_S]
         self._give_up(late)
 
     def _give_up(self, requests: list[Any]) -> None:

@@ -22,7 +22,7 @@ from parley.network.serving.daemon import open_owner
 from parley.network.serving.inbox import Inbox, Proposal
 from parley.network.serving.network import ledger_warning
 from parley.owner.acceptance_summary import acceptance_summary, accepted, left_after, others_in, require_ledger
-from parley.owner.disclosure import facts, key_warnings
+from parley.owner.disclosure import host_facts, key_warnings
 from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import figures, find_warnings
@@ -79,7 +79,7 @@ class Offer:
             "figures": figures(self.agreement),
             "adjacency": Adjacency.from_unit(terms.privacy.unit),
             "doubts": [vars(warning) for warning in self.warnings],
-            "hosts": facts(terms),
+            "hosts": host_facts(terms),
         }
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley.durable import PRIVATE_MODE, create, explained, make_folder, store_address
+from parley.durable import PRIVATE_MODE, as_disk_errors, create, make_folder, store_address
 from parley.errors import DataError, DiskError, ExchangeError, LedgerError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
@@ -256,7 +256,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
     }
 
 
-AGAIN = 0.01  # seconds until the next try
+LOCK_RETRY_S = 0.01  # seconds until the next try
 
 
 @contextmanager
@@ -264,12 +264,12 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
     """Hold this file's lock against other processes and threads, or refuse after `seconds`; the file stays. The kernel
     frees the lock when the process ends."""
     until = time.monotonic() + seconds
-    with explained(path):
+    with as_disk_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
     try:
         while True:
             try:
-                with explained(path):
+                with as_disk_errors(path):
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except DiskError as error:
@@ -277,7 +277,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
                     raise
             if time.monotonic() > until:
                 raise SettingError(f"{path.parent}: another process is changing it; try again")
-            time.sleep(AGAIN)
+            time.sleep(LOCK_RETRY_S)
         yield
     finally:
         os.close(descriptor)

@@ -25,15 +25,15 @@ from parley.network.serving.log import Log
 from parley.network.serving.network import Network
 from parley.network.serving.opening import require_free_socket
 
-OF_PARTY = 2  # of the places that all members share
-TURN = 1.0  # seconds for which a call keeps such a place while it sends nothing and others wait
+MAX_SHARED_PER_PARTY = 2  # of the places that all members share
+SHARED_TURN_S = 1.0  # seconds for which a call keeps such a place while it sends nothing and others wait
 
 
 class CallSlots:
     """The calls that each caller has under way: `each` at most, with `patience` seconds for each to send its message.
     Callers that never end calls block only themselves, for a while. Calls that any member may make share `each` further
-    places, `OF_PARTY` of them for one party, whatever certificates it shows. If all are taken, a party without any gets
-    the place of the call that has sent nothing for longest, once that had its `TURN`."""
+    places, `MAX_SHARED_PER_PARTY` of them for one party, whatever certificates it shows. If all are taken, a party
+    without any gets the place of the call that has sent nothing for longest, once that had its `SHARED_TURN_S`."""
 
     def __init__(self, each: int, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._each, self._patience, self._clock, self._lock = each, patience, clock, threading.Lock()
@@ -61,10 +61,10 @@ class CallSlots:
         leaves = None
         with self._lock:
             theirs = sum(bool(other.party & caller.party) for other in self._shared.values())
-            if theirs >= OF_PARTY:
+            if theirs >= MAX_SHARED_PER_PARTY:
                 return False
             if len(self._shared) >= self._each:
-                leaves = None if theirs else self._overdue(TURN)
+                leaves = None if theirs else self._overdue(SHARED_TURN_S)
                 if leaves is None:
                     return False
                 del self._shared[leaves]

@@ -78,7 +78,7 @@ def loggable(error: Exception) -> str:
 # the same whether the terms or the caller are unknown
 STRANGER = "nobody at this owner accepted these terms for this learner"
 BUSY = "the owner is still at work for these terms; ask the same question again"
-PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
+TURN_TIMEOUT_S = 5.0  # seconds that a call waits for another one under the same terms
 TROUBLE = "the owner cannot answer at the moment; ask the same question again"
 
 
@@ -134,7 +134,7 @@ class OwnerService:
             self._admit(query.terms_hash, query.learner, caller)
             facts |= {"terms": query.terms_hash, "learner": query.learner, "round": query.round, "query": query.id[:64]}
             turn = self._turns[query.terms_hash]  # a question repeated while it is computed is not computed twice
-            if not turn.acquire(timeout=PATIENCE):
+            if not turn.acquire(timeout=TURN_TIMEOUT_S):
                 raise Unavailable(BUSY)
             try:
                 if hung_up():
@@ -143,7 +143,7 @@ class OwnerService:
             finally:
                 turn.release()
             facts |= _head_facts(account.head)
-            return messages.write_answer(answer, AccountStatement.of(account))
+            return messages.write_answer(answer, AccountStatement.from_account(account))
 
         return self._replies.reply("answer", caller, work)
 
@@ -158,7 +158,7 @@ class OwnerService:
             account, then = ledger.account(terms), ledger.hash_at(entries) if entries else None
             facts |= _head_facts(account.head)
             numbers = (self._owner.agreement(terms).setup.numbers, first) if first else None
-            return messages.write_statement(self._owner.name, AccountStatement.of(account, then), numbers)
+            return messages.write_statement(self._owner.name, AccountStatement.from_account(account, then), numbers)
 
         return self._replies.reply("standing", caller, work)
 
@@ -220,12 +220,12 @@ def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreem
         return owner.accept(acceptance.terms)
 
 
-MANY = 8  # proposals at once that come to nothing
-EVERY = 2.0  # seconds, after which one more
-KNOWN = 4096  # names that are remembered
+WASTED_AT_ONCE = 8  # proposals at once that come to nothing
+WASTED_INTERVAL_S = 2.0  # seconds, after which one more
+MAX_REMEMBERED_NAMES = 4096  # names that are remembered
 UNKNOWN = "no such terms were proposed to this owner with this key"
 INBOX_TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
-LOOK = 60.0  # seconds between two looks at what has lapsed
+LAPSE_CHECK_INTERVAL_S = 60.0  # seconds between two looks at what has lapsed
 
 
 class ProposalService:
@@ -247,7 +247,7 @@ class ProposalService:
         """Let overdue proposals lapse, unless the last look was recent."""
         if time.monotonic() < self._due:
             return
-        self._due = time.monotonic() + LOOK
+        self._due = time.monotonic() + LAPSE_CHECK_INTERVAL_S
         try:
             for each in self._inbox.lapse():
                 self._log("proposal-lapsed", terms=each.terms_hash, caller=",".join(each.names))
@@ -323,7 +323,7 @@ class ProposalService:
 
 class Patience:
     """How much fruitless work each party, by its names and whatever certificates it shows, gets before it has to wait:
-    `MANY` at once, and then one in `EVERY` seconds."""
+    `WASTED_AT_ONCE` at once, and then one in `WASTED_INTERVAL_S` seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -333,13 +333,13 @@ class Patience:
         """Refuse a member that has to wait."""
         with self._lock:
             until = max(self._until.get(name, 0.0) for name in caller.party)
-            if until > self._clock() + (MANY - 1) * EVERY:
+            if until > self._clock() + (WASTED_AT_ONCE - 1) * WASTED_INTERVAL_S:
                 raise Refusal("too many proposals of this learner were refused or withdrawn; wait a few seconds")
 
     def wasted(self, caller: Caller) -> None:
         """Count one more fruitless work for this member."""
         with self._lock:
             for name in caller.party:
-                self._until[name] = max(self._until.pop(name, 0.0), self._clock()) + EVERY
-            while len(self._until) > KNOWN:
+                self._until[name] = max(self._until.pop(name, 0.0), self._clock()) + WASTED_INTERVAL_S
+            while len(self._until) > MAX_REMEMBERED_NAMES:
                 self._until.popitem(last=False)

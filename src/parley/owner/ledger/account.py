@@ -121,7 +121,7 @@ class Reservation:
         return Account(self.terms_hash, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)
 
 
-SLACK = 1e-12  # of every term of a bound: floats are right to a thousandth of this
+ROUNDING_SLACK = 1e-12  # of every term of a bound: floats are right to a thousandth of this
 _ORDERS = math.log(1e-4), math.log(1e14)  # of a - 1
 
 
@@ -131,7 +131,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     >>> round(epsilon_of(Fraction(1, 10), Fraction("1e-6")), 3)
     2.142
     """
-    return 0.0 if rho == 0 else max(0.0, -_largest(lambda u: -_epsilon(float(rho), float(delta), u)))
+    return 0.0 if rho == 0 else max(0.0, -_max_over_orders(lambda u: -_epsilon(float(rho), float(delta), u)))
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -142,15 +142,15 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """
     if not float(delta) > 0:
         raise LedgerError("lifetime_delta = 0: a lifetime budget in zCDP needs a delta above 0 (--lifetime-delta)")
-    rho = _largest(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
-    if not rho > 0 or not holds(Fraction(rho), epsilon, delta):
+    rho = _max_over_orders(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
+    if not rho > 0 or not implies_budget(Fraction(rho), epsilon, delta):
         raise LedgerError(
             f"lifetime = {float(epsilon):g}: no such budget can be held as zCDP; expected an epsilon from 1e-9 to 1e6"
         )
     return Fraction(rho)
 
 
-def holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+def implies_budget(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """Return whether rho-zCDP is known to imply (epsilon, delta)-DP."""
     return rho > 0 and float(delta) > 0 and Fraction(epsilon_of(rho, delta)) <= epsilon
 
@@ -159,7 +159,7 @@ def _epsilon(rho: float, delta: float, u: float) -> float:
     """Return epsilon by the order 1 + e^u, rounded up."""
     a = 1 + math.exp(u)
     terms = a * rho, math.log1p(-1 / a), -math.log(delta) / (a - 1), -math.log(a) / (a - 1)
-    return math.fsum(terms) + SLACK * math.fsum(map(abs, terms))
+    return math.fsum(terms) + ROUNDING_SLACK * math.fsum(map(abs, terms))
 
 
 def _rho(epsilon: float, delta: float, u: float) -> float:
@@ -167,7 +167,7 @@ def _rho(epsilon: float, delta: float, u: float) -> float:
     return (epsilon - math.log1p(-1 / a) + (math.log(delta) + math.log(a)) / (a - 1)) / a
 
 
-def _largest(value: Callable[[float], float]) -> float:
+def _max_over_orders(value: Callable[[float], float]) -> float:
     """Return the largest value found by ternary search; both bounds have one hill."""
     low, high = _ORDERS
     for _ in range(150):

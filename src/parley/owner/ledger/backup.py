@@ -22,7 +22,7 @@ from parley.owner.ledger.account import Head, Reservation
 from parley.owner.ledger.chain import Memory, head
 from parley.owner.ledger.connections import connect
 from parley.owner.ledger.ledger import Ledger
-from parley.owner.ledger.opening import beside
+from parley.owner.ledger.opening import file_beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
@@ -32,10 +32,10 @@ def back_up(ledger: Ledger, to: Path) -> Head:
         raise LedgerError(f"{to}: already exists; a backup never replaces a file")
     fresh = to.with_name(f".{to.name}.{os.getpid()}")
     try:
-        copy = _copied(ledger.path, fresh)
+        copy = _make_copy(ledger.path, fresh)
         end = copy.head
         copy.close()
-        _settle(fresh)
+        _merge_wal(fresh)
         try:
             os.link(fresh, to)
         except FileExistsError:
@@ -59,11 +59,11 @@ def restore(
     ledger, memories = ledger.resolve(), state_folder("ledgers", lasting=True)
     fresh, replaced = ledger.with_name(f".{ledger.name}.restoring"), False
     try:
-        books = _copied(backup, fresh)
+        books = _make_copy(backup, fresh)
         books.assume_spent(owner, lost, everything)
         end, memory = books.head, Memory(memories, books.identity, ledger, "ledger")
         books.close()
-        _settle(fresh)
+        _merge_wal(fresh)
         aside = _set_aside(ledger)
         memory.replace(end)
         fresh.rename(ledger)
@@ -79,7 +79,7 @@ def restore(
     return end, aside
 
 
-def _copied(source: Path, to: Path) -> Ledger:
+def _make_copy(source: Path, to: Path) -> Ledger:
     """Return a copy for this account alone, on the disk, and verified from the first row on."""
     if not source.is_file():
         raise LedgerError(f"{source}: no such ledger")
@@ -88,7 +88,7 @@ def _copied(source: Path, to: Path) -> Ledger:
     try:
         with closing(connect(source)) as one, closing(sqlite3.connect(to)) as other:
             one.backup(other)
-        _settle(to)
+        _merge_wal(to)
     except sqlite3.Error as error:
         raise LedgerError(f"{source}: cannot be copied ({error})") from None
     books = Ledger(to, remembered=False)
@@ -96,7 +96,7 @@ def _copied(source: Path, to: Path) -> Ledger:
     return books
 
 
-def _settle(path: Path) -> None:
+def _merge_wal(path: Path) -> None:
     """Bring everything into the one file, and the file onto the disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=DELETE").fetchall()
@@ -125,9 +125,9 @@ def _set_aside(ledger: Path) -> Path | None:
     moved = [end for end in ("", "-wal", "-shm") if Path(f"{ledger}{end}").exists()]
     for end in moved:
         Path(f"{ledger}{end}").rename(f"{aside}{end}")
-    beside(ledger, "verified").unlink(missing_ok=True)
+    file_beside(ledger, "verified").unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        os.truncate(beside(ledger, "drawing"), 0)  # it is a lock too, and stays
+        os.truncate(file_beside(ledger, "drawing"), 0)  # it is a lock too, and stays
     return aside if moved else None
 
 

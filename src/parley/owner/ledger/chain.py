@@ -35,8 +35,8 @@ COLUMNS = (
     "seq", "time", "kind", "owner", "terms", "learner", "round", "query", "content", "event",
     "epsilon", "delta", "balance", "shape", "answer",
 )  # fmt: skip
-START = "0" * 64
-PAD = 32  # bytes, as long as a digest
+FIRST_PREVIOUS_HASH = "0" * 64
+PAD_BYTES = 32  # bytes, as long as a digest
 _ALL = (*COLUMNS, "pruned", "pad", "previous", "hash")
 _INSERT = f"INSERT INTO entries ({', '.join(_ALL)}) VALUES ({', '.join('?' * len(_ALL))})"  # noqa: S608
 _encode = json.JSONEncoder().encode
@@ -44,7 +44,7 @@ _encode = json.JSONEncoder().encode
 
 def seal(digest: bytes, pad: bytes) -> str:
     """Return a digest under a one-time pad; sealing it again with the same pad gives the digest."""
-    return (int.from_bytes(digest) ^ int.from_bytes(pad)).to_bytes(PAD).hex()
+    return (int.from_bytes(digest) ^ int.from_bytes(pad)).to_bytes(PAD_BYTES).hex()
 
 
 def answer_digest(answer: bytes | None, pruned: bytes | None = None) -> bytes | None:
@@ -73,7 +73,7 @@ def first_row_hash(previous: str, row: tuple[Any, ...], digest: bytes | None = N
 def head(db: sqlite3.Connection) -> Head:
     """Return the end of the chain in this file: how many rows, the last hash."""
     row = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    return Head(0, START) if row is None else Head(*row)
+    return Head(0, FIRST_PREVIOUS_HASH) if row is None else Head(*row)
 
 
 def hash_at(db: sqlite3.Connection, entries: int) -> str | None:
@@ -84,7 +84,7 @@ def hash_at(db: sqlite3.Connection, entries: int) -> str | None:
 
 def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None = None, **entry: Any) -> Head:
     """Add a row to the chain's end (`last`, if known), in the transaction under way; return the new end."""
-    last, pad = last or head(db), pad or secrets.token_bytes(PAD)
+    last, pad = last or head(db), pad or secrets.token_bytes(PAD_BYTES)
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
     row, digest = tuple(entry.get(column) for column in COLUMNS), answer_digest(entry.get("answer"))
     end = Head(last.entries + 1, row_hash(last.hash, row, pad, digest))
@@ -92,7 +92,7 @@ def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None =
     return end
 
 
-LENGTH = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
+NOTE_BYTES = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
 REMEDIES = {
     "ledger": "Put the latest one back with its -wal file; if it is lost: parley owner restore",
     "journal": "Put the latest one back with its -wal file; if it is lost, move this one away and agree on new terms, "
@@ -111,7 +111,7 @@ class NotedEnd:
     def __init__(self, path: Path) -> None:
         self.path, self.lock = path, threading.RLock()
         self._descriptor: int | None = None
-        NOTED.add(self)
+        NOTED_ENDS.add(self)
 
     def __enter__(self) -> Self:
         self.lock.acquire()
@@ -228,7 +228,7 @@ class Memory(NotedEnd):
         return noted
 
     def _under_lock(self) -> Head:
-        found = None if self._descriptor is None else _read(os.pread(self._descriptor, LENGTH, 0))
+        found = None if self._descriptor is None else _read(os.pread(self._descriptor, NOTE_BYTES, 0))
         if found is None:
             raise BrokenChainError(
                 f"{self.path}: does not record where the {self.kind} {self.books} ended; put it back. If it is lost, "
@@ -266,4 +266,4 @@ def _read(text: bytes) -> Head | None:
     return None if found is None else Head(int(found[1]), found[2].decode())
 
 
-NOTED: "weakref.WeakSet[NotedEnd]" = weakref.WeakSet()
+NOTED_ENDS: "weakref.WeakSet[NotedEnd]" = weakref.WeakSet()

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 from parley.errors import LedgerError
-from parley.owner.ledger.chain import NOTED, Memory, NotedEnd, head
+from parley.owner.ledger.chain import NOTED_ENDS, Memory, NotedEnd, head
 
 PRAGMAS = (
     "journal_mode=WAL",
@@ -22,7 +22,7 @@ PRAGMAS = (
 )
 
 
-class Place:
+class FileIdentity:
     """The file that lies at a path: a connection would go on writing to one that was moved away."""
 
     def __init__(self, path: Path, kind: str = "ledger") -> None:
@@ -44,7 +44,7 @@ class Place:
 
 
 @contextmanager
-def looking(path: Path) -> Iterator[sqlite3.Connection]:
+def open_to_look(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection that changes nothing and makes no file (`sqlite3.Error` where there is none)."""
     place = f"{path.resolve().as_uri()}?mode=rw"  # so that what waits in a -wal file is seen
     with closing(sqlite3.connect(place, uri=True, timeout=5, isolation_level=None)) as db:
@@ -58,7 +58,7 @@ class FileConnection:
 
     rank = 2
 
-    def __init__(self, place: Place, writes: bool = False) -> None:
+    def __init__(self, place: FileIdentity, writes: bool = False) -> None:
         self._place, self._writes = place, writes
         self.memory: Memory | None = None
         self.lock = threading.RLock()
@@ -137,18 +137,18 @@ def connect(path: Path, writes: bool = False) -> sqlite3.Connection:
 
 def _before_fork() -> None:
     """Close everything: locks belong to a process, and nothing open may live through a fork in parent or child."""
-    everything: list[FileConnection | NotedEnd] = [*NOTED, *_CONNECTIONS]
+    everything: list[FileConnection | NotedEnd] = [*NOTED_ENDS, *_CONNECTIONS]
     for held in sorted(everything, key=lambda each: (each.rank, id(each))):
         held.lock.acquire()
         held.close()
-        _HELD.append(held)
+        _HELD_DURING_FORK.append(held)
 
 
 def _after_fork() -> None:
-    while _HELD:
-        _HELD.pop().lock.release()
+    while _HELD_DURING_FORK:
+        _HELD_DURING_FORK.pop().lock.release()
 
 
 _CONNECTIONS: "weakref.WeakSet[FileConnection]" = weakref.WeakSet()
-_HELD: list[FileConnection | NotedEnd] = []
+_HELD_DURING_FORK: list[FileConnection | NotedEnd] = []
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -28,13 +28,13 @@ from parley.owner.ledger.account import (
     Rule,
     largest_rho,
 )
-from parley.owner.ledger.chain import COLUMNS, START, Drawing, Memory, append, hash_at, head
-from parley.owner.ledger.connections import FileConnection, Place
+from parley.owner.ledger.chain import COLUMNS, FIRST_PREVIOUS_HASH, Drawing, Memory, append, hash_at, head
+from parley.owner.ledger.connections import FileConnection, FileIdentity
 from parley.owner.ledger.opening import (
-    FULLY,
-    PAGE,
+    MAX_ROWS_VERIFIED_FULLY,
+    ROWS_PER_PAGE,
     Verification,
-    beside,
+    file_beside,
     find_memories,
     make_or_upgrade,
     recall,
@@ -42,8 +42,8 @@ from parley.owner.ledger.opening import (
 )
 from parley.validate import Floats, exact
 
-SECRET = 32  # bytes
-WAITING = (
+SECRET_BYTES = 32  # bytes
+CHECKPOINT_ROWS = (
     # rows that may wait in the -wal file, or 1,000 pages, before they are brought into the file: a plain copy lacks no
     # more
     64
@@ -118,10 +118,10 @@ class Ledger:
         with contextlib.suppress(OSError):
             if writes:
                 create(self.path, b"")
-        place = Place(self.path)
+        place = FileIdentity(self.path)
         self._writer, self._reader = FileConnection(place, writes=True), FileConnection(place)
         self._archivist = FileConnection(place)  # for what takes longer, so that nobody waits for it
-        self._drawing = Drawing(beside(self.path, "drawing"))
+        self._drawing = Drawing(file_beside(self.path, "drawing"))
         self._begin(wanted, wanted_delta, rule, remembered)
         self._kept: Head | None = None
         self._last: Account | None = None  # after the last answer given here
@@ -145,7 +145,7 @@ class Ledger:
     def rho(self) -> Budget | None:
         """(rho that the lifetime budget amounts to, rho reserved of it) if held as zCDP; None with simple sums."""
         with self._reader.transaction() as db:
-            return stored_rows.filtered(db)
+            return stored_rows.rho_budget(db)
 
     @property
     def head(self) -> Head:
@@ -157,14 +157,14 @@ class Ledger:
     def identity(self) -> str:
         """What this ledger and its copies alone have in common: the hash of the first row, which is random."""
         with self._reader.connection() as db:
-            return hash_at(db, 1) or START
+            return hash_at(db, 1) or FIRST_PREVIOUS_HASH
 
     @cached_property
     def secret(self) -> bytes:
         """32 random bytes of this ledger, in a file NAME.secret beside it that `parley owner backup` leaves out."""
-        path = beside(self.path, "secret")
-        found = create_once(path, os.urandom(SECRET))
-        if len(found) != SECRET:
+        path = file_beside(self.path, "secret")
+        found = create_once(path, os.urandom(SECRET_BYTES))
+        if len(found) != SECRET_BYTES:
             raise LedgerError(
                 f"{path}: damaged; put it back or remove it; without it, unfinished rounds with one noise for all are "
                 f"aborted"
@@ -194,7 +194,7 @@ class Ledger:
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise about this reservation, and change nothing."""
         with self._reader.transaction() as db:
-            stored_rows.room(db, self.path, reservation)
+            stored_rows.reserved_with(db, self.path, reservation)
 
     def table(self, terms_hash: str) -> bytes | None:
         """Return the digest of the table that terms were accepted with, for the owner's own eyes; None if not kept."""
@@ -247,23 +247,23 @@ class Ledger:
         away unseen, whatever it was.)
         """
         with self._reader.transaction() as db:
-            found = _look(db, query, spent_after, self._last)
-        if not isinstance(found, _Open):
+            found = _stored_or_open(db, query, spent_after, self._last)
+        if not isinstance(found, _OpenQuestion):
             self._catch_up()  # who stored it may have died before it was noted
             return found
         draw = release()
         with self._drawing:
             if self.head != found.end:  # somebody wrote meanwhile
                 with self._reader.transaction() as db:
-                    found = _look(db, query, spent_after)
-                if not isinstance(found, _Open):
+                    found = _stored_or_open(db, query, spent_after)
+                if not isinstance(found, _OpenQuestion):
                     self._catch_up()
                     return found
             value = np.ascontiguousarray(draw(), dtype="<f8")
             with self._writer.transaction() as db:
                 if head(db) != found.end:
-                    found = _look(db, query, spent_after)
-                    if not isinstance(found, _Open):
+                    found = _stored_or_open(db, query, spent_after)
+                    if not isinstance(found, _OpenQuestion):
                         return found
                 before, after = found.before, found.after
                 end = append(
@@ -286,7 +286,7 @@ class Ledger:
                     stored_rows.prune(db, query.terms_hash, after.answers, value.nbytes)
             with contextlib.suppress(OSError):  # a full disk: the answer is stored already
                 self._drawing.note(end)
-        if end.entries % WAITING == 0:
+        if end.entries % CHECKPOINT_ROWS == 0:
             with contextlib.suppress(LedgerError):  # the answer is stored already
                 self._writer.checkpoint()
         self._last = replace(after, head=end)
@@ -299,7 +299,7 @@ class Ledger:
             with self._archivist.transaction() as db:
                 page = db.execute(
                     f"SELECT {', '.join(COLUMNS[:-2])} FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
-                    (last, PAGE),
+                    (last, ROWS_PER_PAGE),
                 ).fetchall()
             if not page:
                 return
@@ -321,7 +321,7 @@ class Ledger:
             self._follow(self._verified)
             if self._verified.head == self._kept:
                 return
-            path = beside(self.path, "verified")
+            path = file_beside(self.path, "verified")
             others = recall(path)  # another process may be further
             if others is None or others.head.entries < self._verified.head.entries:
                 with contextlib.suppress(OSError):  # a memory only
@@ -354,7 +354,9 @@ class Ledger:
         if rule not in (None, kept):
             raise LedgerError(f"{self.path}: its lifetime budget uses the rule {kept!r}, which never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
-            raise LedgerError(f"{self.path}: its lifetime budget is {stored_rows.written(known)}, which never changes")
+            raise LedgerError(
+                f"{self.path}: its lifetime budget is {stored_rows.budget_words(known)}, which never changes"
+            )
 
     def _recall_end(self) -> Memory | None:
         """Return the memory from which every further row goes on."""
@@ -379,8 +381,8 @@ class Ledger:
 
     def _recalled(self) -> Verification:
         """Return the verification to go on from; refuse a ledger that does not go on from the remembered one."""
-        kept = recall(beside(self.path, "verified"))
-        begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
+        kept = recall(file_beside(self.path, "verified"))
+        begin = Verification() if kept is None or kept.head.entries <= MAX_ROWS_VERIFIED_FULLY else kept
         if begin is not kept:
             self._follow(begin)
         with self._reader.transaction() as db:
@@ -394,7 +396,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class _Open:
+class _OpenQuestion:
     """A question that may be answered: where the ledger ends, and the agreement before and after."""
 
     end: Head
@@ -402,9 +404,9 @@ class _Open:
     after: Account
 
 
-def _look(
+def _stored_or_open(
     db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None
-) -> _Open | tuple[Floats, Account]:
+) -> _OpenQuestion | tuple[Floats, Account]:
     """Return the stored answer, or that the question may have one; else refuse. `last` holds at the same end."""
     end = head(db)
     stored = stored_rows.stored(db, query)
@@ -412,7 +414,7 @@ def _look(
         return stored
     known = last is not None and last.head == end and last.terms_hash == query.terms_hash
     account = last if last is not None and known else stored_rows.account(db, query.terms_hash)
-    return _Open(end, account, account.debit(query.learner, query.round, spent_after))
+    return _OpenQuestion(end, account, account.debit(query.learner, query.round, spent_after))
 
 
 def _delta(value: float | str) -> Fraction:

@@ -19,9 +19,9 @@ again: how many rows, the hash of the last one, and every account as it then sto
 
 Formal guarantee: a ledger that was opened follows, row by row, from what was remembered; and it is the one that was
 remembered, or goes on from it (and from its last answer, which `chain.Drawing` notes). So a ledger alone that was put
-back to an older state, or replaced, is refused. The rows before are believed, unless there are at most `FULLY` of them:
-an edit there is found by `Ledger.verify` (`parley owner ledger --verify`). Whoever may write to the folder can forge
-all these files, as the chain itself (`chain`).
+back to an older state, or replaced, is refused. The rows before are believed, unless there are at most
+`MAX_ROWS_VERIFIED_FULLY` of them: an edit there is found by `Ledger.verify` (`parley owner ledger --verify`). Whoever
+may write to the folder can forge all these files, as the chain itself (`chain`).
 """
 
 import hashlib
@@ -38,10 +38,10 @@ from typing import Any
 from parley.durable import replace_text, state_folder
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, StateFolderError, UnknownTerms
 from parley.owner.ledger import stored_rows
-from parley.owner.ledger.account import Account, Budget, Head, Rule, holds
+from parley.owner.ledger.account import Account, Budget, Head, Rule, implies_budget
 from parley.owner.ledger.chain import (
     COLUMNS,
-    START,
+    FIRST_PREVIOUS_HASH,
     Drawing,
     Memory,
     answer_digest,
@@ -51,12 +51,12 @@ from parley.owner.ledger.chain import (
     head,
     row_hash,
 )
-from parley.owner.ledger.connections import looking
-from parley.owner.ledger.stored_rows import stated, stated_rho
+from parley.owner.ledger.connections import open_to_look
+from parley.owner.ledger.stored_rows import event_facts, stated_rho
 
 FORMAT = "parley-verified-1"
-FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second
-PAGE = 2_000  # rows looked at in one transaction
+MAX_ROWS_VERIFIED_FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second
+ROWS_PER_PAGE = 2_000  # rows looked at in one transaction
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 Reading = Callable[[], AbstractContextManager[sqlite3.Connection]]
@@ -66,7 +66,7 @@ class Verification:
     """Follows the chain from its start, or from what was remembered."""
 
     def __init__(self) -> None:
-        self.head = Head(0, START)
+        self.head = Head(0, FIRST_PREVIOUS_HASH)
         self.lifetime: Budget | None = None
         self.reserved: Budget = (Fraction(0), Fraction(0))
         self.rho: Budget | None = None  # of the lifetime budget, and reserved of it, where that is held as zCDP
@@ -81,13 +81,13 @@ class Verification:
                 try:
                     *_, answer, pruned, pad, previous, link = row
                     digest = answer_digest(answer, pruned)
-                    first = upgraded is not None and row[0] < upgraded
-                    due = (
+                    before_versions = upgraded is not None and row[0] < upgraded
+                    expected_hash = (
                         first_row_hash(previous, row[:-4], digest)
-                        if first
+                        if before_versions
                         else row_hash(previous, row[:-4], pad, digest)
                     )
-                    sound = row[0] == self.head.entries + 1 and previous == self.head.hash and link == due
+                    sound = row[0] == self.head.entries + 1 and previous == self.head.hash and link == expected_hash
                     sound = sound and pruned in (None, digest)
                     sound = sound and self._adds_up(dict(zip(COLUMNS, row, strict=False)))
                 except (KeyError, ValueError, TypeError, OutOfOrder, BudgetExhausted, UnknownTerms):
@@ -106,7 +106,7 @@ class Verification:
             return db.execute(
                 f"SELECT {', '.join(COLUMNS)}, pruned, pad, previous, hash "  # noqa: S608
                 "FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",
-                (self.head.entries, PAGE),
+                (self.head.entries, ROWS_PER_PAGE),
             ).fetchall()
 
     def _adds_up(self, entry: dict[str, Any]) -> bool:
@@ -119,7 +119,7 @@ class Verification:
             return epsilon == balance - account.spent and delta == account.delta_left
         if kind == "open":
             sound, self.lifetime = self.lifetime is None and epsilon > 0 and 0 <= delta < 1, (epsilon, delta)
-            return sound and self._rule(stated(entry["event"]), epsilon, delta)
+            return sound and self._rule(event_facts(entry["event"]), epsilon, delta)
         if kind in ("accept", "restore"):
             self.reserved = self.reserved[0] + epsilon, self.reserved[1] + delta
             sound = epsilon >= 0 and delta >= 0 and self._within_lifetime(stated_rho(entry["event"]), balance)
@@ -137,7 +137,7 @@ class Verification:
     def _accept(self, entry: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
         terms_hash, sealed = entry["terms"], entry["content"]
         new = terms_hash not in self.accounts
-        gaps = stated(entry["event"]).get("gaps", False)
+        gaps = event_facts(entry["event"]).get("gaps", False)
         self.accounts[terms_hash] = Account(terms_hash, entry["learner"], epsilon, delta, entry["round"], gaps)
         if sealed is not None:
             self.tables.add(terms_hash)
@@ -149,7 +149,7 @@ class Verification:
             return not said
         rho = Fraction(said["rho"])
         self.rho = rho, Fraction(0)
-        return said["rule"] == "zcdp" and holds(rho, epsilon, delta)
+        return said["rule"] == "zcdp" and implies_budget(rho, epsilon, delta)
 
     def _within_lifetime(self, rho: Fraction | None, balance: Fraction) -> bool:
         """Return whether all reserved with this row is within the lifetime budget, by its rule, and equals the row's
@@ -216,7 +216,7 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-APPLICATION = 0x5061726C
+APPLICATION_ID = 0x5061726C
 VERSION = 3
 
 # kind     epsilon, delta                     balance                              besides
@@ -268,27 +268,27 @@ def make_or_upgrade(
         require_known(db, path)
         if lifetime is None:
             raise LedgerError(f"{path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
-        make(db)
-        stored_rows.begin(db, lifetime, rule)
+        create_tables(db)
+        stored_rows.write_first_row(db, lifetime, rule)
     end = head(db)
     if before == 0:
-        move(db)
+        move_rows_of_version_0(db)
         Verification().follow(lambda: nullcontext(db), path, upgraded=end.entries + 1)
     require_known(db, path)
     if memories is not None:
-        memory = Memory(memories, hash_at(db, 1) or START, path, "ledger")
+        memory = Memory(memories, hash_at(db, 1) or FIRST_PREVIOUS_HASH, path, "ledger")
         memory.require_latest(db, memory.begin(end))
     if before is not None:
-        mark(db, before)
+        note_upgrade(db, before)
 
 
 def require_known(db: sqlite3.Connection, path: Path) -> None:
     """Refuse a ledger that does not go on from what lies beside it; the message names the latest. What lies beside is
     read first, as both may grow meanwhile."""
-    kept = recall(beside(path, "verified"))
-    noted = [None if kept is None else kept.head, Drawing(beside(path, "drawing")).noted()]
+    kept = recall(file_beside(path, "verified"))
+    noted = [None if kept is None else kept.head, Drawing(file_beside(path, "drawing")).noted()]
     for known in sorted((end for end in noted if end is not None), key=lambda end: -end.entries):
-        end = Head(0, START) if version(db, path) is None else head(db)
+        end = Head(0, FIRST_PREVIOUS_HASH) if version(db, path) is None else head(db)
         if known.entries <= end.entries and hash_at(db, known.entries) == known.hash:
             continue
         raise BrokenChainError(
@@ -311,18 +311,18 @@ def find_memories(writes: bool) -> Path | None:
 def begun(path: Path) -> bool:
     """Return whether a ledger lies there; nothing is written. A file whose making was cut short is none, unless what
     lies beside it knows of rows. An unreadable one counts: `Ledger` will refuse it."""
-    if not path.exists() or any(beside(path, what).exists() for what in ("verified", "drawing")):
+    if not path.exists() or any(file_beside(path, what).exists() for what in ("verified", "drawing")):
         return path.exists()
     if path.is_file() and path.stat().st_size == 0:
         return False
     try:
-        with looking(path) as db:
+        with open_to_look(path) as db:
             return version(db, path) is not None
     except (sqlite3.Error, LedgerError):
         return True
 
 
-def beside(ledger: Path, what: str) -> Path:
+def file_beside(ledger: Path, what: str) -> Path:
     """Return the file that belongs to a ledger, by whatever links that is named."""
     ledger = ledger.resolve()
     return ledger.with_name(f"{ledger.name}.{what}")
@@ -334,30 +334,30 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if not tables and (application, number) == (0, 0):
         return None
-    if application == APPLICATION and number > VERSION:
+    if application == APPLICATION_ID and number > VERSION:
         raise LedgerError(
             f"{path}: the ledger has version {number}, written by a later Parley; this Parley reads versions up to "
             f"{VERSION}: update Parley"
         )
     if "entries" not in tables or (application, number) not in (
         (0, 0),
-        *((APPLICATION, known) for known in range(1, VERSION + 1)),
+        *((APPLICATION_ID, known) for known in range(1, VERSION + 1)),
     ):
         raise LedgerError(f"{path}: not a ledger")
     return int(number)
 
 
-def make(db: sqlite3.Connection) -> None:
+def create_tables(db: sqlite3.Connection) -> None:
     """Make an empty ledger, in the transaction under way."""
     for statement in SCHEMA:
         db.execute(statement.format(name="entries"))
-    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def move(db: sqlite3.Connection) -> None:
+def move_rows_of_version_0(db: sqlite3.Connection) -> None:
     """Move rows of version 0 to a table of this version: SQLite changes no table's rules. To be verified, then
-    `mark`ed."""
+    `note_upgrade`ed."""
     columns = ", ".join((*COLUMNS, "previous", "hash"))
     db.execute(SCHEMA[0].format(name="moved"))
     db.execute(f"INSERT INTO moved ({columns}, pad) SELECT {columns}, zeroblob(0) FROM entries ORDER BY seq")  # noqa: S608
@@ -367,9 +367,9 @@ def move(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-def mark(db: sqlite3.Connection, before: int) -> None:
+def note_upgrade(db: sqlite3.Connection, before: int) -> None:
     """Note the upgrade from the version `before`, in the file and in the chain."""
-    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     kind = "memory" if before else "upgrade"  # up to a row of the second kind hashes are those of version 0
     append(db, kind=kind, event=f'{{"from": {before}}}', epsilon="0", delta="0", balance="0")

@@ -13,16 +13,16 @@ import numpy as np
 
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.owner.ledger.account import RHO_TOLERANCE, Account, Budget, Reservation, Rule, largest_rho, same_question
-from parley.owner.ledger.chain import PAD, answer_digest, append, head, seal
+from parley.owner.ledger.chain import PAD_BYTES, answer_digest, append, head, seal
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
     from parley.protocol.queries import Query
 
-KEPT = 1 << 23  # bytes of answers that are kept for each agreement
+MAX_KEPT_ANSWER_BYTES = 1 << 23  # bytes of answers that are kept for each agreement
 
 
-def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
+def write_first_row(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
     """Write the first row: the unchanging lifetime budget and rule, and random content for a unique hash."""
     event, content = (
         _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {}),
@@ -46,7 +46,7 @@ def reserved(db: sqlite3.Connection) -> Budget:
     return accepted[0] + lost[0], accepted[1] + lost[1]
 
 
-def filtered(db: sqlite3.Connection) -> Budget | None:
+def rho_budget(db: sqlite3.Connection) -> Budget | None:
     """Return (rho of the lifetime budget, rho reserved of it) if held as zCDP; None with simple sums."""
     opened = db.execute("SELECT event FROM entries WHERE kind='open'").fetchone()
     most = None if opened is None else stated_rho(opened[0])
@@ -58,14 +58,14 @@ def filtered(db: sqlite3.Connection) -> Budget | None:
     return most, sum((stated_rho(event) or Fraction(0) for (event,) in rows.fetchall()), Fraction(0))
 
 
-def stated(event: str | None) -> dict[str, Any]:
+def event_facts(event: str | None) -> dict[str, Any]:
     """Return what else a row of promises states in the column `event`: whether rounds may be skipped, the rule, rho."""
     return {} if event is None else dict(json.loads(event))
 
 
 def stated_rho(event: str | None) -> Fraction | None:
     """Return the rho that a row of promises states; None if it states none."""
-    rho = stated(event).get("rho")
+    rho = event_facts(event).get("rho")
     return None if rho is None else Fraction(rho)
 
 
@@ -86,7 +86,7 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
         raise UnknownTerms("nobody at this owner accepted these terms")
     learner, epsilon, delta, rounds, event, closed = accepted
     found = Account(
-        terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False)
+        terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=event_facts(event).get("gaps", False)
     )
     last = db.execute(
         "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms_hash,)
@@ -125,10 +125,10 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
 
 
 def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> None:
-    """Drop an agreement's oldest kept answer after number `answers`, of `size` bytes, if those before fill `KEPT`. Its
-    digest and cost stay. The last answer always stays: it alone may be asked for again by a learner that follows the
-    rounds."""
-    if answers <= max(1, KEPT // size):
+    """Drop an agreement's oldest kept answer after number `answers`, of `size` bytes, if those before fill
+    `MAX_KEPT_ANSWER_BYTES`. Its digest and cost stay. The last answer always stays: it alone may be asked for again by
+    a learner that follows the rounds."""
+    if answers <= max(1, MAX_KEPT_ANSWER_BYTES // size):
         return
     seq, known = db.execute(
         "SELECT seq, pruned IS NOT NULL FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY "
@@ -141,7 +141,7 @@ def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> N
     db.execute("UPDATE entries SET answer=NULL WHERE seq=?", (seq,))
 
 
-def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
+def reserved_with(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
     """Return all that is reserved after accepting (epsilon, or rho where that adds up); None if accepted already."""
     require_owner(db, path, new.owner)
     known = db.execute(
@@ -154,7 +154,7 @@ def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | Non
             raise LedgerError(f"{path}: these terms were accepted with another learner, budget or horizon")
         account(db, new.terms_hash).require_open()
         return None
-    held = filtered(db)
+    held = rho_budget(db)
     return _room_for_sums(db, path, new) if held is None else _room_for_rho(db, path, new, *held)
 
 
@@ -174,13 +174,13 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
             else ""
         )
         room = (
-            f"{written((most[0] - before[0], most[1] - before[1]))} of it is left"
+            f"{budget_words((most[0] - before[0], most[1] - before[1]))} of it is left"
             if any(before)
             else "all of it is left"
         )
         raise BudgetExhausted(
-            f"{path}: accepting these terms would reserve {written(after)} in all. The table's lifetime budget is "
-            f"{written(most)}, which never changes, and {room}; agree on terms that cost at most that{hint}"
+            f"{path}: accepting these terms would reserve {budget_words(after)} in all. The table's lifetime budget is "
+            f"{budget_words(most)}, which never changes, and {room}; agree on terms that cost at most that{hint}"
         )
     return after[0]
 
@@ -192,13 +192,15 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
             "laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and on batches that are "
             "not secret (sampling = 'partition')"
         )
-    after = before + new.rho
-    if not (new.rho >= 0 and after <= most):
+    reserved_rho = before + new.rho
+    if not (new.rho >= 0 and reserved_rho <= most):
         raise BudgetExhausted(
-            f"{path}: accepting these terms would reserve rho = {float(after):g} in all. The table's lifetime budget "
-            f"is {written(lifetime(db))}, which held as zCDP is rho = {float(most):g}; agree on terms that cost less"
+            f"{path}: accepting these terms would reserve rho = {float(reserved_rho):g} in all. The table's "
+            "lifetime budget "
+            f"is {budget_words(lifetime(db))}, which held as zCDP is rho = {float(most):g}; agree on terms that "
+            "cost less"
         )
-    return after
+    return reserved_rho
 
 
 def accept(
@@ -211,13 +213,13 @@ def accept(
 ) -> None:
     """Reserve for these terms, once; keep the table's digest, sealed, its schema's, and why it may have other books.
     Another table later is refused."""
-    after = room(db, path, new)
+    after = reserved_with(db, path, new)
     if after is None:
         _require_schema(db, path, new.terms_hash, schema)
         if table is not None:
             _settle_table(db, path, new.terms_hash, table)
         return
-    pad = secrets.token_bytes(PAD)
+    pad = secrets.token_bytes(PAD_BYTES)
     append(
         db,
         pad,
@@ -229,7 +231,7 @@ def accept(
         content=None if table is None else seal(table, pad),
         event=_event(
             ({"gaps": True} if new.gaps else {})
-            | ({} if filtered(db) is None else {"rho": str(new.rho)})
+            | ({} if rho_budget(db) is None else {"rho": str(new.rho)})
             | ({} if schema is None else {"schema": schema})
             | ({} if other_books is None else {"other_books": other_books})
         ),
@@ -242,7 +244,7 @@ def accept(
 def other_books(db: sqlite3.Connection, terms_hash: str) -> str | None:
     """Return why the table may have other books, as stated when these terms were accepted; None if not stated."""
     row = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
-    return None if row is None else stated(row[0]).get("other_books")
+    return None if row is None else event_facts(row[0]).get("other_books")
 
 
 def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
@@ -256,7 +258,7 @@ def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
 def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema: str | None) -> None:
     """Refuse a table that declares other columns than the accepted one, as far as that one's are known."""
     (event,) = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
-    known = stated(event).get("schema")
+    known = event_facts(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
             f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the current one declares other "
@@ -267,7 +269,7 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
 def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: bytes) -> None:
     known = table(db, terms_hash)
     if known is None:  # accepted before ledgers knew their tables: the first one seen is believed
-        pad = secrets.token_bytes(PAD)
+        pad = secrets.token_bytes(PAD_BYTES)
         append(db, pad, kind="table", terms=terms_hash, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
     elif known != digest:
         raise LedgerError(
@@ -301,7 +303,7 @@ def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[
             accept(db, path, reservation, None)
     for _, terms_hash in accepted(db):
         close(db, terms_hash, "restore")
-    assumed, held = {"assumed": "all" if everything else "agreements"}, filtered(db)
+    assumed, held = {"assumed": "all" if everything else "agreements"}, rho_budget(db)
     if held is not None:
         rest = held[0] - held[1] if everything else Fraction(0)
         event = _event(assumed | {"rho": str(rest)})
@@ -326,7 +328,7 @@ def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
         raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own")
 
 
-def written(budget: Budget) -> str:
+def budget_words(budget: Budget) -> str:
     """Return a budget as people read it in a message."""
     epsilon, delta = (float(part) for part in budget)
     return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"

@@ -55,13 +55,13 @@ def sampled_divergence(event: Event, orders: Floats) -> Floats:
     over_f[0] = min(over_f[0], near[0] + math.log(4 * -math.expm1(-near[0])))
     over_h[0] = min(over_h[0], far[0] + math.log(-math.expm1(-far[0])))
     integral = np.minimum(over_f - (j - 1) * math.log1p(-q), np.maximum(over_f, over_h))
-    terms = _binomials(tuple(orders)) + np.concatenate([[0.0], j * math.log(q) + integral])
+    terms = _log_binomials(tuple(orders)) + np.concatenate([[0.0], j * math.log(q) + integral])
     out = logsumexp(terms, axis=1) / (orders - 1)
     return np.asarray(np.minimum(out, renyi_divergence(event, orders)))  # sampling never hurts
 
 
 @lru_cache(maxsize=8)
-def _binomials(orders: tuple[float, ...]) -> Floats:
+def _log_binomials(orders: tuple[float, ...]) -> Floats:
     """Return ln of 1 and of C(a, j) for j = 2, 3, ...: a row for every whole order a; -inf beyond a."""
     a, j = np.array(orders)[:, None], np.arange(2.0, max(orders) + 1)
     inside = gammaln(a + 1) - gammaln(j + 1) - gammaln(np.maximum(a - j, 0) + 1)
@@ -69,7 +69,7 @@ def _binomials(orders: tuple[float, ...]) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _once(event: Event, whole: bool) -> Floats:
+def _single_release_divergence(event: Event, whole: bool) -> Floats:
     """Return R_a of one release at the orders in use, cached: a series needs it after every answer."""
     orders = WHOLE_ORDERS if whole else REAL_ORDERS
     value = sampled_divergence(event, orders) if event.sampling < 1 else renyi_divergence(event, orders)
@@ -83,7 +83,7 @@ def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
     orders = WHOLE_ORDERS if whole else REAL_ORDERS
     total = np.zeros(len(orders))
     for event in events:
-        total += event.count * _once(event.times(1), whole)
+        total += event.count * _single_release_divergence(event.times(1), whole)
     if not np.isfinite(total).any():
         raise SettingError("rdp: the Renyi divergence is infinite at every order; use pld")
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
@@ -139,21 +139,28 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
 
 def _simple(events: Sequence[Event], delta: float) -> Bound:
     """Add up eps and delta; delta is divided evenly among the releases that need one."""
-    needing = sum(event.count for event in events if needs_delta(event))
-    if needing and not delta > 0:
+    releases_needing_delta = sum(event.count for event in events if needs_delta(event))
+    if releases_needing_delta and not delta > 0:
         raise SettingError("delta = 0: a Gaussian release is never pure; give a delta above 0")
-    total = upper(sum((event.count * exact_epsilon(event, delta / max(needing, 1)) for event in events), Fraction(0)))
+    total = upper(
+        sum(
+            (event.count * exact_epsilon(event, delta / max(releases_needing_delta, 1)) for event in events),
+            Fraction(0),
+        )
+    )
     return Bound(0.0, total, total, delta, "simple")
 
 
 def _advanced(events: Sequence[Event], delta: float) -> Bound:
     """Compose by Kairouz, Oh and Viswanath (2015): half of delta for the deviation, half for releases that need one."""
-    needing = sum(event.count for event in events if needs_delta(event))
-    own, deviation = (delta / 2 / needing, delta / 2) if needing else (0.0, delta)
-    parts = [(event.count, release_epsilon(event, own)) for event in events]
+    releases_needing_delta = sum(event.count for event in events if needs_delta(event))
+    delta_per_release, deviation = (
+        (delta / 2 / releases_needing_delta, delta / 2) if releases_needing_delta else (0.0, delta)
+    )
+    parts = [(event.count, release_epsilon(event, delta_per_release)) for event in events]
     drift = math.fsum(count * e * math.tanh(e / 2) for count, e in parts)
     spread = math.fsum(count * e * e for count, e in parts)
-    return _above(drift + math.sqrt(2 * spread * math.log(1 / deviation)), delta, "advanced")
+    return _upper_bound(drift + math.sqrt(2 * spread * math.log(1 / deviation)), delta, "advanced")
 
 
 def _zcdp(events: Sequence[Event], delta: float) -> Bound:
@@ -163,33 +170,35 @@ def _zcdp(events: Sequence[Event], delta: float) -> Bound:
     rho = math.fsum(event.count * zcdp_rho(event) for event in events)
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
 
-    return _above(float(compute_epsilon(REAL_ORDERS, rho * REAL_ORDERS, delta)[0]), delta, "zcdp")
+    return _upper_bound(float(compute_epsilon(REAL_ORDERS, rho * REAL_ORDERS, delta)[0]), delta, "zcdp")
 
 
 def _rdp(events: Sequence[Event], delta: float) -> Bound:
-    return _above(renyi_epsilon(events, delta), delta, "rdp")
+    return _upper_bound(renyi_epsilon(events, delta), delta, "rdp")
 
 
 def _pld(events: Sequence[Event], delta: float) -> Bound:
     """Compose loss distributions: a fine grid gives `high`, twice its difference from a coarser one the distance to
     `low`. Releases that enter as the worst of their eps have low = 0."""
-    events = merged(events)
+    events = merge_gaussian_events(events)
     match events:
         case [GaussianEvent(sampling=1) as one]:
             value = gaussian_epsilon(one.multiplier, delta)
             return Bound(value, value, value, delta, "pld")
     interval = pld_interval(events)
     rounds = sum(event.count for event in events)
-    fine = epsilon_at(composed(events, interval), delta, rounds)
+    fine = epsilon_at(compose_loss_distributions(events, interval), delta, rounds)
     if not math.isfinite(fine):
         raise SettingError(f"delta = {delta:g}: too small for the loss grid of these releases; use rdp")
     low = 0.0
     if all(isinstance(event, GaussianEvent) for event in events):
-        low = max(0.0, fine - 2 * abs(epsilon_at(composed(events, 2 * interval), delta, rounds) - fine))
+        low = max(
+            0.0, fine - 2 * abs(epsilon_at(compose_loss_distributions(events, 2 * interval), delta, rounds) - fine)
+        )
     return Bound(low, (low + fine) / 2, fine * (1 + EPSILON_ROUNDING), delta, "pld")
 
 
-def merged(events: Sequence[Event]) -> list[Event]:
+def merge_gaussian_events(events: Sequence[Event]) -> list[Event]:
     """Return the events with all unsampled Gaussian ones as a single one: their squared shifts add up exactly."""
     plain = [event for event in events if isinstance(event, GaussianEvent) and event.sampling == 1]
     rest = [event for event in events if event not in plain]
@@ -199,7 +208,7 @@ def merged(events: Sequence[Event]) -> list[Event]:
     return [*rest, GaussianEvent(1 / shift)]
 
 
-def composed(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":
+def compose_loss_distributions(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":
     """Return the privacy-loss distribution of a sequence fixed in advance; queries inside may be chosen adaptively."""
     from dp_accounting.pld.privacy_loss_distribution import identity
 
@@ -229,7 +238,7 @@ _RULES: dict[str, Callable[[Sequence[Event], float], Bound]] = {
 }
 
 
-def _above(value: float, delta: float, method: str) -> Bound:
+def _upper_bound(value: float, delta: float, method: str) -> Bound:
     return Bound(0.0, value, value * (1 + EPSILON_ROUNDING), delta, method)
 
 

@@ -157,7 +157,7 @@ def _prior(value: float) -> float:
 
 
 NATS_PER_BIT = math.log(2)  # nats
-SERIES_BELOW = 0.05  # below which a series takes the place of a formula whose terms cancel
+SERIES_MAX_X = 0.05  # below which a series takes the place of a formula whose terms cancel
 ROUNDING_FACTOR = 1 + 1e-11  # of what is called a bound
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)  # of one that is above 0, and would be rounded to it
 
@@ -184,19 +184,19 @@ def pure_nats(epsilon: Floats) -> Floats:
     [0.1233, 6.6978]
     """
     x = np.asarray(epsilon, dtype=np.float64) / 2
-    near, far = np.minimum(x, SERIES_BELOW), np.maximum(x, SERIES_BELOW)
+    near, far = np.minimum(x, SERIES_MAX_X), np.maximum(x, SERIES_MAX_X)
     with np.errstate(over="ignore"):  # beyond all floats it is infinite, which bounds it
         formula = far / np.tanh(far) - 1 + far + np.log1p(-np.exp(-2 * far)) - np.log(2 * far)
-    found = np.where(x < SERIES_BELOW, near**2 / 2 - near**4 / 36 + near**6 / 405, formula) * ROUNDING_FACTOR
-    return np.where(x > 0, np.maximum(found, SMALLEST_FLOAT), 0.0)
+    nats = np.where(x < SERIES_MAX_X, near**2 / 2 - near**4 / 36 + near**6 / 405, formula) * ROUNDING_FACTOR
+    return np.where(x > 0, np.maximum(nats, SMALLEST_FLOAT), 0.0)
 
 
 def pure_nats_slope(epsilon: Floats) -> Floats:
     """Return eps times the derivative of C: the extra nats per relative increase of the budget."""
     x = np.asarray(epsilon, dtype=np.float64) / 2
-    far = np.maximum(x, SERIES_BELOW)
+    far = np.maximum(x, SERIES_MAX_X)
     formula = 2 * far / np.tanh(far) - 1 - 4 * far**2 * np.exp(-2 * far) / np.expm1(-2 * far) ** 2
-    return np.where(x < SERIES_BELOW, x**2 - x**4 / 9 + 2 * x**6 / 135, formula)
+    return np.where(x < SERIES_MAX_X, x**2 - x**4 / 9 + 2 * x**6 / 135, formula)
 
 
 def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
@@ -206,11 +206,13 @@ def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
     >>> round(found.mutual_information, 4), round(found.min_entropy, 4)
     (0.1779, 0.5481)
     """
-    most = (
+    min_entropy_bits = (
         epsilon / NATS_PER_BIT if values is None else min_entropy_leakage(epsilon, 1, whole(values, "values", least=2))
     )
-    most *= ROUNDING_FACTOR
-    return Leakage(min(float(pure_nats(np.asarray(epsilon))) / NATS_PER_BIT, most), most, "pure epsilon")
+    min_entropy_bits *= ROUNDING_FACTOR
+    return Leakage(
+        min(float(pure_nats(np.asarray(epsilon))) / NATS_PER_BIT, min_entropy_bits), min_entropy_bits, "pure epsilon"
+    )
 
 
 def zcdp_leakage(rho: float) -> Leakage:
@@ -304,9 +306,9 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")
-        noise = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
+        condition = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
         lines.append(
-            f"{noise or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
+            f"{condition or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
             "(mutual information)."
         )
     return [

@@ -54,7 +54,7 @@ class Law:
     reach: float  # beyond this many scales the tail mass is below 1e-19
 
 
-def stable_law(alpha: float) -> Law:
+def make_stable_law(alpha: float) -> Law:
     """Return symmetric alpha-stable noise; alpha = 2 is the Gaussian of standard deviation sqrt(2)."""
     reach = 14.0 if alpha == 2 else 1e12
     return Law(lambda z: log_pdf(z, alpha), lambda z: survival(z, alpha), reach)
@@ -87,8 +87,8 @@ class Pair:
         loss rises from 0 to its top and, for heavy tails, falls back. Its ends are found on a grid and polished. An
         error dx in an end changes delta by less than dx^2, and rounding is added: errors are upward."""
         c = self.half_shift
-        around = np.sinh(np.linspace(0, math.asinh(self.law.reach + c), 6_000))
-        x = np.concatenate([around, c + around, np.maximum(c - around, 0.0), np.linspace(0, 2 * c, 2_000)])
+        grid = np.sinh(np.linspace(0, math.asinh(self.law.reach + c), 6_000))
+        x = np.concatenate([grid, c + grid, np.maximum(c - grid, 0.0), np.linspace(0, 2 * c, 2_000)])
         x = np.unique(x)
         loss = self.loss(x)
         top = int(np.argmax(loss))
@@ -131,7 +131,7 @@ class Pair:
 
 def gaussian_pair(multiplier: float, sampling: float = 1.0) -> Pair:
     """Return the worst pair of Gaussian noise of standard deviation multiplier x sensitivity, in any dimension."""
-    return Pair(stable_law(2.0), 2**-0.5 / multiplier, sampling)  # scale = sigma/sqrt(2)
+    return Pair(make_stable_law(2.0), 2**-0.5 / multiplier, sampling)  # scale = sigma/sqrt(2)
 
 
 DELTA_ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): added to it
@@ -166,9 +166,11 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
 
 def delta_at(distribution: "PrivacyLossDistribution", epsilon: ArrayLike, compositions: int = 1) -> Floats:
     """Return an upper bound on delta at eps."""
-    asked = np.asarray(epsilon, dtype=np.float64)
-    read = np.asarray(distribution.get_delta_for_epsilon(float(asked) if asked.ndim == 0 else asked.reshape(-1)))
-    return np.minimum(read.reshape(asked.shape) + reading_error(compositions), 1.0)
+    epsilons = np.asarray(epsilon, dtype=np.float64)
+    deltas = np.asarray(
+        distribution.get_delta_for_epsilon(float(epsilons) if epsilons.ndim == 0 else epsilons.reshape(-1))
+    )
+    return np.minimum(deltas.reshape(epsilons.shape) + reading_error(compositions), 1.0)
 
 
 def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositions: int = 1) -> float:

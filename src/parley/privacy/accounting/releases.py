@@ -60,15 +60,15 @@ def stable_divergence(alpha: float, distance: float, orders: tuple[float, ...]) 
 def shift_divergence(alpha: float, shift: float, orders: Floats) -> Floats:
     """Return R_a between SaS noise of scale 1 and itself moved by `shift`. Since E_Q[P/Q - 1] = 0, E_Q[(P/Q)^a] - 1 =
     int q (expm1(a L) - a expm1(L)) dx: nothing cancels, however small the shift."""
-    x, weight = _nodes(shift)
+    x, weight = _quadrature_nodes(shift)
     log_q = log_pdf(x, alpha)
     loss = log_pdf(x - shift, alpha) - log_q
     a = np.asarray(orders, dtype=np.float64)
     moment, largest = np.empty(len(a)), np.abs(loss).max()
-    mass, once = weight * np.exp(log_q), np.expm1(loss)
+    mass, loss_minus_one = weight * np.exp(log_q), np.expm1(loss)
     for row, order in enumerate(a):
         if order * largest < 600:
-            moment[row] = math.log1p(float(np.sum(mass * (np.expm1(order * loss) - order * once))))
+            moment[row] = math.log1p(float(np.sum(mass * (np.expm1(order * loss) - order * loss_minus_one))))
         else:
             moment[row] = float(logsumexp(order * loss + log_q, b=weight))
     return np.maximum(moment, 0.0) / (a - 1)
@@ -79,11 +79,11 @@ def fisher_information(alpha: float) -> float:
     """Return E[(p'/p)^2] at scale 1: a small shift over many coordinates leaks like a Gaussian of variance 1/this."""
     if alpha == 2:
         return 0.5
-    x, weight = _nodes(0.0)
+    x, weight = _quadrature_nodes(0.0)
     return float(np.sum(weight * np.exp(log_pdf(x, alpha)) * score(x, alpha) ** 2))
 
 
-def _nodes(shift: float) -> tuple[Floats, Floats]:
+def _quadrature_nodes(shift: float) -> tuple[Floats, Floats]:
     """Return Gauss-Legendre nodes and weights over the line: panels of equal length in asinh(x - shift/2)."""
     nodes, weight = _centred_nodes()
     return nodes + shift / 2, weight

@@ -65,18 +65,20 @@ def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) ->
     event = GaussianEvent(multiplier, rate)
     by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + ROUNDING_MARGIN)
     doublings = (count - 1).bit_length()
-    return min(by_renyi, _doubled(event, delta, doublings) * (1 + COUNT_RISE * count / (1 << doublings)))
+    return min(
+        by_renyi, _epsilon_of_power_of_two(event, delta, doublings) * (1 + COUNT_RISE * count / (1 << doublings))
+    )
 
 
 @lru_cache(maxsize=1024)
-def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
+def _epsilon_of_power_of_two(event: GaussianEvent, delta: float, doublings: int) -> float:
     """Bound eps of 2^doublings releases by loss distribution, no less than for half; infinite beyond any grid."""
-    fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
+    fewer = 0.0 if doublings == 0 else _epsilon_of_power_of_two(event, delta, doublings - 1)
     count = 1 << doublings
     try:
         return max(
             fewer * (1 + COUNT_RISE),
-            epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE_PARTS)), delta, count)
+            epsilon_at(_composed_losses(event, count, delta, _grid_step(event, count, delta, FINE_PARTS)), delta, count)
             * (1 + ROUNDING_MARGIN),
         )
     except SettingError:
@@ -104,23 +106,30 @@ def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> floa
     def by_losses(power: int) -> float:
         try:
             return _log_ratio(
-                float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - ROUNDING_MARGIN), count)),
+                float(
+                    delta_at(_composed_losses(event(power), count, delta, step), epsilon * (1 - ROUNDING_MARGIN), count)
+                ),
                 delta,
             )
         except SettingError:
             return math.inf
 
     # enough without sampling
-    plain = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / LOG_STEP + 1e-3)
-    power = _least(by_renyi, plain, 1_000)
-    near = plain + math.ceil(math.log(rate) / LOG_STEP)  # about enough for many rounds, where losses are nearly normal
+    unsampled_power = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / LOG_STEP + 1e-3)
+    power = _smallest_within(by_renyi, unsampled_power, 1_000)
+    guessed_power = unsampled_power + math.ceil(
+        math.log(rate) / LOG_STEP
+    )  # about enough for many rounds, where losses are nearly normal
     for parts, stride in ((COARSE_PARTS, 1_000), (FINE_PARTS, 100)):
         try:
-            step = _step(event(near if power == plain else power), count, delta, parts)
+            step = _grid_step(event(guessed_power if power == unsampled_power else power), count, delta, parts)
         except SettingError:
             break
-        power = next((p for p in (near + 300, near + 3_000) if power == plain and by_losses(p) <= 0), power)
-        power = _least(by_losses, power, stride)
+        power = next(
+            (p for p in (guessed_power + 300, guessed_power + 3_000) if power == unsampled_power and by_losses(p) <= 0),
+            power,
+        )
+        power = _smallest_within(by_losses, power, stride)
     return math.exp(power * LOG_STEP)
 
 
@@ -128,7 +137,7 @@ def _log_ratio(value: float, allowed: float) -> float:
     return math.log(max(value, 1e-300) / allowed)
 
 
-def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
+def _smallest_within(excess: Callable[[int], float], enough: int, stride: int) -> int:
     """Return the least whole number up to `enough` whose excess, which falls, is not above 0; by secants."""
     high, above = enough, excess(enough)
     if not above <= 0:
@@ -151,29 +160,29 @@ def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
     return high
 
 
-def _largest(curve: Curve, top: float, count: int, delta: float) -> float:
+def _loss_cutoff(curve: Curve, top: float, count: int, delta: float) -> float:
     """Return the loss that all releases together hardly ever exceed; beyond it, losses count as infinite."""
     losses = min(top, 60.0) * np.geomspace(1e-4, 1, 300)
     rare = curve(losses) * count <= 1e-5 * delta
     return float(losses[int(np.argmax(rare))]) if rare.any() else float(losses[-1])
 
 
-def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float:
+def _grid_step(event: GaussianEvent, count: int, delta: float, parts: float) -> float:
     """Return the grid step that resolves this many parts of the deviation of one release's loss."""
     pair = gaussian_pair(event.multiplier, event.sampling)
     z = np.linspace(-pair.law.reach, pair.law.reach, 4_001)
     weight, loss = np.exp(pair.law.log_pdf(z)), pair.loss(z)
     deviation = math.sqrt(float(np.sum(weight * loss**2) / np.sum(weight)))  # without the record: nearly the same
     parts = min(parts, MAX_PARTS / math.sqrt(count))
-    step = max(min(deviation / parts, MAX_STEP), _largest(*pair.curve(), count, delta) / MAX_POINTS, MIN_STEP)
+    step = max(min(deviation / parts, MAX_STEP), _loss_cutoff(*pair.curve(), count, delta) / MAX_POINTS, MIN_STEP)
     if not step <= deviation or count > MAX_ROUNDS:
         raise SettingError("pld: too many releases, or too small ones, for a loss grid; use rdp")
     return step
 
 
-def _composed(event: GaussianEvent, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
+def _composed_losses(event: GaussianEvent, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
     """Return the loss distribution of `count` releases, pessimistic on a grid of this step."""
     curve, top = gaussian_pair(event.multiplier, event.sampling).curve()
     # so much room makes the library's bounds of the sum's tails tight
     wide = 0.5 * step * min(FINE_PARTS * math.sqrt(count), MAX_PARTS)
-    return from_curve(curve, max(_largest(curve, top, count, delta), wide), step).self_compose(count)
+    return from_curve(curve, max(_loss_cutoff(curve, top, count, delta), wide), step).self_compose(count)

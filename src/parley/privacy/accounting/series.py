@@ -295,13 +295,13 @@ def in_pieces(
     sensitivity for which noise of scale b is calibrated. Together that is at most S'/b, the cost of one release, if S'
     >= S + (pieces - 1) w. For Gaussian and stable noise w = 0, and the squares of the S_i add up to at most S^2.
     """
-    wanted = sensitivity
+    calibrated_sensitivity = sensitivity
     for _ in range(8):
-        series = make_series(mechanism, epsilon, delta, count, wanted, shared_records, alpha=alpha)
+        series = make_series(mechanism, epsilon, delta, count, calibrated_sensitivity, shared_records, alpha=alpha)
         needed = sensitivity + (pieces - 1) * series.mechanism.rounding(coordinates) * (1 + 1e-12)
-        if pieces == 1 or needed <= wanted:
+        if pieces == 1 or needed <= calibrated_sensitivity:
             return series
-        wanted = sensitivity + 2 * (needed - sensitivity)
+        calibrated_sensitivity = sensitivity + 2 * (needed - sensitivity)
     raise SettingError(
         f"noise: the rounding of {pieces:,} batches of a person's rows costs too much; use a smaller "
         "records_per_person, or " + series.instead

@@ -118,10 +118,10 @@ def shared_law(
     def scale(exponent: int) -> Fraction:
         return Fraction(recipe_scale(kind.law, exponent))
 
-    enough = (
+    sufficient_exponents = (
         n for n in range(MIN_EXPONENT, MAX_EXPONENT) if scale(n) * covers >= copies * rounding * (ROUNDING_DIVISOR + 1)
     )
-    exponent = next(enough, MAX_EXPONENT)
+    exponent = next(sufficient_exponents, MAX_EXPONENT)
     recipe = make_recipe(kind.law, exponent)
     units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - ROUNDING_SLACK), Fraction(0)))
     if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < MAX_SUM):

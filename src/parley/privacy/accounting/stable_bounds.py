@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.errors import SettingError
 from parley.privacy.accounting.compose import multiplier_for, renyi_epsilon
-from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, stable_law
+from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, make_stable_law
 from parley.privacy.accounting.releases import EPSILON_ROUNDING, fisher_information
 from parley.privacy.events import Adjacency, GaussianEvent, StableEvent
 from parley.privacy.mechanisms import Gaussian, Geometric, Laplace, Stable
@@ -69,17 +69,17 @@ def stable_epsilon(
         """Return (below, above) the eps of an equal spread over m coordinates."""
         return spread_epsilon(alpha, distance / math.sqrt(m), delta, m * compositions, sampling)
 
-    alone = figure(1)
+    one_coordinate = figure(1)
     if spread is not None or alpha == 2:  # the Gaussian looks the same in every direction
-        low, high = alone if spread in (None, 1) else figure(spread)
-        return StableBound(low, high, alone[1], delta)
+        low, high = one_coordinate if spread in (None, 1) else figure(spread)
+        return StableBound(low, high, one_coordinate[1], delta)
     # many coordinates: a Gaussian with the same information
     limit = distance * math.sqrt(2 * fisher_information(alpha))
-    lows = [alone[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
+    lows = [one_coordinate[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
     if sampling == 1 and alpha < 2:
         lows += [figure(m)[0] for m in COORDINATE_SPREADS[1:]]
     event = StableEvent(1 / distance, sampling, compositions, alpha=alpha, norm="l2")
-    return StableBound(max(lows), max(renyi_epsilon([event], delta), *lows), alone[1], delta)
+    return StableBound(max(lows), max(renyi_epsilon([event], delta), *lows), one_coordinate[1], delta)
 
 
 @lru_cache(maxsize=256)
@@ -118,7 +118,7 @@ def spread_epsilon(alpha: float, shift: float, delta: float, count: int, samplin
     """Return (low, high) eps of `count` one-dimensional releases with this shift, by loss distributions. `high` is
     pessimistic on its grid. Its error is quadratic in the interval, so halving the grid moves it by about three
     quarters of its distance to the truth; `low` is the finer value less twice that move."""
-    curve, largest = Pair(stable_law(alpha), shift / 2, sampling).curve()
+    curve, largest = Pair(make_stable_law(alpha), shift / 2, sampling).curve()
     if count == 1 and largest * count <= 1e-12:
         return 0.0, 0.0
     interval = grid_interval(largest, count)
@@ -204,7 +204,7 @@ def delta_curve(
     """
     whole(compositions, "compositions")
     law, shift = _single_shift(alpha, scale, spread)
-    curve, largest = Pair(stable_law(law), shift / 2, sampling_rate(sampling)).curve()
+    curve, largest = Pair(make_stable_law(law), shift / 2, sampling_rate(sampling)).curve()
     distribution = from_curve(curve, largest, grid_interval(largest, compositions)).self_compose(compositions)
     return delta_at(distribution, epsilons, compositions)
 

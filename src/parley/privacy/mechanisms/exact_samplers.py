@@ -80,7 +80,7 @@ def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
     g)/sensitivity. Rounded value and noise are whole multiples of g, exact as floats; their correctly rounded sum
     depends on their exact sum only.
     """
-    steps, exponent = widened(scale, sensitivity, value.size)
+    steps, exponent = widened_scale(scale, sensitivity, value.size)
     grid = Fraction(2) ** exponent
     unit = math.ldexp(1.0, exponent)
     noise = discrete_laplace(steps, value.size)
@@ -91,7 +91,7 @@ def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
     return np.asarray((np.rint(value / unit) + noise.reshape(value.shape)) * unit)
 
 
-def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
+def widened_scale(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
     """Return (k, e): noise on `size` coordinates has scale k 2^e on a grid of 2^e; refuse what cannot be drawn."""
     exponent = math.frexp(scale)[1] - LAPLACE_BITS
     grid = Fraction(2) ** exponent
@@ -113,17 +113,17 @@ def discrete_laplace(scale: int, size: int) -> Integers:
         raise SettingError(f"scale: expected a whole number from 1 to 2^{LAPLACE_BITS + 1}")
     drawn, missing = [], size
     while missing > 0:
-        rest = _below(scale, _enough(missing))
+        rest = _uniform_below(scale, _trials_for(missing))
         rest = rest[_bernoulli_exp(rest, scale)]
-        size_of = rest.astype(np.int64) + scale * _geometric(rest.size)
-        negative = _below(2, rest.size) == 1
+        magnitude = rest.astype(np.int64) + scale * _geometric(rest.size)
+        negative = _uniform_below(2, rest.size) == 1
         # zero must not be drawn twice
-        drawn.append(np.where(negative, -size_of, size_of)[~(negative & (size_of == 0))])
+        drawn.append(np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))])
         missing -= drawn[-1].size
     return np.concatenate(drawn)[:size] if drawn else np.empty(0, dtype=np.int64)
 
 
-def _enough(wanted: int) -> int:
+def _trials_for(wanted: int) -> int:
     """Return a number of trials of probability 1 - 1/e that nearly always brings `wanted` successes."""
     return wanted + 3 * wanted // 4 + 32
 
@@ -132,7 +132,7 @@ def _geometric(size: int) -> Integers:
     """Return how often Bernoulli(1/e) succeeds in a row: the runs between failures in one series of trials."""
     trials = np.empty(0, dtype=np.bool_)
     while (ends := np.flatnonzero(~trials)).size < size:
-        more = np.ones(_enough(size - ends.size), dtype=np.uint64)
+        more = np.ones(_trials_for(size - ends.size), dtype=np.uint64)
         trials = np.concatenate([trials, _bernoulli_exp(more, 1)])
     return np.diff(ends[:size], prepend=-1) - 1
 
@@ -141,15 +141,15 @@ def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
     """Draw Bernoulli(exp(-x)), x = numerator/denominator <= 1: the probability that the run of successes of
     Bernoulli(x/1), Bernoulli(x/2), ... has an even length."""
     odd = np.zeros(len(numerator), dtype=np.bool_)
-    going, k = np.arange(len(numerator)), 1
-    while going.size:
-        success = _below(denominator * k, going.size) < numerator[going]
-        odd[going[~success]] = k % 2 == 1
-        going, k = going[success], k + 1
+    undecided, k = np.arange(len(numerator)), 1
+    while undecided.size:
+        success = _uniform_below(denominator * k, undecided.size) < numerator[undecided]
+        odd[undecided[~success]] = k % 2 == 1
+        undecided, k = undecided[success], k + 1
     return odd
 
 
-def _below(limit: int, size: int) -> Words:
+def _uniform_below(limit: int, size: int) -> Words:
     """Draw `size` uniform whole numbers below `limit`: words by their remainder, those of the incomplete last round
     again."""
     if limit == 1:
@@ -208,9 +208,9 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
         missing = np.arange(start, min(start + BATCH_NUMBERS, offsets.size))
         while missing.size:
             first, second = random_words(2 * missing.size).reshape(2, -1)
-            nearest, kept, doubtful = _filter(first, second, steps, offsets[missing])
+            nearest, kept, doubtful = _decide_by_floats(first, second, steps, offsets[missing])
             for i in np.flatnonzero(doubtful):
-                settled = _settle(int(first[i]), int(second[i]), Fraction(steps), offset(int(missing[i])))
+                settled = _decide_exactly(int(first[i]), int(second[i]), Fraction(steps), offset(int(missing[i])))
                 kept[i], nearest[i] = settled is not None, settled or 0
             drawn[missing[kept]] = nearest[kept]
             missing = missing[~kept]
@@ -228,18 +228,18 @@ def near_normal(size: int, draw: Draw) -> Floats:
     while missing.size:
         first, second = draw(2 * missing.size).reshape(2, -1)
         # steps so small that no place is in doubt
-        _, kept, doubtful = _filter(first, second, 2.0**-20, np.zeros(missing.size))
+        _, kept, doubtful = _decide_by_floats(first, second, 2.0**-20, np.zeros(missing.size))
         sign = 1.0 - 2.0 * ((first >> np.uint64(16)) & np.uint64(1))
         number = sign * (_STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)] + second * 2.0**-64) / 8
         for i in np.flatnonzero(doubtful):
-            settled = _settle(int(first[i]), int(second[i]), Fraction(2**80), Fraction(0), draw)
+            settled = _decide_exactly(int(first[i]), int(second[i]), Fraction(2**80), Fraction(0), draw)
             kept[i], number[i] = settled is not None, math.ldexp(settled or 0, -80)
         drawn[missing[kept]] = number[kept]
         missing = missing[~kept]
     return drawn
 
 
-def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple[Integers, Mask, Mask]:
+def _decide_by_floats(first: Words, second: Words, steps: float, offsets: Floats) -> tuple[Integers, Mask, Mask]:
     """Return (result, kept, doubtful) of proposals; where not doubtful, exact arithmetic gives the same. The first word
     holds 16 bits for the strip, one for the sign and 47 digits of u, the second 64 digits of x."""
     strip = _STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)]
@@ -259,7 +259,7 @@ def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple
     return (sign * nearest).astype(np.int64), excess < 0, doubtful
 
 
-def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
+def _decide_exactly(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
     """Return one proposal's result in exact arithmetic, None if not kept; draw digits of x and u while they matter."""
     draw = draw or random_words
     strip = int(_STRIP_OF[first & 0xFFFF])

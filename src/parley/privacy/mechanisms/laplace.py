@@ -9,7 +9,7 @@ from typing import ClassVar
 from scipy.special import gammainccinv
 
 from parley.privacy.events import LaplaceEvent, Norm
-from parley.privacy.mechanisms.exact_samplers import widened
+from parley.privacy.mechanisms.exact_samplers import widened_scale
 from parley.privacy.mechanisms.mechanism import Bounded, require_bounded, rounded_up
 from parley.privacy.mechanisms.noise import VECTOR_SAMPLER_FROM, Noise
 from parley.validate import Floats, positive
@@ -62,7 +62,7 @@ class Laplace:
         return (
             0.0
             if coordinates < VECTOR_SAMPLER_FROM
-            else coordinates * math.ldexp(1.0, widened(self.scale, self.sensitivity, coordinates)[1])
+            else coordinates * math.ldexp(1.0, widened_scale(self.scale, self.sensitivity, coordinates)[1])
         )
 
     def tail(self, probability: float, coordinates: int) -> float:
@@ -83,7 +83,7 @@ class Laplace:
         """Return the scale drawn with on this many coordinates: for long vectors a little more than `scale`."""
         if coordinates < VECTOR_SAMPLER_FROM:
             return self.scale
-        steps, exponent = widened(self.scale, self.sensitivity, coordinates)
+        steps, exponent = widened_scale(self.scale, self.sensitivity, coordinates)
         return math.ldexp(steps, exponent)
 
     @cached_property

@@ -37,7 +37,7 @@ LONGEST_NAME = NUMBERS_PER_CODE * BYTES_PER_NUMBER
 WORD_UNIT = 2.0**-48
 
 
-def encode(name: str) -> Floats | None:
+def encode_name(name: str) -> Floats | None:
     """Return the numbers of a name; None if it is empty, longer than 48 bytes of UTF-8, or has a zero in it."""
     try:
         text = name.encode()
@@ -54,7 +54,7 @@ def encode(name: str) -> Floats | None:
     )
 
 
-def decode(numbers: Sequence[float] | Floats) -> str | None:
+def decode_name(numbers: Sequence[float] | Floats) -> str | None:
     """Return the name that these numbers encode; None if none: an honest owner sends that for an empty place only.
 
     >>> decode(encode("Krankenhaus Süd")), decode([0.0] * 8)
@@ -178,7 +178,7 @@ class Stability:
                 continue
             for replicate in np.ndindex(answer.shape[:-1]):
                 shares = noisy[replicate][starts[column] : starts[column] + len(found)]
-                answer[replicate][column * self.width + 2 : (column + 1) * self.width] = self._passed(
+                answer[replicate][column * self.width + 2 : (column + 1) * self.width] = self._names_above_threshold(
                     list(found), shares
                 )
         return answer
@@ -186,13 +186,13 @@ class Stability:
     def _candidates(self, counts: Mapping[str, int] | None) -> dict[str, int]:
         return {name: count for name, count in sorted((counts or {}).items()) if count > self.floor}
 
-    def _passed(self, names: list[str], shares: Floats) -> Floats:
+    def _names_above_threshold(self, names: list[str], shares: Floats) -> Floats:
         """Return the names that reach the threshold, in alphabetical order, padded with zeros to a fixed length."""
         found = np.zeros(self.width - 2)
         above = np.flatnonzero(shares >= self.threshold)
         largest = above[np.argsort(-shares[above], kind="stable")][:MAX_NAMES]
         for place, which in enumerate(sorted(largest.tolist())):
-            code = encode(names[which])
+            code = encode_name(names[which])
             if code is not None:
                 found[place * NUMBERS_PER_NAME : (place + 1) * NUMBERS_PER_NAME] = [shares[which], *code]
         return found

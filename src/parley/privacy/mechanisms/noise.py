@@ -72,14 +72,14 @@ class FastNoise:
         return other
 
     @cached_property
-    def _equal(self) -> list[tuple[float, int]]:
+    def _weight_counts(self) -> list[tuple[float, int]]:
         """The different weights, and how many have each; their squares add up as before."""
         _, place, counts = np.unique(np.rint(1e9 * np.log(self._weights)), return_inverse=True, return_counts=True)
         squares = np.bincount(place, self._weights**2) / counts
         return [(float(np.sqrt(square)), int(count)) for square, count in zip(squares, counts, strict=True)]
 
     def laplace(self, value: Floats, scale: float, sensitivity: float) -> Floats:
-        for weight, count in self._equal:
+        for weight, count in self._weight_counts:
             value = value + self._laplaces(count, weight * scale, value.shape)
         return value
 
@@ -89,8 +89,8 @@ class FastNoise:
     def geometric(self, value: Integers, scale: float) -> NDArray[Any]:
         stop = -np.expm1(-1 / scale)
         noisy: NDArray[Any] = value
-        for weight, count in self._equal:
-            drawn = self._failures(count, stop, value.shape) - self._failures(count, stop, value.shape)
+        for weight, count in self._weight_counts:
+            drawn = self._geometric_sums(count, stop, value.shape) - self._geometric_sums(count, stop, value.shape)
             noisy = noisy + (drawn if weight == 1 else weight * drawn)
         return noisy
 
@@ -105,7 +105,7 @@ class FastNoise:
             return self._rng.laplace(scale=scale, size=shape)
         return scale * (self._rng.standard_gamma(count, size=shape) - self._rng.standard_gamma(count, size=shape))
 
-    def _failures(self, count: int, stop: float, shape: tuple[int, ...]) -> Integers:
+    def _geometric_sums(self, count: int, stop: float, shape: tuple[int, ...]) -> Integers:
         """Return sums of `count` geometric numbers, up to a constant."""
         return (
             self._rng.geometric(stop, size=shape)

@@ -50,10 +50,10 @@ class RandomisedResponse:
         cls, epsilon: Fraction, cells: int, records: int, per_person: int, sensitivity: float
     ) -> "RandomisedResponse":
         """Return the most truthful answers that cost a person at most `epsilon` a release, less 2^-50 of it."""
-        least = min(epsilon / per_person * (1 - Fraction(1, 2**50)), MAX_EPSILON)
-        exponent = _DIGITS.divide(Decimal(least.numerator), Decimal(least.denominator))
-        beyond = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
-        truthful = min(math.floor(beyond / (beyond + cells) * WORD_COUNT), WORD_COUNT - 1)
+        epsilon_per_record = min(epsilon / per_person * (1 - Fraction(1, 2**50)), MAX_EPSILON)
+        exponent = _DIGITS.divide(Decimal(epsilon_per_record.numerator), Decimal(epsilon_per_record.denominator))
+        odds_minus_one = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
+        truthful = min(math.floor(odds_minus_one / (odds_minus_one + cells) * WORD_COUNT), WORD_COUNT - 1)
         if truthful < 1:
             raise SettingError("epsilon: too small for randomised response; use a larger one")
         return cls(truthful, cells, records, per_person, sensitivity)
@@ -99,7 +99,7 @@ class RandomisedResponse:
             raise SettingError(f"truth: expected an integer from 0 to {self.cells - 1} for every record")
         other = draw(len(truth)) >= np.uint64(self.truthful)
         answers = truth.copy()
-        answers[other] = uniform(self.cells, int(np.count_nonzero(other)), draw)
+        answers[other] = draw_uniform(self.cells, int(np.count_nonzero(other)), draw)
         return answers
 
     def rounding(self, coordinates: int) -> float:
@@ -133,7 +133,7 @@ class RandomisedResponse:
         return PureEvent(1 / (self.per_person * math.log1p(float(self.odds - 1)) * (1 + 2.0**-50)))
 
 
-def uniform(names: int, size: int, draw: Draw) -> Integers:
+def draw_uniform(names: int, size: int, draw: Draw) -> Integers:
     """Return `size` independent uniform numbers below `names`; words beyond the last whole multiple are drawn again."""
     last, found = WORD_COUNT // names * names, np.zeros(0, dtype=np.int64)
     while len(found) < size:

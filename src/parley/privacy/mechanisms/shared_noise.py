@@ -22,7 +22,7 @@ from parley.validate import Floats
 
 WORD_BITS = 64  # binary digits of a threshold
 LADDER_SIGMA, LADDER_LENGTH = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
-SMOOTHERS = 14  # uniform numbers below it; an even number
+UNIFORM_TERMS = 14  # uniform numbers below it; an even number
 ROUNDING_DEVIATION = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
 REACH_BITS = 6  # a geometric number goes up to 2^6 times its scale
 MIN_EXPONENT, MAX_EXPONENT = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
@@ -127,7 +127,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
       proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
     3. The independent U are added afterwards.
     """
-    n, k = 2**exponent, SMOOTHERS
+    n, k = 2**exponent, UNIFORM_TERMS
     weights, total, thresholds = _discrete_gaussian()
     blur = 2 * math.exp(-2 * math.pi**2 * ROUNDING_DEVIATION**2) * 1.0001
     beyond = float(2 * sum(weights[LADDER_LENGTH + 1 :]) / total)
@@ -159,8 +159,10 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
         stop = -np.expm1(-1 / recipe.scale)
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
     drawn = rng.integers(0, 2**WORD_BITS, size=shape, dtype=np.uint64, endpoint=False)
-    steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
-    return np.asarray(steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset)
+    steps = _count_thresholds_above(recipe.ladder, drawn) * np.where(
+        rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step
+    )
+    return np.asarray(steps + rng.integers(0, recipe.step, size=(UNIFORM_TERMS, *shape)).sum(axis=0) + recipe.offset)
 
 
 def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Integers:
@@ -173,14 +175,14 @@ def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Inte
     for threshold, weight in recipe.singles:
         total += weight * (words(size) < threshold)
     if recipe.ladder:
-        steps = _rungs(recipe.ladder, words(size))
+        steps = _count_thresholds_above(recipe.ladder, words(size))
         total += recipe.step * np.where(words(size) >> np.uint64(WORD_BITS - 1) == 1, -steps, steps)
-        for _ in range(SMOOTHERS):
+        for _ in range(UNIFORM_TERMS):
             total += (words(size) >> np.uint64(WORD_BITS - recipe.exponent)).astype(np.int64)
     return total
 
 
-def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
+def _count_thresholds_above(ladder: tuple[int, ...], words: Words) -> Integers:
     """Count the thresholds of a descending ladder that lie above each word."""
     ascending = np.array(ladder[::-1], dtype=np.uint64)
     return np.asarray(len(ladder) - np.searchsorted(ascending, words, side="right"))
@@ -191,7 +193,7 @@ def _ripple(exponent: int) -> float:
     the difference is at most half of sqrt(window) times its L2 norm, plus what lies beyond the window. By Parseval and
     the triangle inequality the L2 norm is at most the sum over j of those of the bumps. The square of each is, with u =
     N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), |D| = |sin(u/2)|/(N |sin(t/2)|)."""
-    n, k = 2**exponent, SMOOTHERS
+    n, k = 2**exponent, UNIFORM_TERMS
     u = np.linspace(-math.pi, math.pi, 4001)
     bump, rise = np.exp(-((LADDER_SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
     norms = 0.0
@@ -209,7 +211,7 @@ def _ripple(exponent: int) -> float:
 @lru_cache(maxsize=1)
 def _far_bumps() -> float:
     """Bound what all bumps beyond the fortieth have together: N |sin(t/2)| >= 2j - 1."""
-    return sum((2 * j - 1.0) ** -SMOOTHERS for j in range(41, 10_000))
+    return sum((2 * j - 1.0) ** -UNIFORM_TERMS for j in range(41, 10_000))
 
 
 def _laplace_variance(b: float) -> float:
@@ -326,4 +328,4 @@ class SharedNoise:
 
     @property
     def _proxy(self) -> float:
-        return float(self.recipe.step) * math.sqrt(self.draws * (LADDER_SIGMA**2 + SMOOTHERS / 4))
+        return float(self.recipe.step) * math.sqrt(self.draws * (LADDER_SIGMA**2 + UNIFORM_TERMS / 4))

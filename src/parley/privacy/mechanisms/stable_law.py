@@ -214,7 +214,7 @@ POSTERIOR_GRID = np.sinh(
 NORMAL_GRID = np.linspace(-6.0, 6.0, 601)  # deviations
 
 
-def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats]:
+def posterior_moments(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats]:
     """Return (the posterior's mean, its variance) [...] of what m >= 2 answers [m, ...] with this noise are about.
 
     >>> mean, variance = located(np.array([[1.0], [2.0], [100.0]]), 1.5, 0.5)
@@ -222,15 +222,15 @@ def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats
     (True, True)
     """
     flat = answers.reshape(len(answers), -1)
-    at = np.sort(
+    grid = np.sort(
         (flat[:, None, :] + scale * POSTERIOR_GRID[None, :, None]).reshape(-1, flat.shape[1]), axis=0
     )  # [g, d]
-    fit = sum((log_pdf((each - at) / scale, alpha) for each in flat), start=np.zeros_like(at))
+    fit = sum((log_pdf((each - grid) / scale, alpha) for each in flat), start=np.zeros_like(grid))
     weight = np.exp(fit - fit.max(axis=0))
-    weight *= _steps(at)
+    weight *= _trapezoid_weights(grid)
     weight /= weight.sum(axis=0)
-    mean = (weight * at).sum(axis=0)
-    variance = (weight * (at - mean) ** 2).sum(axis=0)
+    mean = (weight * grid).sum(axis=0)
+    variance = (weight * (grid - mean) ** 2).sum(axis=0)
     return mean.reshape(answers.shape[1:]), variance.reshape(answers.shape[1:])
 
 
@@ -245,17 +245,17 @@ def reach(level: float, alpha: float, scale: float, deviation: float) -> float:
     weight = np.exp(-(NORMAL_GRID**2) / 2)
     weight /= weight.sum()
 
-    def beyond(log: float) -> float:
+    def excess_probability(log: float) -> float:
         q = np.exp(log)
         shifted = deviation * NORMAL_GRID if deviation > 0 else np.zeros(1)
         inside = cdf(q - shifted, alpha, scale) - cdf(-q - shifted, alpha, scale)
         return float(inside @ (weight if deviation > 0 else np.ones(1))) - level
 
     unit = np.log(scale + deviation)
-    return float(np.exp(brentq(beyond, unit - 12, unit + 40, xtol=1e-6)))
+    return float(np.exp(brentq(excess_probability, unit - 12, unit + 40, xtol=1e-6)))
 
 
-def _steps(at: Floats) -> Floats:
+def _trapezoid_weights(at: Floats) -> Floats:
     """Return the trapezoid rule's weight of each place in a sorted column."""
     gap = np.diff(at, axis=0)
     ends = np.zeros((1, at.shape[1]))

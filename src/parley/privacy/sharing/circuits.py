@@ -235,12 +235,12 @@ def _adder(builder: Builder, a: Wire, b: Wire) -> _Digits:
 
 def _joined(builder: Builder, digits: Sequence[_Digits]) -> _Digits:
     while len(digits) > 1:
-        pairs = [_two(builder, digits[k], digits[k + 1]) for k in range(0, len(digits) - 1, 2)]
+        pairs = [_join_digits(builder, digits[k], digits[k + 1]) for k in range(0, len(digits) - 1, 2)]
         digits = pairs + list(digits[len(digits) - len(digits) % 2 :])
     return digits[0]
 
 
-def _two(builder: Builder, high: _Digits, low: _Digits) -> _Digits:
+def _join_digits(builder: Builder, high: _Digits, low: _Digits) -> _Digits:
     """Join: below = below_high xor (equal_high and below_low), equal = equal_high and equal_low."""
 
     def below() -> Wire | None:

@@ -88,7 +88,7 @@ class Counted:
         return self._channel.receive(source)
 
 
-def together(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple[T, ...]:
+def run_in_threads(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple[T, ...]:
     """Run the hosts' tasks in threads. The first error closes the wires, so that nobody waits, and is raised."""
     with ThreadPoolExecutor(len(tasks)) as pool:
         futures = [pool.submit(task) for task in tasks]

@@ -38,19 +38,19 @@ class Keystream:
         return np.frombuffer(self._cipher.update(bytes(8 * size)), dtype="<u8").reshape(shape)
 
 
-def expand(seed: bytes, size: int) -> Words:
+def expand_seed(seed: bytes, size: int) -> Words:
     """Return the share that a seed of 32 random bytes stands for. A seed is for one vector ever."""
     return Keystream(seed).words(size)
 
 
 def last_share(words: Words, seeds: tuple[bytes, ...]) -> Words:
-    """Return the last share of a vector whose other shares are `expand`ed from one or two seeds.
+    """Return the last share of a vector whose other shares are `expand_seed`ed from one or two seeds.
 
     Formal guarantee: all shares but any one are uniform and independent of the words.
     """
     rest = words.copy()
     for seed in seeds:
-        rest -= expand(seed, words.size)
+        rest -= expand_seed(seed, words.size)
     return rest
 
 

@@ -62,10 +62,10 @@ def _batch(party: Party, plan: Plan, size: int) -> Replicated:
     part = weighted_sum(party, bits, plan.weights, size)
     fair = Replicated(drawn.first[plan.plain :], drawn.second[plan.plain :])
     if party.index == 0:
-        part += weigh(lanes(fair.first ^ fair.second, size), plan.fair)  # u
+        part += sum_weighted_bits(unpack_bits(fair.first ^ fair.second, size), plan.fair)  # u
         part += np.uint64(plan.offset % 2**WORD_LANES)
     elif party.index == 1:
-        part += weigh(lanes(fair.second, size), plan.fair)  # c
+        part += sum_weighted_bits(unpack_bits(fair.second, size), plan.fair)  # c
     return party.complete(part + party.zero_words(size))
 
 
@@ -138,7 +138,7 @@ def doubling_chains(weights: tuple[int, ...]) -> list[tuple[int, int]]:
     return chains
 
 
-def lanes(planes: Words, size: int) -> NDArray[np.uint8]:
+def unpack_bits(planes: Words, size: int) -> NDArray[np.uint8]:
     """Return the bits of planes [..., words], a byte each: [..., size].
 
     >>> lanes(np.array([[5]], dtype=np.uint64), 4)
@@ -148,7 +148,7 @@ def lanes(planes: Words, size: int) -> NDArray[np.uint8]:
     return np.unpackbits(flat, axis=-1, count=size, bitorder="little")
 
 
-def weigh(bits: NDArray[np.uint8], weights: Words) -> Words:
+def sum_weighted_bits(bits: NDArray[np.uint8], weights: Words) -> Words:
     """Return sums of weight times bit [n, size], modulo 2^64; equal weights are counted first, in bytes."""
     total = np.zeros(bits.shape[1], dtype=np.uint64)
     for weight in np.unique(weights):
@@ -172,11 +172,13 @@ def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) ->
     rows = [slice(i, None, HOSTS) for i in range(HOSTS)]
     counts = [len(range(i, len(weights), HOSTS)) for i in range(HOSTS)]
     mine, before, after = party.index, party.before, party.next
-    secret = lanes(planes.first[rows[mine]] ^ planes.second[rows[mine]], size).astype(np.uint64)
+    secret = unpack_bits(planes.first[rows[mine]] ^ planes.second[rows[mine]], size).astype(np.uint64)
     mask, sent = party.deal(secret, (counts[after], size), (counts[before], size))
-    held = lanes(planes.first[rows[after]], size).astype(np.uint64)  # c of the next host's bits is share (i + 1) + 2
+    held = unpack_bits(planes.first[rows[after]], size).astype(
+        np.uint64
+    )  # c of the next host's bits is share (i + 1) + 2
     # c of the bits of the host before is share (i - 1) + 2
-    known = lanes(planes.second[rows[before]], size).astype(np.uint64)
+    known = unpack_bits(planes.second[rows[before]], size).astype(np.uint64)
     mask = (mask ^ -held) + held  # m (1 - 2 c), as -m is ~m + 1
     sent = (sent ^ -known) + known + known  # c + d (1 - 2 c)
     return weights[rows[after]] @ mask + weights[rows[before]] @ sent

@@ -16,9 +16,9 @@ from parley.protocol.queries import Answer
 from parley.protocol.stages import Resolver, Stage
 from parley.validate import Floats, Integers
 
-MOST_STEPS = 200  # hardly any takes a tenth
-MOST_NUMBERS = 16  # of an answer: in more of them plain steps need no help
-NEAR = 1e-7  # of how far the answers scatter: a step so short is the last
+MAX_ITERATIONS = 200  # hardly any takes a tenth
+MAX_NEWTON_DIMENSION = 16  # of an answer: in more of them plain steps need no help
+RELATIVE_STEP_TOLERANCE = 1e-7  # of how far the answers scatter: a step so short is the last
 
 
 def weighted_median(values: Floats, weights: Integers, liars: int = 0) -> Floats:
@@ -90,11 +90,11 @@ def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Float
         still = ~rests & np.all(_step(crowd, shares, at, 1e-14 * scatter) == at, axis=-1)
         point[still], rests = at[still], rests | still
     moving = np.flatnonzero(~rests)  # replicates that have not come to rest: each goes its own way
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_ITERATIONS):
         after = _step(crowd[moving], shares, point[moving], 1e-14 * scatter[moving])
-        if point.shape[-1] <= MOST_NUMBERS:
+        if point.shape[-1] <= MAX_NEWTON_DIMENSION:
             after = _nearer(crowd[moving], shares, after, _newton(crowd[moving], shares, point[moving]))
-        far = _sizes(after - point[moving]) > NEAR * scatter[moving]
+        far = _sizes(after - point[moving]) > RELATIVE_STEP_TOLERANCE * scatter[moving]
         point[moving] = after
         moving = moving[far]
         if not len(moving):
@@ -127,14 +127,14 @@ def krum(values: Floats, weights: Integers, liars: int) -> Floats:
 def _step(values: Floats, shares: Floats, point: Floats, nothing: Floats) -> Floats:
     """Take one step from points [..., p]; answers nearer than `nothing` count as the point itself."""
     away = values - point[..., None, :]
-    far = _sizes(away)
-    here = far <= nothing[..., None]
-    pulls = np.where(here, 0.0, shares / np.where(here, 1.0, far))
+    distances = _sizes(away)
+    at_point = distances <= nothing[..., None]
+    pulls = np.where(at_point, 0.0, shares / np.where(at_point, 1.0, distances))
     total = pulls.sum(axis=-1)
     drawn = np.einsum("...n,...np->...p", pulls, away)
-    strength, held = _sizes(drawn), np.where(here, shares, 0.0).sum(axis=-1)
+    strength, weight_at_point = _sizes(drawn), np.where(at_point, shares, 0.0).sum(axis=-1)
     # who stands at an answer stays there unless the others pull harder than it weighs
-    free = np.where(strength > held, 1 - held / np.where(strength > 0, strength, 1.0), 0.0)
+    free = np.where(strength > weight_at_point, 1 - weight_at_point / np.where(strength > 0, strength, 1.0), 0.0)
     return np.asarray(point + drawn * (free / np.where(total > 0, total, 1.0))[..., None])
 
 
@@ -158,11 +158,11 @@ def _sizes(vectors: Floats) -> Floats:
     return np.asarray(np.sqrt(np.sum(vectors**2, axis=-1)))
 
 
-NUMBERS = 2_000_000  # of noise that are drawn
-FEWEST, MOST = 64, 20_000  # draws of everybody's noise
+MAX_NOISE_NUMBERS = 2_000_000  # of noise that are drawn
+MIN_NOISE_DRAWS, MAX_NOISE_DRAWS = 64, 20_000  # draws of everybody's noise
 Rule = Callable[[Floats, Integers, int], Floats]  # answers [..., N, p], records [N], how many may lie: [..., p]
 
-TOUCHED = 1e-3  # in so many honest runs at most some answer is changed by its bound
+HONEST_LIMITED_PROBABILITY = 1e-3  # in so many honest runs at most some answer is changed by its bound
 
 
 def plain_mean(values: Floats, weights: Integers, liars: int = 0) -> Floats:
@@ -182,8 +182,9 @@ RULES: Mapping[str, Rule] = {
 @dataclass(frozen=True, eq=False)
 class Robust(EachOwner):
     """Every owner adds its own noise; the learner limits answers to bound and noise, then applies a rule that `liars`
-    owners cannot decide. Limiting changes honest answers, of all owners together, with probability at most `TOUCHED` in
-    all of training, and as much in the score. `setup` gives the bounds; None: answers stay as they are."""
+    owners cannot decide. Limiting changes honest answers, of all owners together, with probability at most
+    `HONEST_LIMITED_PROBABILITY` in all of training, and as much in the score. `setup` gives the bounds; None: answers
+    stay as they are."""
 
     rule: str
     liars: int
@@ -226,13 +227,13 @@ class Robust(EachOwner):
 
     @cached_property
     def _reaches(self) -> Mapping[str, Extent]:
-        return {} if self.setup is None else reaches(self.setup, TOUCHED)
+        return {} if self.setup is None else reaches(self.setup, HONEST_LIMITED_PROBABILITY)
 
     @cached_property
     def _score_reaches(self) -> Mapping[str, Extent]:
         if self.setup is None or self.setup.terms.privacy.score_epsilon is None:
             return {}
-        return reaches(self.setup, TOUCHED, stage=1)
+        return reaches(self.setup, HONEST_LIMITED_PROBABILITY, stage=1)
 
 
 def reaches(setup: Resolver, probability: float, stage: int = 0) -> dict[str, Extent]:
@@ -244,9 +245,11 @@ def reaches(setup: Resolver, probability: float, stage: int = 0) -> dict[str, Ex
     """
     stages = {name: setup.part(name).stages[stage] for name in setup.schedule.names}
     share = probability / sum(len(each.rounds) for each in stages.values())
-    alike = {id(each): each for each in stages.values()}  # owners of whom the terms say the same have one stage
-    found = {key: _reach(each, share) for key, each in alike.items()}
-    return {name: found[id(each)] for name, each in stages.items()}
+    distinct_stages = {
+        id(each): each for each in stages.values()
+    }  # owners of whom the terms say the same have one stage
+    extents = {key: _reach(each, share) for key, each in distinct_stages.items()}
+    return {name: extents[id(each)] for name, each in stages.items()}
 
 
 @lru_cache(maxsize=256)
@@ -262,7 +265,7 @@ def noise_price(
     is about root(2/(draws x size)), under 1 % for few owners. The median of normal noise costs pi/2 for many equal
     owners and 1.35 for three; of many owners' Laplace noise 1/2, better than the mean. With one owner of 49 records
     beside 51 owners of one, and noise of one size, normal noise costs 3.6 and Laplace noise 3.2."""
-    draws = int(np.clip(NUMBERS // (len(laws) * size), FEWEST, MOST))
+    draws = int(np.clip(MAX_NOISE_NUMBERS // (len(laws) * size), MIN_NOISE_DRAWS, MAX_NOISE_DRAWS))
     noise, nothing = FastNoise(0), np.zeros((draws, size))
     drawn = [law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws]
     shares = np.array(records) / sum(records)

@@ -152,9 +152,9 @@ class MinimumQuestion(Question):
         terms, objective, limits = context.terms, context.risk, context.limits
         bound = limited(objective.record_bound(context.preparation, limits, "l2"))
         rows, epsilon, k = terms.train_rows(owner), terms.training_epsilon(owner), terms.privacy.records_per_person
-        inside = (1 - ROUNDING_SHARE) * epsilon
+        noise_epsilon = (1 - ROUNDING_SHARE) * epsilon
         cost = PerturbedCost.make(
-            objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, inside
+            objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, noise_epsilon
         )
         noise = Perturbed.calibrate(
             epsilon, cost.numbers**0.5 * cost.distance, cost.numbers, (cost.numbers + 1) / cost.rate**2
@@ -185,8 +185,8 @@ class MinimumQuestion(Question):
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if len(seed) < 32:
             raise GuaranteeError("minimum: a secret draw needs a seed of 32 bytes")
-        found = self.cost.minima(tables.train, seed, int(np.prod(replicates, dtype=np.int64)))
-        return Bounded(found.reshape(*replicates, self.size), self.sensitivity, self.norm)
+        minima = self.cost.minima(tables.train, seed, int(np.prod(replicates, dtype=np.int64)))
+        return Bounded(minima.reshape(*replicates, self.size), self.sensitivity, self.norm)
 
     def log_density(self, tables: Tables, seen: Floats) -> float:
         """Return the log density of the exact minimum, in the ball: the linear term b that puts it at `seen` is minus
@@ -199,8 +199,8 @@ class MinimumQuestion(Question):
     ) -> Bounded:
         if not quiet:
             return self.bounded(query, tables, replicates, rng.bytes(32))
-        found = self.cost.minima(tables.train, bytes(32), 1, quiet=True)[0]
-        return Bounded(np.broadcast_to(found, (*replicates, self.size)).copy(), self.sensitivity, self.norm)
+        minimum = self.cost.minima(tables.train, bytes(32), 1, quiet=True)[0]
+        return Bounded(np.broadcast_to(minimum, (*replicates, self.size)).copy(), self.sensitivity, self.norm)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return np.asarray(design.row_norms("l2") * (self.bound.value / self.cost.row))

@@ -9,7 +9,7 @@ import numpy as np
 
 from parley.data import Design, Summable
 from parley.data.design import summation_slack
-from parley.data.split import Places, batch, drawn, largest_batch, shuffled
+from parley.data.split import Places, batch, draw_places, largest_batch, shuffled
 from parley.errors import GuaranteeError
 from parley.losses import EmpiricalRisk, RecordBound
 from parley.losses.objective import SplitBatches
@@ -74,7 +74,10 @@ class GradientQuestion(Question):
         return self.objective.record_norms(design, theta, self.bound.norm)
 
 
-GROUPS, GROUP = 8, 24  # of a pilot's replicates that see batches of their own: at most so many, each of about so many
+MAX_BATCH_GROUPS, REPLICATES_PER_GROUP = (
+    8,
+    24,
+)  # of a pilot's replicates that see batches of their own: at most so many, each of about so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +132,8 @@ class MinibatchQuestion(Question):
         implied = bound_of(prepared, replace(context.limits, clip=None), norm)
         if implied is not None:
             value = min(value, implied.value)
-        most = table if learning.poisson else largest_batch(table, batches)
-        slack, ratio = summation_slack(most, prepared.width + 4), most * batches / rows
+        largest_batch_rows = table if learning.poisson else largest_batch(table, batches)
+        slack, ratio = summation_slack(largest_batch_rows, prepared.width + 4), largest_batch_rows * batches / rows
         rounding = ratio * slack * (2 if learning.poisson else 1)
         largest = value * ratio * (1 + slack)
         return cls(
@@ -170,8 +173,8 @@ class MinibatchQuestion(Question):
             return self.extent
         from scipy.stats import binom  # it takes half a second to load
 
-        most = min(self.table, int(binom.isf(probability, self.table, self.rate)) + 1)
-        largest = self.extent.size * most / self.table
+        most_rows = min(self.table, int(binom.isf(probability, self.table, self.rate)) + 1)
+        largest = self.extent.size * most_rows / self.table
         return Extent(-largest, largest, largest, self.norm)
 
     def words(self) -> str:
@@ -212,7 +215,7 @@ class MinibatchQuestion(Question):
         value = np.empty_like(thetas)
         for place, theta in enumerate(thetas):  # each replicate has draws of its own
             own = hashlib.sha256(seed + place.to_bytes(8, "little")).digest()
-            value[place] = self._drawn_mean(theta, query.round, tables, drawn(len(tables.train), own, self.rate))
+            value[place] = self._drawn_mean(theta, query.round, tables, draw_places(len(tables.train), own, self.rate))
         return Bounded(value.reshape(*replicates, self.size), self.sensitivity, self.norm)
 
     def about(self, query: Query, tables: Tables, places: Places) -> Floats:
@@ -234,8 +237,8 @@ class MinibatchQuestion(Question):
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
         # where all see the whole pilot, one group is enough
-        few = 1 if expected >= rows else max(1, min(GROUPS, len(theta) // GROUP))
-        for group in np.array_split(theta, few):
+        group_count = 1 if expected >= rows else max(1, min(MAX_BATCH_GROUPS, len(theta) // REPLICATES_PER_GROUP))
+        for group in np.array_split(theta, group_count):
             size = int(rng.binomial(self.records, self.rate)) if self.poisson else max(1, round(expected))
             places = rng.permutation(rows)[: min(size, rows)]
             split = [places[part :: self.parts] for part in range(self.parts)]
@@ -259,10 +262,10 @@ class MinibatchQuestion(Question):
         if isinstance(design, Design) and self.bound.clips:
             design.row_norms(self.bound.norm)  # once for all batches
         pick = design.drawn if secret else design.batch
-        some = (pick(np.sort(places)) for places in split)  # one at a time: their memory is used again
+        designs = (pick(np.sort(places)) for places in split)  # one at a time: their memory is used again
         if isinstance(self.objective, SplitBatches):
-            return self.objective.split_gradient(some, theta, self.bound)
-        rows = next(some)
+            return self.objective.split_gradient(designs, theta, self.bound)
+        rows = next(designs)
         return (
             self.objective.mean_gradient(rows, theta, self.bound) * rows.divisor if len(rows) else np.zeros_like(theta)
         )

@@ -28,11 +28,11 @@ class Query:
     @classmethod
     def ask(cls, terms_hash: str, learner: str, round: int, *content: Any) -> Self:  # noqa: A002
         """Return the query with an id that follows from its content."""
-        held = [_read_only(value) if isinstance(value, np.ndarray) else value for value in content]
-        content_hash = cls("", terms_hash, learner, round, *held).content
-        asked = cls(content_hash[:32], terms_hash, learner, round, *held)
-        vars(asked)["content"] = content_hash  # the id is no part of it, so long parameters are hashed once
-        return asked
+        frozen_content = [_read_only(value) if isinstance(value, np.ndarray) else value for value in content]
+        content_hash = cls("", terms_hash, learner, round, *frozen_content).content
+        query = cls(content_hash[:32], terms_hash, learner, round, *frozen_content)
+        vars(query)["content"] = content_hash  # the id is no part of it, so long parameters are hashed once
+        return query
 
     @classmethod
     def read(
@@ -45,30 +45,36 @@ class Query:
         counts: Mapping[str, int],
     ) -> Self:
         """Return the query of a message that brings exactly the fields of its kind, or refuse it."""
-        own = cls._own()
-        if arrays.keys() != {n for n, whole in own.items() if not whole} or counts.keys() != {
-            n for n, whole in own.items() if whole
+        is_whole_number = cls._own_fields()
+        if arrays.keys() != {n for n, whole in is_whole_number.items() if not whole} or counts.keys() != {
+            n for n, whole in is_whole_number.items() if whole
         }:
-            said = [f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in own.items()]
-            raise Malformed(f"query: expected {' and '.join(said) or 'nothing'} to be sent along")
+            expected_fields = [
+                f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in is_whole_number.items()
+            ]
+            raise Malformed(f"query: expected {' and '.join(expected_fields) or 'nothing'} to be sent along")
         return cls(
-            id, terms_hash, learner, round, *(counts[name] if whole else arrays[name] for name, whole in own.items())
+            id,
+            terms_hash,
+            learner,
+            round,
+            *(counts[name] if whole else arrays[name] for name, whole in is_whole_number.items()),
         )
 
     @property
     def arrays(self) -> dict[str, Floats]:
         """The arrays that travel with the query, by name."""
-        return {name: getattr(self, name) for name, whole in self._own().items() if not whole}
+        return {name: getattr(self, name) for name, whole in self._own_fields().items() if not whole}
 
     @property
     def counts(self) -> dict[str, int]:
         """The whole numbers that travel with the query, by name."""
-        return {name: getattr(self, name) for name, whole in self._own().items() if whole}
+        return {name: getattr(self, name) for name, whole in self._own_fields().items() if whole}
 
     @classmethod
     def own_fields(cls) -> tuple[str, ...]:
         """Return the names of the fields its kind adds, in the order in which `ask` takes them."""
-        return tuple(cls._own())
+        return tuple(cls._own_fields())
 
     @cached_property
     def content(self) -> str:
@@ -83,7 +89,7 @@ class Query:
 
     @classmethod
     @cache
-    def _own(cls) -> dict[str, bool]:
+    def _own_fields(cls) -> dict[str, bool]:
         """Return the fields of its kind, True for whole numbers and False for arrays."""
         return {field.name: field.type is int for field in fields(cls)[4:]}
 

@@ -62,7 +62,7 @@ class Context:
     @cached_property
     def limits(self) -> Limits:
         """What the terms allow one record and every parameter."""
-        return Limits.of(self.terms, self.preparation)
+        return Limits.from_terms(self.terms, self.preparation)
 
     @property
     def norm(self) -> Norm:
@@ -172,10 +172,10 @@ class Question(ABC):
         """Return the releases of its answers, with noise that an owner draws itself."""
         if self.own_noise is not None:
             return SERIES[plan.mechanism](self.own_noise, plan.epsilon, plan.delta, plan.count)
-        what = (plan.mechanism, plan.epsilon, plan.delta, plan.count, self.sensitivity, plan.copies)
+        arguments = (plan.mechanism, plan.epsilon, plan.delta, plan.count, self.sensitivity, plan.copies)
         if plan.pieces == 1:
-            return make_series(*what, self.rate, self.size, plan.alpha)
-        return in_pieces(*what, self.size, plan.pieces, plan.alpha)
+            return make_series(*arguments, self.rate, self.size, plan.alpha)
+        return in_pieces(*arguments, self.size, plan.pieces, plan.alpha)
 
     @classmethod
     @abstractmethod
@@ -324,10 +324,10 @@ class AnswerClip:
         return np.where(large, shares * (most / np.maximum(total, 1.0)), values)
 
 
-def of_owner(question: Question, clip: float) -> Question:
+def with_answer_clip(question: Question, clip: float) -> Question:
     """Return the question with answers clipped as a whole: its sensitivity is that of an owner's whole table."""
-    found = AnswerClip(clip, question.norm)
-    return replace(question, answer_clip=found, sensitivity=found.sensitivity, extent=found.extent)
+    answer_clip = AnswerClip(clip, question.norm)
+    return replace(question, answer_clip=answer_clip, sensitivity=answer_clip.sensitivity, extent=answer_clip.extent)
 
 
 def _lengths(shares: Floats) -> Floats:

@@ -98,9 +98,10 @@ class UpdateQuestion(Question):
         return self.objective.record_norms(design, theta, self.bound.norm)
 
     def words(self) -> str:
-        held = ", held back towards where they begin" if self.local.proximal else ""
+        proximal_clause = ", held back towards where they begin" if self.local.proximal else ""
         return (
-            f"the mean direction of {self.local.steps} local steps{held}, in which {self.records:,} records have "
+            f"the mean direction of {self.local.steps} local steps{proximal_clause}, in which {self.records:,} "
+            "records have "
             f"their say, as vectors of {self.size} numbers"
         )
 
@@ -148,9 +149,9 @@ class CorrectedQuestion(UpdateQuestion):
         return self.local.direction(self._gradient(tables), query.start, correction, steps)
 
     def words(self) -> str:
-        said = super().words() + ", to which the learner adds a correction made of earlier answers"
+        description = super().words() + ", to which the learner adds a correction made of earlier answers"
         part = f", of which {self.kept} numbers travel," if self.kept else ""
-        return f"in turn a mean gradient{part} and {said}" if self.local.paired else said
+        return f"in turn a mean gradient{part} and {description}" if self.local.paired else description
 
 
 def travelling(top_k: int | None, parameters: int) -> int:
@@ -184,6 +185,6 @@ def unpacked(sent: Floats, held: Floats) -> Floats:
     sound = (places == np.floor(places)).all() and (np.diff(places, axis=-1) > 0).all()
     if not (sound and places.min() >= 0 and places.max() < size):
         raise Malformed(f"places: expected increasing whole numbers from 0, below {size}")
-    found: Floats = np.array(held)
-    np.put_along_axis(found, places.astype(np.intp), values, axis=-1)
-    return found
+    result: Floats = np.array(held)
+    np.put_along_axis(result, places.astype(np.intp), values, axis=-1)
+    return result

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from parley.audit import Verdict
 from parley.audit.attacks.membership import Membership
 from parley.audit.attacks.trained_model import ModelAudit
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
 from parley.report.figures.picture import Picture, decorate, headed, lettered
@@ -72,7 +72,7 @@ def membership_figure(found: Mapping[str, Membership], below: str = "") -> Pictu
 def own_figure(audit: ModelAudit) -> Picture:
     """Draw the curves of models like the audited one, marked as for the owner only."""
     return membership_figure(
-        {TITLE: audit.membership}, below=f"For {lettered(audit.owner or 'the owner')} alone. {INSIDE}"
+        {TITLE: audit.membership}, below=f"For {lettered(audit.owner or 'the owner')} alone. {KEEP_INSIDE_NOTE}"
     )
 
 

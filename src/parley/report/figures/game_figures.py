@@ -12,13 +12,13 @@ from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
 from parley.report.figures.curves import EPSILON
-from parley.report.figures.picture import PAPER, Picture, decorate, first_names, headed, lettered
+from parley.report.figures.picture import TEXT_BACKGROUND, Picture, decorate, first_names, headed, lettered
 from parley.report.words.negotiation import adjacency
 from parley.validate import Floats
 
-NAMED = len(SERIES)  # owners that a figure tells apart
-CROWD = 100  # owners whose curves are a smear: what half and nine in ten of them get is shown instead
-BELOW: dict[str, Any] = {  # where a legend hides nothing
+MAX_NAMED_OWNERS = len(SERIES)  # owners that a figure tells apart
+MAX_SINGLE_CURVES = 100  # owners whose curves are a smear: what half and nine in ten of them get is shown instead
+LEGEND_BELOW: dict[str, Any] = {  # where a legend hides nothing
     "loc": "upper center",
     "bbox_to_anchor": (0.5, -0.16),
     "ncols": 2,
@@ -51,19 +51,23 @@ def negotiation(
 
 def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], chosen: Mapping[str, float]) -> None:
     """Draw payoffs by budget, named owners in front."""
-    ranked = sorted(payoffs, key=lambda name: -float(payoffs[name].max())) if len(payoffs) > NAMED else list(payoffs)
+    ranked = (
+        sorted(payoffs, key=lambda name: -float(payoffs[name].max()))
+        if len(payoffs) > MAX_NAMED_OWNERS
+        else list(payoffs)
+    )
     lowest = 0.0
     for place, name in enumerate(ranked):
-        curve, (colour, width, label) = payoffs[name], _look(place, name, len(payoffs), name in chosen)
-        front = 2.0 if place < NAMED else 1.5
-        if place < NAMED or len(ranked) <= CROWD:
+        curve, (colour, width, label) = payoffs[name], _curve_style(place, name, len(payoffs), name in chosen)
+        front = 2.0 if place < MAX_NAMED_OWNERS else 1.5
+        if place < MAX_NAMED_OWNERS or len(ranked) <= MAX_SINGLE_CURVES:
             axes.plot(epsilons, curve, color=colour, linewidth=width, label=label, zorder=front)
         if name in chosen:
             height = float(np.interp(np.log(chosen[name]), np.log(epsilons), curve))
             axes.scatter([chosen[name]], [height], color=colour, s=46 if width > 1 else 12, zorder=front + 1)
             lowest = min(lowest, height)
-    if len(ranked) > CROWD:
-        _crowd(axes, epsilons, np.array([payoffs[name] for name in ranked[NAMED:]]))
+    if len(ranked) > MAX_SINGLE_CURVES:
+        _crowd(axes, epsilons, np.array([payoffs[name] for name in ranked[MAX_NAMED_OWNERS:]]))
     axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
     _at_the_end(axes, epsilons[-1], "stay out", above=True)
     top = max(float(curve.max()) for curve in payoffs.values())
@@ -73,7 +77,7 @@ def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], c
     reach = reach if reach > max(1e-6 * usual, 1e-9) else max(usual, 1.0)
     axes.set_ylim(lowest - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
     axes.set_ylabel("payoff, in the owners' money")
-    axes.legend(**BELOW)
+    axes.legend(**LEGEND_BELOW)
     headed(axes, "Worth of each budget")
 
 
@@ -95,19 +99,19 @@ def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
     axes.plot(epsilons, median, color=LIMIT, linewidth=1.4, label=f"… and {len(curves):,} more: middle 50% and 90%")
 
 
-def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
+def _curve_style(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
     """Return (colour, width, label) of an owner's curve; owners without names look alike and share one label."""
-    if place < NAMED:
+    if place < MAX_NAMED_OWNERS:
         return SERIES[place], 1.8, lettered(name) if joins else f"{lettered(name)} (stays out)"
-    return LIMIT, 0.7, f"{owners - NAMED} more owners" if place == NAMED else None
+    return LIMIT, 0.7, f"{owners - MAX_NAMED_OWNERS} more owners" if place == MAX_NAMED_OWNERS else None
 
 
-KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
+NOISE_KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
 
 
 def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Picture:
     """Draw what joining pays one of many equal owners, by kind of noise, and the quality of the joint model."""
-    ends = "; ".join(f"{label} {number(float(payoff[kind][-1]), 3)}" for kind, (label, _) in KINDS.items())
+    ends = "; ".join(f"{label} {number(float(payoff[kind][-1]), 3)}" for kind, (label, _) in NOISE_KINDS.items())
     figure = Picture(
         10.2,
         4.6,
@@ -115,7 +119,7 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
         f"more. Payoff among {counts[-1]:,.0f} of them: {ends}.",
     )
     axes = decorate(figure.add_subplot(1, 2, 1))
-    for kind, (label, colour) in KINDS.items():
+    for kind, (label, colour) in NOISE_KINDS.items():
         axes.plot(counts, payoff[kind], color=colour, linewidth=2.2, label=label)
     axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
     top = max(float(curve.max()) for curve in payoff.values())
@@ -127,10 +131,10 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     for word, above in (("join", True), ("stay out", False)):
         _at_the_end(axes, counts[-1], word, above)
     axes.set_ylabel("payoff of each owner, in its money")
-    axes.legend(**BELOW)
+    axes.legend(**LEGEND_BELOW)
     headed(axes, f"What joining pays an owner like {lettered(like, 18)}")
     right = decorate(figure.add_subplot(1, 2, 2))
-    for kind, (_, colour) in KINDS.items():
+    for kind, (_, colour) in NOISE_KINDS.items():
         right.plot(counts, fitness[kind], color=colour, linewidth=2.2)
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -156,12 +160,17 @@ def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None
     _log_budgets(axes, "what the learner pays, in the owners' money")
     axes.set_ylabel("relative fitness ψ  (0 = without privacy)")
     axes.set_ylim(bottom=0)
-    axes.legend(**BELOW)
+    axes.legend(**LEGEND_BELOW)
 
 
 def _at_the_end(axes: Axes, x: float, word: str, above: bool) -> None:
     """Write a word at the right end of the line at 0."""
-    place: Any = {"ha": "right", "va": "bottom" if above else "top", "textcoords": "offset points", "bbox": PAPER}
+    place: Any = {
+        "ha": "right",
+        "va": "bottom" if above else "top",
+        "textcoords": "offset points",
+        "bbox": TEXT_BACKGROUND,
+    }
     axes.annotate(word, (x, 0), xytext=(-2, 2 if above else -3), color=MUTED, fontsize=9, **place)
 
 

@@ -15,19 +15,19 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.figures.picture import PAPER, Picture, decorate, first_names, headed, lettered
+from parley.report.figures.picture import TEXT_BACKGROUND, Picture, decorate, first_names, headed, lettered
 from parley.report.words.joined import Chapter, share
 from parley.validate import Floats
 
-EVERYBODY = 40  # owners that have a line each
-AT_EACH_END = 10  # of a crowd that have one
+MAX_OWNER_LINES = 40  # owners that have a line each
+OWNERS_AT_EACH_END = 10  # of a crowd that have one
 Advice = Literal["join", "stay", "unsure"]
 COLOURS: dict[Advice, tuple[str, str]] = {
     "join": (TOGETHER, "gains"),
     "stay": (ALONE, "does not"),
     "unsure": (MUTED, "unsure"),
 }
-FARTHEST = 1.0  # of a share: beyond that an interval says nothing
+MAX_SHOWN_SHARE = 1.0  # of a share: beyond that an interval says nothing
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -43,7 +43,7 @@ class OwnerGain:
     foreseen: tuple[float, float, float] | None = None
 
     @classmethod
-    def of(cls, name: str, ends: Floats, verdict: Advice, foreseen: Floats | None = None) -> "OwnerGain":
+    def from_ends(cls, name: str, ends: Floats, verdict: Advice, foreseen: Floats | None = None) -> "OwnerGain":
         """Make a gain from (low, mean, high)."""
         low, mean, high = (float(each) for each in ends)
         before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
@@ -54,26 +54,32 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, s
     """Draw each owner's gain with its interval, largest first, and a band for the forecast. `about` says what the ends
     are; `shares`: gains are shares of 1, shown in percent."""
     ranked = sorted(gains, key=lambda each: -each.mean)
-    crowd = len(ranked) > EVERYBODY
-    named = [*ranked[:AT_EACH_END], *ranked[-AT_EACH_END:]] if crowd else ranked
-    lines = [*range(AT_EACH_END), *range(AT_EACH_END + 2, 2 * AT_EACH_END + 2)] if crowd else list(range(len(ranked)))
+    crowd = len(ranked) > MAX_OWNER_LINES
+    named = [*ranked[:OWNERS_AT_EACH_END], *ranked[-OWNERS_AT_EACH_END:]] if crowd else ranked
+    lines = (
+        [*range(OWNERS_AT_EACH_END), *range(OWNERS_AT_EACH_END + 2, 2 * OWNERS_AT_EACH_END + 2)]
+        if crowd
+        else list(range(len(ranked)))
+    )
     figure = Picture(7.2, 2.0 + 0.21 * (lines[-1] + 1), _words(title, ranked, about))
     axes = decorate(figure.add_subplot())
     axes.grid(visible=False, axis="y")
     axes.axvline(0, color=LIMIT, linewidth=1.2)
     for line, each in zip(lines, named, strict=True):
         if each.foreseen is not None:
-            low, mean, high = np.clip(each.foreseen, -FARTHEST, FARTHEST) if shares else each.foreseen
+            low, mean, high = np.clip(each.foreseen, -MAX_SHOWN_SHARE, MAX_SHOWN_SHARE) if shares else each.foreseen
             axes.plot([low, high], [line, line], color=MUTED, linewidth=6, alpha=0.3, solid_capstyle="butt")
             axes.plot([mean], [line], "|", color=INK, markersize=9)
         if math.isfinite(each.low) and math.isfinite(each.high):  # of one row there is no interval
-            low, high = np.clip([each.low, each.high], -FARTHEST, FARTHEST) if shares else (each.low, each.high)
+            low, high = (
+                np.clip([each.low, each.high], -MAX_SHOWN_SHARE, MAX_SHOWN_SHARE) if shares else (each.low, each.high)
+            )
             axes.plot([low, high], [line, line], color=COLOURS[each.verdict][0], linewidth=2.2, alpha=0.45)
         axes.plot([each.mean], [line], "o", color=COLOURS[each.verdict][0], markersize=5)
     names = [lettered(each.name) for each in named]
     if crowd:
-        middle = AT_EACH_END + 0.5
-        between = ranked[AT_EACH_END:-AT_EACH_END]
+        middle = OWNERS_AT_EACH_END + 0.5
+        between = ranked[OWNERS_AT_EACH_END:-OWNERS_AT_EACH_END]
         _quantiles(axes, np.array([each.mean for each in between]), middle)
         lines, names = [*lines, middle], [*names, f"… and {len(between):,} more"]
     axes.set_yticks(lines, names)
@@ -114,12 +120,12 @@ MODELS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
 
 def model_costs(verdict: Verdict) -> Picture:
     """Draw each model's mean cost, with an interval if there are enough rows."""
-    said = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODELS)
+    cost_words = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODELS)
     figure = Picture(
         7.2,
         2.3,
         f"What each model costs {verdict.owner}. Mean cost on {verdict.rows:,} held-out rows of its own, with 90 % "
-        f"intervals: {said}.",
+        f"intervals: {cost_words}.",
     )
     axes = decorate(figure.add_subplot())
     axes.grid(visible=False, axis="y")
@@ -137,7 +143,7 @@ def model_costs(verdict: Verdict) -> Picture:
 
 
 ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"
-CROWD, GROUPS = 100, 24  # owners that have a forecast each; of more, groups that have one
+MAX_SINGLE_FORECASTS, FORECAST_GROUPS = 100, 24  # owners that have a forecast each; of more, groups that have one
 SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
 
 
@@ -171,7 +177,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     top = max(max(owner.gain / owner.alone, owner.foreseen.mean / owner.foreseen_alone) for owner in owners)
     bottom = min(owner.gain / owner.alone for owner in owners)
     panels[0].set_ylim(min(-0.002, 2 * bottom), 1.15 * top)
-    panels[0].set_yscale("function", functions=(_squeezed, _stretched))
+    panels[0].set_yscale("function", functions=(_signed_root, _signed_square))
     panels[0].yaxis.set_major_locator(FixedLocator(SHARES))
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     panels[0].set_ylabel("error saved by joining, in % of the error alone")
@@ -192,11 +198,11 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = 
     """Draw savings as dots, forecasts as a band and a dashed line."""
     owners = sorted(chapter.owners, key=lambda owner: owner.records)
     x = [float(place if alike else owner.records) for place, owner in enumerate(owners)]
-    few = len(owners) <= CROWD
+    few = len(owners) <= MAX_SINGLE_FORECASTS
     ends = [
         [getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high")
     ]
-    groups = np.array_split(np.arange(len(x)), len(x) if few else GROUPS)
+    groups = np.array_split(np.arange(len(x)), len(x) if few else FORECAST_GROUPS)
     at, low, mean, high = ([float(np.mean(np.take(each, group))) for group in groups] for each in (x, *ends))
     axes.axhline(0, color=LIMIT, linewidth=1.0)
     if len(at) > 1:
@@ -221,7 +227,7 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = 
     largest = owners[-1]
     if largest.records > 2 * owners[0].records:
         dot = (largest.records, largest.gain / largest.alone)
-        where: Any = {"xytext": (8, 20), "textcoords": "offset points", "ha": "right", "bbox": PAPER}
+        where: Any = {"xytext": (8, 20), "textcoords": "offset points", "ha": "right", "bbox": TEXT_BACKGROUND}
         axes.annotate(lettered(largest.name), dot, color=MUTED, fontsize=9, **where)
     axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold", pad=22)
     axes.text(0.0, 1.02, outcome, transform=axes.transAxes, color=MUTED, fontsize=9.5, va="bottom")
@@ -237,12 +243,12 @@ def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     return f"{title} The error that joining saves each owner, by its number of rows. {'; '.join(seen)}.{banks}"
 
 
-def _squeezed(saved: Floats) -> Floats:
+def _signed_root(saved: Floats) -> Floats:
     """Return the signed root, which shows small gains next to large ones."""
     return np.asarray(np.sign(saved) * np.sqrt(np.abs(saved)))
 
 
-def _stretched(root: Floats) -> Floats:
+def _signed_square(root: Floats) -> Floats:
     return np.asarray(np.sign(root) * root**2)
 
 

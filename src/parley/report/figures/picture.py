@@ -27,7 +27,7 @@ from parley.report.figures.colours import GRID, INK, LIMIT, MUTED
 from parley.validate import printable
 
 FAMILY = "DejaVu Sans"  # comes with the library: figures look alike everywhere
-OTHERS = (
+FALLBACK_FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
     "Source Han Sans SC",
@@ -42,27 +42,27 @@ OTHERS = (
     "Noto Sans Bengali",
     "Arial Unicode MS",
 )  # for letters that it lacks, where they are installed
-LONGEST = 28  # letters of a name
-NUMBERED = "Names that no font here can draw are numbered; an .svg has them."
+MAX_NAME_WIDTH = 28  # letters of a name
+NUMBERED_NOTE = "Names that no font here can draw are numbered; an .svg has them."
 
 
-def lettered(text: str, longest: int = LONGEST) -> str:
+def lettered(text: str, longest: int = MAX_NAME_WIDTH) -> str:
     """Return a name as figures show it; a long one keeps its beginning and its end.
 
     >>> lettered("Regional Hospital of the North, Ward A", 18), lettered("_$x$")
     ('Regional Ho…Ward A', '\\u2009_\\\\$x\\\\$')
     """
-    said = printable(text)
-    if _width(said) > longest:
-        tail = said[-(longest // 3) :]
+    shown = printable(text)
+    if _width(shown) > longest:
+        tail = shown[-(longest // 3) :]
         while _width(tail) > longest // 3:
             tail = tail[1:]
-        head = said[:longest]
+        head = shown[:longest]
         while _width(head) + 1 + _width(tail) > longest:
             head = head[:-1]
-        said = f"{head}…{tail}"
-    said = said.replace("$", r"\$")  # else a formula
-    return f"\u2009{said}" if said.startswith("_") else said  # else no legend shows it
+        shown = f"{head}…{tail}"
+    shown = shown.replace("$", r"\$")  # else a formula
+    return f"\u2009{shown}" if shown.startswith("_") else shown  # else no legend shows it
 
 
 def first_names(names: Iterable[str], shown: int) -> str:
@@ -111,7 +111,7 @@ def relettered(figure: Figure, other: Callable[[str], str]) -> Iterator[list[tup
 
 def _replaced(text: str, other: Callable[[str], str]) -> str:
     """Replace runs of words that cannot be drawn."""
-    parts = groupby(re.split(r"(\W)", text), key=lambda word: _missing(word) or not word.strip())
+    parts = groupby(re.split(r"(\W)", text), key=lambda word: _has_undrawable_letter(word) or not word.strip())
     said = ""
     for strange, words in parts:
         run = "".join(words)
@@ -125,12 +125,12 @@ def _labels(axis: Axis) -> list[Text]:
 
 
 def _undrawn(text: Text) -> bool:
-    return _missing(text.get_text())
+    return _has_undrawable_letter(text.get_text())
 
 
 def stand_in(text: str) -> str:
     """Return a text of the same width in letters that every font has."""
-    return "".join(("W" if _width(c) == 2 else "n") if _missing(c) else c for c in text)
+    return "".join(("W" if _width(c) == 2 else "n") if _has_undrawable_letter(c) else c for c in text)
 
 
 def _width(text: str) -> int:
@@ -141,10 +141,10 @@ def _width(text: str) -> int:
 @cache
 def _families() -> tuple[str, ...]:
     here = set(fontManager.get_font_names())
-    return (FAMILY, *(family for family in OTHERS if family in here))
+    return (FAMILY, *(family for family in FALLBACK_FONTS if family in here))
 
 
-def _missing(text: str) -> bool:
+def _has_undrawable_letter(text: str) -> bool:
     return not all(_drawn(c) for c in set(text) if c.isprintable() and c != " ")
 
 
@@ -154,12 +154,12 @@ def _drawn(letter: str) -> bool:
 
 
 FAMILIES = f"{FAMILY}, Verdana, sans-serif"
-PLAIN: Any = {"svg.fonttype": "none", "svg.hashsalt": "parley"}
+SVG_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "parley"}
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
-MARK = "undrawn-"  # of the groups that hold texts whose letters no font here has
-KINDS = (".png", ".svg", ".pdf")
-DOTS = 160  # of a bitmap, an inch
-PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}  # behind words on curves
+UNDRAWN_PREFIX = "undrawn-"  # of the groups that hold texts whose letters no font here has
+FILE_ENDINGS = (".png", ".svg", ".pdf")
+DPI = 160  # of a bitmap, an inch
+TEXT_BACKGROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}  # behind words on curves
 
 
 class Picture(Figure):
@@ -199,8 +199,8 @@ def alt_text(figure: Figure) -> str:
 
 def require_figure_name(path: str | Path) -> None:
     """Refuse a file name whose ending is no format for figures."""
-    if Path(path).suffix.lower() not in KINDS:
-        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(KINDS)}")
+    if Path(path).suffix.lower() not in FILE_ENDINGS:
+        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(FILE_ENDINGS)}")
 
 
 def save(figure: Figure, path: str | Path) -> None:
@@ -213,7 +213,7 @@ def save(figure: Figure, path: str | Path) -> None:
         return
     metadata = {"Description": words} if kind == ".png" else {"Subject": words, "CreationDate": None}
     with fonts(), _numbered_names(figure), replacing(path) as file:
-        figure.savefig(file, format=kind[1:], dpi=DOTS, metadata=metadata)
+        figure.savefig(file, format=kind[1:], dpi=DPI, metadata=metadata)
 
 
 def svg(figure: Figure) -> str:
@@ -224,22 +224,24 @@ def svg(figure: Figure) -> str:
 def vector(figure: Figure, words: str, page: bool = False) -> str:
     """Return the figure as SVG with its description; its first sentence is the title. A `page` needs no namespace."""
     buffer = io.StringIO()
-    with rc_context(PLAIN), fonts(), relettered(figure, stand_in) as texts:
-        names = {f"{MARK}{place}": word for place, (_, word) in enumerate(texts)}
+    with rc_context(SVG_SETTINGS), fonts(), relettered(figure, stand_in) as texts:
+        names = {f"{UNDRAWN_PREFIX}{place}": word for place, (_, word) in enumerate(texts)}
         for mark, (stands, _) in zip(names, texts, strict=True):
             stands.set_gid(mark)
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)
     begin, end = text.index("</defs>") + len("</defs>"), text.rindex("</svg>")
-    own = "f" + hashlib.sha256((words + text).encode()).hexdigest()[:8]  # two figures of a page share no name
-    body = _inert(_named(text[begin:end], names), own)
+    id_prefix = "f" + hashlib.sha256((words + text).encode()).hexdigest()[:8]  # two figures of a page share no name
+    body = _inert(_named(text[begin:end], names), id_prefix)
     width, height = size.groups() if size else ("720", "480")
-    said = f'<title id="{own}-title">{escape(_first(words))}</title><desc id="{own}-desc">{escape(words)}</desc>'
+    description = f'<title id="{id_prefix}-title">{escape(_first(words))}</title>'
+    description += f'<desc id="{id_prefix}-desc">{escape(words)}</desc>'
     return (
-        f'<svg{"" if page else NAMESPACE} role="img" aria-labelledby="{own}-title {own}-desc" viewBox="0 0 {width} '
+        f'<svg{"" if page else NAMESPACE} role="img" aria-labelledby="{id_prefix}-title {id_prefix}-desc" '
+        f'viewBox="0 0 {width} '
         f'{height}" width="{width}pt" height="{height}pt" font-family="{FAMILIES}" stroke-linejoin="round" '
-        f'stroke-linecap="butt">{said}{body}</svg>\n'
+        f'stroke-linecap="butt">{description}{body}</svg>\n'
     )
 
 
@@ -249,7 +251,7 @@ def _numbered_names(figure: Figure) -> Iterator[None]:
     numbers: dict[str, str] = {}
     below = figure.get_supxlabel()
     with relettered(figure, lambda word: numbers.setdefault(word, f"name {len(numbers) + 1}")) as texts:
-        note = figure.supxlabel(f"{below}\n{NUMBERED}".strip(), color=MUTED, fontsize=8) if texts else None
+        note = figure.supxlabel(f"{below}\n{NUMBERED_NOTE}".strip(), color=MUTED, fontsize=8) if texts else None
         yield
         if note is not None:
             note.set_text(below)
@@ -267,7 +269,7 @@ def _named(body: str, names: dict[str, str]) -> str:
         name = names[found["mark"]].replace(r"\$", "$")
         return f"{found['before']}{escape(name, quote=False)}</text>"
 
-    return re.sub(rf'(?P<before><g id="(?P<mark>{MARK}\d+)">\s*<text[^>]*>)[^<]*</text>', again, body)
+    return re.sub(rf'(?P<before><g id="(?P<mark>{UNDRAWN_PREFIX}\d+)">\s*<text[^>]*>)[^<]*</text>', again, body)
 
 
 def _inert(body: str, own: str) -> str:
@@ -282,13 +284,13 @@ def _inert(body: str, own: str) -> str:
 
 def _attributes(style: re.Match[str]) -> str:
     """Return a style as attributes, without font families."""
-    said = []
+    attributes = []
     for declaration in style[1].split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))
         if name == "font":  # as older versions of the library write it
             words = value.partition("px")[0].split()
-            said += [("font-size", f"{words[-1]}px")]
-            said += [("font-weight", word) for word in words[:-1] if word in ("bold", "600", "700")]
+            attributes += [("font-size", f"{words[-1]}px")]
+            attributes += [("font-weight", word) for word in words[:-1] if word in ("bold", "600", "700")]
         elif name and name != "font-family":
-            said.append((name, value))
-    return "".join(f' {name}="{value}"' for name, value in said)
+            attributes.append((name, value))
+    return "".join(f' {name}="{value}"' for name, value in attributes)

@@ -22,13 +22,13 @@ from parley.report.figures.picture import Picture, decorate, first_names, headed
 from parley.terms import Model
 from parley.validate import Floats
 
-PAIRS_ACROSS = 3  # panels of pairs in a row
+PAIR_PANELS_PER_ROW = 3  # panels of pairs in a row
 PAIR_LETTERS = 14  # letters of a name beside such a panel
 COLOURS = LinearSegmentedColormap.from_list("adds", [ALONE, "white", TOGETHER])
-ACROSS = 4  # panels in a row
-MOST = 24  # panels
+PANELS_PER_ROW = 4  # panels in a row
+MAX_PANELS = 24  # panels
 MOST_NAMES = 10  # of a column that are shown: those that add or take most over all rows
-LONG = 16  # letters of a name
+MAX_NAME_WIDTH = 16  # letters of a name
 UNITS = {"count": "log of the rate", "survival": "log odds of each period", "classes": "score of a class"}
 _SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
 
@@ -43,16 +43,16 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
             "shapes: expected a model of bins or of boosted trees of one column each, whose columns add up; other "
             "trees combine columns"
         )
-    shown = sorted(shapes, key=lambda shape: -shape.spread)[:MOST]
+    shown = sorted(shapes, key=lambda shape: -shape.spread)[:MAX_PANELS]
     target = model.preparation_.model.target
-    down, below = -(-len(shown) // ACROSS), -(-len(shapes.pairs) // PAIRS_ACROSS)
+    down, below = -(-len(shown) // PANELS_PER_ROW), -(-len(shapes.pairs) // PAIR_PANELS_PER_ROW)
     figure = Picture(11.5, 2.5 * down + 3.2 * below + 0.6, _words(target, shown, len(shapes.columns)))
     above: Any = figure
     if below:
         parts: Any = figure.subfigures(2, 1, height_ratios=[2.5 * down + 0.6, 3.2 * below])
         above = parts[0]
         draw_pairs(parts[1], shapes.pairs)
-    panels = above.subplots(down, min(ACROSS, len(shown)), sharey=True, squeeze=False).ravel()
+    panels = above.subplots(down, min(PANELS_PER_ROW, len(shown)), sharey=True, squeeze=False).ravel()
     panels[0].set_ylim(*_reach(shown))
     for panel, shape in zip(panels, shown, strict=False):
         _draw(decorate(panel), shape)
@@ -85,19 +85,19 @@ def unit_words(model: Model) -> str:
 
 def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
     """Say in a sentence or two what 0 is, what is shaded, and what is not shown."""
-    said = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
-    said.append("No bands: one run does not show how far noise moved it." if shapes.about is None else "")
-    said[-1] = said[-1] or f"Shaded: {shapes.about}."
+    sentences = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
+    sentences.append("No bands: one run does not show how far noise moved it." if shapes.about is None else "")
+    sentences[-1] = sentences[-1] or f"Shaded: {shapes.about}."
     if left_out:
-        said.append(f"{left_out} columns that add less are not shown.")
-    return " ".join(said)
+        sentences.append(f"{left_out} columns that add less are not shown.")
+    return " ".join(sentences)
 
 
 def draw_pairs(figure: Any, pairs: Sequence[PairShape]) -> None:
     """Draw one panel per pair on one colour scale, with a cell for each pair of bins, the first column's below. For
     several classes a cell shows the range over classes; it is empty without public rows."""
-    down = -(-len(pairs) // PAIRS_ACROSS)
-    panels = figure.subplots(down, min(PAIRS_ACROSS, len(pairs)), squeeze=False).ravel()
+    down = -(-len(pairs) // PAIR_PANELS_PER_ROW)
+    panels = figure.subplots(down, min(PAIR_PANELS_PER_ROW, len(pairs)), squeeze=False).ravel()
     tables = [pair.values if pair.values.ndim == 2 else np.ptp(pair.values, axis=0) for pair in pairs]
     reach = max(float(np.abs(table[pair.shares > 0]).max()) for table, pair in zip(tables, pairs, strict=True)) or 1.0
     drawn = None
@@ -144,7 +144,7 @@ def _numbers(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | N
     else:
         panel.stairs(values[:steps], shape.cuts, color=colour, linewidth=1.5, baseline=None)
     panel.xaxis.set_major_locator(MaxNLocator(4))
-    if _far(ends := shape.knots if line else shape.cuts):
+    if _needs_log_scale(ends := shape.knots if line else shape.cuts):
         panel.set_xscale("symlog", linthresh=max(ends[1], 1.0))
     if len(shape.names) and shape.shares[steps] > 0:
         alone = ALONE if colour == TOGETHER else colour
@@ -164,7 +164,7 @@ def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | Non
     panel.vlines(at, 0.0, values[shown], color=colour, linewidth=1.0)
     panel.plot(at, values[shown], "o", color=colour, markersize=4)
     panel.set_xticks(
-        range(len(shown)), [lettered(shape.names[place], LONG) for place in shown], rotation=60, ha="right"
+        range(len(shown)), [lettered(shape.names[place], MAX_NAME_WIDTH) for place in shown], rotation=60, ha="right"
     )
     panel.tick_params(axis="x", labelsize=6.5)
     panel.set_xlim(-0.6, len(shown) - 0.4)
@@ -180,7 +180,7 @@ def _reach(shapes: list[ShapeFunction]) -> tuple[float, float]:
     return low - 0.05 * span, high + 0.05 * span
 
 
-def _far(cuts: Floats) -> bool:
+def _needs_log_scale(cuts: Floats) -> bool:
     """Whether steps grow enough to need a logarithm."""
     widths = np.diff(cuts)
     return len(widths) > 0 and bool(cuts[0] >= 0 and widths[-1] > 50 * widths[0])

@@ -6,7 +6,7 @@ import numpy as np
 
 from parley.decisions.outlook.worth import Worth
 from parley.learning.outcome import Result
-from parley.learning.outcome.guarantee import INSIDE, SIMULATION, guarantee, kind_of_run
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE, SIMULATION, guarantee, kind_of_run
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import counted
 from parley.report.figures import curves, picture
@@ -121,7 +121,10 @@ def verdict_page(verdict: Verdict, terms: Terms) -> str:
     """Return the HTML page of one owner's verdict."""
     words = [*explained(verdict), *([] if verdict.target_words is None else [verdict.target_words])]
     drawn = picture.svg(model_costs(verdict))
-    sections = [Section("On its own held-out rows", words, verdict_rows(verdict), drawn), Section(KEEP, [INSIDE])]
+    sections = [
+        Section("On its own held-out rows", words, verdict_rows(verdict), drawn),
+        Section(KEEP, [KEEP_INSIDE_NOTE]),
+    ]
     title = f"Is the joint model better for {verdict.owner}?"
     return page(title, headline(verdict), sections, f"Parley · {terms.title} · terms {terms.hash}")
 
@@ -129,7 +132,10 @@ def verdict_page(verdict: Verdict, terms: Terms) -> str:
 def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
     """Return the HTML page of all owners' verdicts."""
     drawn = picture.svg(verdicts_figure(verdicts))
-    sections = [Section("On their own held-out rows", (), owners_rows(verdicts), drawn), Section(KEEP, [INSIDE])]
+    sections = [
+        Section("On their own held-out rows", (), owners_rows(verdicts), drawn),
+        Section(KEEP, [KEEP_INSIDE_NOTE]),
+    ]
     title = f"Which owners gained? {terms.title}".strip()
     return page(title, owners_sentence(verdicts), sections, f"Parley · terms {terms.hash}")
 

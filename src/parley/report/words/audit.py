@@ -14,7 +14,7 @@ from parley.privacy.accounting.meaning import least_total_error
 from parley.privacy.events import Adjacency
 from parley.terms import Terms
 
-MANY = 12  # owners with one promise that are named one by one
+MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED = (
     "Not tried: runs on other pairs of tables than the one found, the digits of the exact samplers, whether a name "
     "that only one person has can leave, and the timing of answers. An audit of the served owner (parley audit "
@@ -37,7 +37,7 @@ def owner_rows(audit: Audit) -> list[list[str]]:
         groups.setdefault(verdict.like, []).append(verdict)
     for like, verdicts in groups.items():
         names = [each.owner for each in verdicts]
-        for name in names if len(names) <= MANY else [f"{like} + {len(names) - 1} alike"]:
+        for name in names if len(names) <= MAX_OWNERS_NAMED else [f"{like} + {len(names) - 1} alike"]:
             rows.append([name, *_cells(verdicts[0])])
     if audit.score is not None:
         rows.append([f"{audit.score.owner} (score)", *_cells(audit.score)])

@@ -10,7 +10,7 @@ from parley.decisions.outlook.outlook import Interval
 from parley.decisions.outlook.remedies import LARGEST_EPSILON, Remedies, Remedy
 from parley.decisions.outlook.worth import Worth
 from parley.decisions.planning.planner import Proposal
-from parley.numerals import ends, number
+from parley.numerals import interval_text, number
 from parley.privacy.events import Adjacency
 from parley.report.words.outlook import listed_names
 
@@ -95,7 +95,7 @@ def owner_rows(result: Forecast) -> list[list[str]]:
 
 
 def _ends(interval: Interval, digits: int) -> str:
-    return ends(interval.low, interval.high, digits)
+    return interval_text(interval.low, interval.high, digits)
 
 
 def assumption(result: Forecast) -> str:

@@ -13,7 +13,7 @@ from parley.learning.outcome.verdict import Estimate
 from parley.numerals import number
 from parley.privacy.events import Adjacency
 
-SHOWN = 9  # owners in a table, from the smallest to the largest
+MAX_OWNERS_SHOWN = 9  # owners in a table, from the smallest to the largest
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Chapter:
         return float(np.mean([owner.foreseen.mean / owner.foreseen_alone for owner in self.owners]))
 
 
-def some(owners: Sequence[Joined]) -> list[Joined]:
+def owners_by_size(owners: Sequence[Joined]) -> list[Joined]:
     """Return a few owners from the smallest to the largest."""
     by_size = sorted(owners, key=lambda owner: owner.records)
-    places = np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int))
+    places = np.unique(np.linspace(0, len(by_size) - 1, MAX_OWNERS_SHOWN).round().astype(int))
     return [by_size[place] for place in places]
 
 
@@ -96,7 +96,7 @@ def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]
     """Return a table of what joining should save a few owners, in shares of their errors alone."""
     rows = [["owner", "rows", "saves", "90% interval", "worth its price?"]]
     by_size = sorted(zip(expected.owners, expected.terms.owners, prices, strict=True), key=lambda each: each[1].records)
-    for place in np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int)):
+    for place in np.unique(np.linspace(0, len(by_size) - 1, MAX_OWNERS_SHOWN).round().astype(int)):
         said, part, price = by_size[place]
         low, high = (share(end / said.alone) for end in (said.gain.low, said.gain.high))
         answer = "yes" if said.gain.mean > price else "no"
@@ -108,7 +108,7 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     """Return a table of what joining saved the same owners, with shared noise and with each owner's own."""
     rows = [["owner", "rows", "forecast", "shared noise", "held out, 90%", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
-    for owner in some(one.owners):
+    for owner in owners_by_size(one.owners):
         ends = " to ".join(f"{round(100 * end / owner.alone)}%" for end in (owner.held_out.low, owner.held_out.high))
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]

@@ -7,8 +7,8 @@ from typing import Any
 from parley.numerals import counted, number
 from parley.validate import printable
 
-FEW = 6  # ledgers that are named
-SHORT = 16  # characters of a title or a learner in a table
+MAX_LEDGERS_NAMED = 6  # ledgers that are named
+MAX_TITLE_CHARACTERS = 16  # characters of a title or a learner in a table
 BOOKS = ["owner", "spent", "left", "learners", "entries, all checked", "table's digest"]
 
 
@@ -18,7 +18,15 @@ def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
     for a in content["agreements"]:
         answers = f"closed at {a['answers']}" if a["closed"] else f"{a['answers']} of {a['agreed_answers']}"
         promised, spent = (number(a[key], side="above") for key in ("epsilon", "epsilon_spent"))
-        rows.append([_title(a), printable(a["learner"], SHORT), a["accepted"][:10], f"{spent} of {promised}", answers])
+        rows.append(
+            [
+                _title(a),
+                printable(a["learner"], MAX_TITLE_CHARACTERS),
+                a["accepted"][:10],
+                f"{spent} of {promised}",
+                answers,
+            ]
+        )
     return rows
 
 
@@ -28,12 +36,12 @@ def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     for a in content["agreements"]:
         opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", elsewhere")
         waiting = ", ".join(map(str, a["waiting"])) or "none"
-        rows.append([_title(a), printable(a["learner"], SHORT), opened, str(a["void"]), waiting])
+        rows.append([_title(a), printable(a["learner"], MAX_TITLE_CHARACTERS), opened, str(a["void"]), waiting])
     return rows
 
 
 def _title(agreement: dict[str, Any]) -> str:
-    return printable(agreement["title"] or "", SHORT) or agreement["terms"][:16] + "…"
+    return printable(agreement["title"] or "", MAX_TITLE_CHARACTERS) or agreement["terms"][:16] + "…"
 
 
 def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
@@ -53,8 +61,8 @@ def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
 
 def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delta: float) -> str:
     """Say which ledgers a release creates, with their permanent lifetime budget."""
-    named = ", ".join(f"{printable(name)}.ledger" for name in names[:FEW])
-    more = f", and {len(names) - FEW} more" if len(names) > FEW else ""
+    named = ", ".join(f"{printable(name)}.ledger" for name in names[:MAX_LEDGERS_NAMED])
+    more = f", and {len(names) - MAX_LEDGERS_NAMED} more" if len(names) > MAX_LEDGERS_NAMED else ""
     what, each = ("These ledgers", "Each has") if len(names) > 1 else ("This ledger", "It has")
     return (
         f"{what} will be created in {printable(folder)}: {named}{more}. {each} a lifetime budget of ε = "
@@ -107,7 +115,7 @@ def _entries(content: dict[str, Any]) -> str:
 NOT_TOLD = "not delivered"  # in place of a state
 
 
-def inbox_rows(content: dict[str, Any], most: int = SHORT) -> list[list[str]]:
+def inbox_rows(content: dict[str, Any], most: int = MAX_TITLE_CHARACTERS) -> list[list[str]]:
     """Return a table of proposals from `Inbox.facts`; names and titles have `most` characters."""
     rows = [["terms", "state", "title", "proposed by", "received"]]
     for each in content["proposals"]:
@@ -131,7 +139,7 @@ def proposal_line(facts: dict[str, Any]) -> str:
     return f"Proposed by {names} with the key {facts['key'][:16]}…, {when} UTC: {state_line(facts)}."
 
 
-def told_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:
+def proposal_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Return a table of the owners that terms were proposed to."""
     return [["owner", "proposal"], *([each["owner"], each["state"] or NOT_TOLD] for each in content)]
 

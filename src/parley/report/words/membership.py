@@ -6,7 +6,7 @@ import numpy as np
 
 from parley.audit.attacks.membership import RARE_ALARM_RATE, Estimate, Membership
 from parley.audit.attacks.trained_model import ModelAudit
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.numerals import number
 from parley.privacy.accounting.meaning import error_tradeoff
 
@@ -18,7 +18,8 @@ ATTACK_NAMES: dict[str, str] = {
     "loss": "small loss",
 }
 OWN_EYES = (
-    f"{INSIDE} The members' own rows were used, and the findings reveal something about them. Keep them on the owner's "
+    f"{KEEP_INSIDE_NOTE} The members' own rows were used, and the findings reveal something about them. Keep them "
+    "on the owner's "
     "own machine."
 )
 NOT_TRIED = (

@@ -8,7 +8,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
 TITLE = "The same terms, rounds and clip with each kind of noise"
-ALIKE = 0.01  # relative fitnesses that differ by less are the same
+SAME_FITNESS_TOLERANCE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {
     "each_owner": "each owner's own",
     "shared": "one for all (hosts)",
@@ -47,7 +47,7 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
         why = noise["missing"][hosts_draw if one is None else "each_owner"]
         return f"One kind of noise cannot be compared: {why}."
     times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
-    if abs(times - 1) < ALIKE:
+    if abs(times - 1) < SAME_FITNESS_TOLERANCE:
         return (
             "Where the noise is drawn hardly matters under these terms. Rounds, step and clip matter more (parley "
             "plan)."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.decisions.outlook.forecast import WhatIf
 from parley.decisions.outlook.outlook import SURE_SHARE, Outlook, OwnerOutlook, Verdict
-from parley.numerals import counted, ends, number, percent
+from parley.numerals import counted, interval_text, number, percent
 from parley.owner.acceptance_summary import DECISION_WARNING
 from parley.privacy.accounting.meaning import WIDER_NOTE, explanation
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from parley.decisions.outlook.inside_view import InsideView
 
 
-NAMED = 6  # owners in a sentence
+MAX_NAMES = 6  # owners in a sentence
 ONE = "There is one owner, so nobody to join. Whether the model is worth its budget depends on whom it will serve."
 NOBODY = "Stay: no group of these owners gains enough to join. Each does as well with a model of its own."
 TITLE = "What joining saves each owner, in % of its test error alone"
@@ -91,8 +91,8 @@ def percent_of(value: float, whole: float) -> str:
 
 def listed_names(names: Sequence[str]) -> str:
     """List the first names, and how many more there are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def inside_rows(view: "InsideView") -> list[list[str]]:
@@ -110,9 +110,8 @@ def inside_sentences(view: "InsideView") -> list[str]:
     from parley.decisions.outlook.inside_view import TEST_LEVEL
 
     owner = view.owner
-    gain = (
-        f"joining is expected to save {number(owner.gain.mean)} per row (90%: {ends(owner.gain.low, owner.gain.high)})"
-    )
+    interval = interval_text(owner.gain.low, owner.gain.high)
+    gain = f"joining is expected to save {number(owner.gain.mean)} per row (90%: {interval})"
     price = f", of which {number(owner.price)} pays for privacy (privacy_cost / value)" if owner.price else ""
     asks = f"the {number(view.least)} needed to be worth it{price}"
     advice = {

@@ -10,7 +10,7 @@ from parley.errors import ParleyError
 from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.learning.outcome.result import Scores
-from parley.numerals import ends, number, percent
+from parley.numerals import interval_text, number, percent
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.protocol.stages import make_schedule
@@ -147,7 +147,7 @@ def quality_rows(result: Result) -> Rows:
         said = "relative fitness ψ" + (", median" if result.terms.studied else "")
         rows.append([said, number(fitness[middle]), "0"])
         if result.replicates > 1:
-            rows.append(["  half of the runs", ends(fitness["q25"], fitness["q75"]), ""])
+            rows.append(["  half of the runs", interval_text(fitness["q25"], fitness["q75"]), ""])
     elif result.relative_fitness_undefined is not None:
         rows.append(["relative fitness ψ", "not defined", ""])
     rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
@@ -225,7 +225,7 @@ def interval_rows(result: Result) -> Rows:
     classes = any(each.outcome is not None for each in found)
     rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90% interval"]]
     for each in found:
-        interval = ends(each.low, each.high)
+        interval = interval_text(each.low, each.high)
         rows.append([*([each.outcome or ""] if classes else []), each.name, number(each.estimate), interval])
     return rows
 
@@ -282,7 +282,7 @@ def score_rows(scores: Scores) -> Rows:
     return rows
 
 
-FEW = 6  # owners whose accounts are printed
+MAX_OWNERS_PRINTED = 6  # owners whose accounts are printed
 REPEATED = "Nothing new was spent, because all answers were already stored"
 
 
@@ -312,10 +312,10 @@ def release_lines(
     spent = "; ".join(
         f"{outcome.name} ε = {number(outcome.epsilon_spent, side='above')}, lifetime budget left "
         f"{number(left[outcome.name].lifetime[0] - left[outcome.name].reserved[0], side='below')}"
-        for outcome in result.owners[:FEW]
+        for outcome in result.owners[:MAX_OWNERS_PRINTED]
         if outcome.name in left
     )
-    more = f"; and {len(owners) - FEW} more owners" if len(owners) > FEW else ""
+    more = f"; and {len(owners) - MAX_OWNERS_PRINTED} more owners" if len(owners) > MAX_OWNERS_PRINTED else ""
     judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
     done = "this is the same model again" if repeated else "the model is released"
     return [

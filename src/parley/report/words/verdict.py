@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parley.learning.outcome.correction import PersonalModel
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.verdict import FEW_HELD_OUT_ROWS, Estimate, Verdict
-from parley.numerals import counted, ends, number
+from parley.numerals import counted, interval_text, number
 
 MODELS = ("together", "alone", "personal")
 OF_OWN_ROWS = {
@@ -99,7 +99,7 @@ def owners_rows(verdicts: Sequence[Verdict]) -> list[list[str]]:
     rows = [["owner", "held out", *MODELS, "personal gain, 90%"]]
     for verdict in verdicts:
         costs = [number(verdict.costs[name].mean, 3) for name in MODELS]
-        gain = ends(verdict.personal_gain.low, verdict.personal_gain.high, 2)
+        gain = interval_text(verdict.personal_gain.low, verdict.personal_gain.high, 2)
         rows.append([verdict.owner, f"{verdict.rows:,}", *costs, gain])
     return rows
 
@@ -150,7 +150,7 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
 
 
 def _interval(estimate: Estimate) -> str:
-    return ends(estimate.low, estimate.high)
+    return interval_text(estimate.low, estimate.high)
 
 
 def _usual(verdict: Verdict) -> str:
@@ -180,5 +180,5 @@ def owners_scores(told: Sequence[Mapping[str, Any]], rows_per_person: int) -> tu
         )
         for each in told
     ]
-    words = {"headline": owners_sentence(verdicts), "rows": owners_rows(verdicts), "inside": INSIDE}
+    words = {"headline": owners_sentence(verdicts), "rows": owners_rows(verdicts), "inside": KEEP_INSIDE_NOTE}
     return words, [each.personal_gain for each in verdicts]

@@ -70,7 +70,7 @@ def identify_command(
     """
     import numpy as np
 
-    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
     from parley.tasks.dynamics import DelayedDMD
 
     if source.suffix.lower() == ".toml":
@@ -117,7 +117,7 @@ def identify_command(
     delays, errors = np.atleast_1d(found.delay_), np.atleast_1d(found.delay_std_)
     named = driven if each else [""]
     shown = _plant_parts(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, named)
-    show(Sheet(content, [*shown, Line(INSIDE, "dim", folded=True)], inside=True), as_json)
+    show(Sheet(content, [*shown, Line(KEEP_INSIDE_NOTE, "dim", folded=True)], inside=True), as_json)
 
 
 def _plant_parts(
@@ -144,13 +144,13 @@ def _plant_parts(
 
 def _together(terms: Terms, options: RunOptions) -> Sheet:
     from parley.learning.deployed import prepare_run
-    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
     from parley.tasks.dynamics.report import owner_rows, plant_json
     from parley.tasks.dynamics.run import identify_together, plant_result
 
     asking.require_one_way(options)
     if options.addresses is not None:
-        heard = asking.elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
+        heard = asking.ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
         result, unheard = plant_result(heard), list(heard.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
@@ -164,7 +164,7 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
         raise DataError(
             f"noise hides the plant ({error}); the release is kept; use more trajectories or a larger budget"
         ) from None
-    kind = "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}"
+    kind = "Released, debited." if result.released else f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
     model, plant = PlantModel.expect(terms.model), found.plant
     errors, most = found.delay_std, model.max_delay * plant.period
     side, driven = list(model.states), list(model.inputs)

@@ -17,7 +17,7 @@ from parley.validate import Floats
 
 # Below this ratio of singular values (columns scaled to length one) rounding alone leaves the coefficients three digits
 # or fewer.
-RICH = 1e-13
+MIN_SINGULAR_RATIO = 1e-13
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Regression:
     whitening: Floats
 
     @classmethod
-    def of(
+    def from_factor(
         cls,
         layout: Layout,
         factor: Floats,
@@ -202,7 +202,7 @@ def require_rich(design: Floats) -> None:
     lengths = np.linalg.norm(design, axis=0)
     scaled = design / np.where(lengths > 0, lengths, 1.0)
     values = np.linalg.svd(scaled, compute_uv=False)
-    rank = int((values > RICH * values[0]).sum())
+    rank = int((values > MIN_SINGULAR_RATIO * values[0]).sum())
     if rank < design.shape[1]:
         condition = "infinite" if not values[-1] > 0 else f"{values[0] / values[-1]:.1e}"
         raise DataError(

@@ -69,7 +69,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
             raise SettingError("without inputs there is no delay to find: use DMD")
         rows = np.concatenate([layout.rows(x, u) for x, u in pairs])
         require_enough(layout, len(rows))
-        regression = Regression.of(layout, triangular(rows), len(rows), self.method == "instruments")
+        regression = Regression.from_factor(layout, triangular(rows), len(rows), self.method == "instruments")
         return self._keep(regression, period)
 
     def _keep(self, regression: Regression, period: float) -> Self:

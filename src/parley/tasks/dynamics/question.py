@@ -11,7 +11,7 @@ import numpy as np
 
 from parley.data.design import Design, Summable
 from parley.data.preparation import Preparation, require_records
-from parley.data.rowwise import settle
+from parley.data.rowwise import clip_to_grid
 from parley.data.sources import Rows, Table, open_table
 from parley.data.table import numbers, require_columns
 from parley.errors import DataError
@@ -76,7 +76,10 @@ class TrajectoryPreparation(Preparation):
         require_columns(table, [*self.features, column], name)
         parts = zip(self.features, self.low, self.high, self.scale, strict=True)
         scaled = np.column_stack(
-            [settle(np.clip(numbers(table, c, name), low, high) / scale, -1.0, 1.0) for c, low, high, scale in parts]
+            [
+                clip_to_grid(np.clip(numbers(table, c, name), low, high) / scale, -1.0, 1.0)
+                for c, low, high, scale in parts
+            ]
         )
         n = layout_of(model).states
         pieces = by_recording(table, column, scaled, name, "its trajectory")

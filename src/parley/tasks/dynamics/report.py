@@ -20,7 +20,7 @@ from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms
 from parley.validate import Floats
 
-WELL_BELOW = 0.8  # of what the terms allow: from there on a clip is worth proposing
+CLIP_PROPOSAL_SHARE = 0.8  # of what the terms allow: from there on a clip is worth proposing
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
     question = setup.part(terms.owners[0].name).training.question
     design = Design(records, np.zeros(len(records)), np.ones(len(records)))
     allowed, needed = limited(question.bound).value, 1.1 * float(question.record_sizes(design, np.zeros(1)).max())
-    clip = float(f"{needed:.2g}") if needed < WELL_BELOW * allowed else None
+    clip = float(f"{needed:.2g}") if needed < CLIP_PROPOSAL_SHARE * allowed else None
     return PlantForecast(terms, known, together, float(known.delay_std[0]), alone, clip, allowed / needed)
 
 

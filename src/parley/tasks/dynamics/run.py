@@ -58,10 +58,10 @@ class PlantRelease:
         """Return the plant, with a covariance from both sampling and noise."""
         layout, period = layout_of(self.model), self.model.period
         if not self.deviation > 0:
-            regression = Regression.of(layout, factor_of(layout, self.moments * self.rows), self.rows)
+            regression = Regression.from_factor(layout, factor_of(layout, self.moments * self.rows), self.rows)
         else:
             factor = factor_of(layout, self.moments * self.rows, self._clear * self.rows)
-            regression = Regression.of(layout, factor, self.rows, noise=self._noise)
+            regression = Regression.from_factor(layout, factor, self.rows, noise=self._noise)
         return in_own_units(identify(regression, period), self.scale[: layout.states], self.scale[layout.states :])
 
     @property

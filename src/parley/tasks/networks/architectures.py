@@ -17,7 +17,7 @@ from parley.losses import Objective
 from parley.tasks.networks.terms import NetworkModel, image_shape
 from parley.validate import Floats
 
-DEEP = 16  # weights and constants of more than eight layers
+DEEP_PARAMETER_COUNT = 16  # weights and constants of more than eight layers
 Module = Any  # torch.nn.Module, which is not imported before somebody needs it
 
 
@@ -32,7 +32,7 @@ class Architecture:
     layers: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, name: str, inputs: int, outputs: int, layers: tuple[int, ...] = ()) -> "Architecture":
+    def from_name(cls, name: str, inputs: int, outputs: int, layers: tuple[int, ...] = ()) -> "Architecture":
         """Return the named network for rows of `inputs` numbers; refuse rows that are no image it takes."""
         if name not in _MADE:
             raise SettingError(f"architecture = {name!r}: expected one of {', '.join(_MADE)}")
@@ -68,7 +68,7 @@ class Architecture:
         """Return public initial parameters [P]: uniform within 1/sqrt(inputs of a unit), as in PyTorch. Deep networks
         get sqrt(6) times that and constants of 0, so that signals of ReLUs neither vanish nor grow."""
         rng, pieces, reach = np.random.default_rng(seed), [], 1.0
-        deep = len(self.shapes) > DEEP
+        deep = len(self.shapes) > DEEP_PARAMETER_COUNT
         for shape in self.shapes.values():
             if len(shape) > 1:  # a bias follows the weights of its unit
                 reach = math.prod(shape[1:]) ** -0.5 * (6**0.5 if deep else 1.0)
@@ -159,9 +159,9 @@ def _scattering_linear(network: Architecture) -> list[Module]:
     """A linear score for each class of public wavelet features, of which nothing is learned."""
     from torch import nn
 
-    from parley.tasks.networks.layers import CHANNELS, SHRINKS, Scattering
+    from parley.tasks.networks.layers import CHANNELS, SIDE_DIVISOR, Scattering
 
-    return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SHRINKS**2, network.outputs)]
+    return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SIDE_DIVISOR**2, network.outputs)]
 
 
 def _zawacki_cnn_9(network: Architecture) -> list[Module]:
@@ -240,8 +240,8 @@ def module_scores(module: Module, X: NDArray[np.float32]) -> Floats:
     where = next(module.parameters()).device
     with torch.no_grad():
         parts = [torch.from_numpy(np.ascontiguousarray(X[at : at + AT_ONCE])) for at in range(0, len(X), AT_ONCE)]
-        said = [module(part.to(where)).double().cpu().numpy() for part in parts or [torch.zeros(0, *X.shape[1:])]]
-    return np.concatenate(said)
+        scores = [module(part.to(where)).double().cpu().numpy() for part in parts or [torch.zeros(0, *X.shape[1:])]]
+    return np.concatenate(scores)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def architecture_of(preparation: Preparation) -> Architecture:
 
 @lru_cache(maxsize=16)
 def _architecture(name: str, inputs: int, outputs: int, layers: tuple[int, ...]) -> Architecture:
-    return Architecture.of(name, inputs, outputs, layers)
+    return Architecture.from_name(name, inputs, outputs, layers)
 
 
 def cross_entropy(said: Tensor, y: Tensor) -> Tensor:

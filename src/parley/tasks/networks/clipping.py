@@ -8,8 +8,8 @@ which keeps its place. (2) |v| <= clip in `norm`: the norm of the float32 gradie
 more than its error, and the record is scaled down by it (`layer_gradients`). (3) Sums of v are computed in float64. The
 computed sum over m records is off by at most `rounding(m)` m clip in that norm: no path from a record's number to the
 result has more than (size of a shape x places + shapes + 8) roundings of 2^-53. Where a record's places are added
-within the sum, their sizes before cancellation count; a record with more than `CANCELLED` clips of them is scaled down
-by that, too.
+within the sum, their sizes before cancellation count; a record with more than `MAX_CLIPS_BEFORE_CANCELLATION` clips of
+them is scaled down by that, too.
 """
 
 import math
@@ -41,7 +41,7 @@ from parley.tasks.networks.kernels import (
     sound_shapes,
 )
 from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients, windows
-from parley.tasks.networks.layers import STUDY, exact_network, require_parameters, require_row_axes
+from parley.tasks.networks.layers import STUDY_HINT, exact_network, require_parameters, require_row_axes
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor
@@ -56,8 +56,8 @@ SLOPES: dict[Losses, Losses] = {  # of losses by what a network says: the exact 
     squared: squared_slopes,
     binary_cross_entropy: binary_cross_entropy_slopes,
 }
-CANCELLED = 2.0**10  # clips that a record may measure before its places cancel
-MEMORY = 1 << 23  # float64 numbers that the gradients of a shape may hold
+MAX_CLIPS_BEFORE_CANCELLATION = 2.0**10  # clips that a record may measure before its places cancel
+MAX_GRADIENT_NUMBERS = 1 << 23  # float64 numbers that the gradients of a shape may hold
 
 
 class RecordGradients:
@@ -102,7 +102,7 @@ class RecordGradients:
     def sizes(self) -> list[int]:
         """The sizes of the public shapes for rows, largest first."""
         held = sum(number[0].numel() for layer in self._by_zeros for number in layer.numbers)
-        return shape_sizes(self._expected, MEMORY / held)
+        return shape_sizes(self._expected, MAX_GRADIENT_NUMBERS / held)
 
     @property
     def shapes(self) -> list[Slots]:
@@ -142,7 +142,7 @@ class RecordGradients:
         """Return the relative rounding of a sum over at most `rows`; times rows and clip it bounds the error."""
         places = max((layer.a.shape[2] for layer in self._by_zeros if isinstance(layer, Places)), default=1)
         path = (self.sizes[0] * places + 2 * rows / self.sizes[-1] + 9) * UNIT
-        return path / (1 - path) * (CANCELLED if places > 1 else 1.0)
+        return path / (1 - path) * (MAX_CLIPS_BEFORE_CANCELLATION if places > 1 else 1.0)
 
     @cached_property
     def _by_zeros(self) -> list[LayerGradients]:
@@ -273,7 +273,7 @@ class RecordGradients:
         """Return the factor [n] that scales each record down: at most 1, and 0 for a gradient that is not a number."""
         norms, spread = self._measured(made)
         clip = self.clip * (1 - 16 * UNIT)
-        factors = torch.clamp(torch.minimum(clip / norms, clip * CANCELLED / spread), max=1.0)
+        factors = torch.clamp(torch.minimum(clip / norms, clip * MAX_CLIPS_BEFORE_CANCELLATION / spread), max=1.0)
         return torch.where(torch.isfinite(norms) & torch.isfinite(spread), factors, 0.0)
 
 
@@ -283,7 +283,7 @@ def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
     if losses not in SLOPES:
         raise GuaranteeError(
             f"loss: a release takes {', '.join(each.__name__ for each in SLOPES)}, whose gradients are known to be "
-            f"those of single records; choose one, {STUDY}"
+            f"those of single records; choose one, {STUDY_HINT}"
         )
     require_row_axes(made, row)
     return made

@@ -27,7 +27,7 @@ from parley.terms import Learning
 from parley.validate import Floats
 
 MOST_NUMBERS = 1 << 19  # that a question by terms brings
-MOST_REMEMBERED = 1 << 25  # parameters that all replicates of a study were asked at: a quarter of a gigabyte
+MAX_REMEMBERED_NUMBERS = 1 << 25  # parameters that all replicates of a study were asked at: a quarter of a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class CorrelatedSGD(NetworkSGD):
         return replace(super().make(setup), band=agreed_band(setup.terms.learning, setup.parameters))
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        most, wanted = MOST_REMEMBERED // (self.band.width * origin.shape[-1]), math.prod(replicates)
+        most, wanted = MAX_REMEMBERED_NUMBERS // (self.band.width * origin.shape[-1]), math.prod(replicates)
         if wanted > max(most, 1):
             raise SettingError(f"replicates = {wanted}: expected at most {most} of a network of this size")
         begin = super().start(origin, replicates)

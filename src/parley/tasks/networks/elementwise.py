@@ -22,13 +22,13 @@ Tensor = Any  # torch.Tensor
 Activation = Callable[[Tensor], tuple[Tensor, Tensor]]  # x to what it becomes, and the slope of that
 
 AT_ONCE = 1 << 16  # numbers that a thread works on at a time: they fit a core's own memory
-FARTHEST = 87.0  # beyond it, exponentials are taken to be those of its ends: 1e-38 and 1e38
+MAX_EXPONENT = 87.0  # beyond it, exponentials are taken to be those of its ends: 1e-38 and 1e38
 PER_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.1219444005469057e-4  # of the first every multiple up to 2^14 is exact in float32
 EVEN = (1 / 6, -1 / 360, 1 / 15120)  # r coth(r/2) = 2 + r^2/6 - ...; for |r| <= ln(2)/2 what is left out is below 1e-9
 ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # Abramowitz and Stegun 7.1.26
 ERF_STRETCH = 0.3275911
-LINEAR = 15.0  # from where on softplus is linear in float32
+SOFTPLUS_LINEAR_FROM = 15.0  # from where on softplus is linear in float32
 CUBIC, ROOT_2_PI = 0.044715, math.sqrt(2 / math.pi)
 
 
@@ -48,7 +48,7 @@ def folded(terms: Tensor) -> Tensor:
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return (p, c, r) with e^x = p (c + r)/(c - r), x = k ln 2 + r, |r| <= ln(2)/2, p = 2^k, c = r coth(r/2)."""
-    r = x.clamp(-FARTHEST, FARTHEST)
+    r = x.clamp(-MAX_EXPONENT, MAX_EXPONENT)
     k = (r * PER_LN2).round_()
     r -= k * LN2_HIGH
     r -= k * LN2_LOW
@@ -115,7 +115,7 @@ def softplus(x: Tensor, beta: float, threshold: float) -> tuple[Tensor, Tensor]:
         series.add_(1 / odd).mul_(square)
     said = series.add_(1).mul_(ratio).mul_(2).add_(z.clamp(min=0.0)).div_(beta)
     slope = _odds(z)[0]
-    if threshold < LINEAR:
+    if threshold < SOFTPLUS_LINEAR_FROM:
         far = (z - threshold).clamp_(min=0.0).sign_()
         said += far * (x - said)
         slope += far * (1 - slope)

@@ -6,9 +6,10 @@ all give the same bits are used.
 
 Formal guarantee, for products and sums whose order of operations on a row follows from the shape and the row's place,
 not from any row's content: random rows and weights tell two orders apart, since every number of every probe differs
-with a fair chance and at least `COMPARED` numbers are compared. So at the shapes and places that `sound_shapes`
-returns, a row's result is one function of that row and the parameters. Nothing is promised of kernels that compute a
-function by two formulas: these differ for few numbers, which no probe need find (`elementwise` has none).
+with a fair chance and at least `MIN_COMPARED_NUMBERS` numbers are compared. So at the shapes and places that
+`sound_shapes` returns, a row's result is one function of that row and the parameters. Nothing is promised of kernels
+that compute a function by two formulas: these differ for few numbers, which no probe need find (`elementwise` has
+none).
 """
 
 import math
@@ -24,9 +25,12 @@ from parley.errors import GuaranteeError, SettingError
 
 Tensor = Any  # torch.Tensor
 
-COMPARED, PROBES = 1 << 12, 32  # numbers that probes compare at each place; the most probes, of small networks
-STEP, LEAST = 8, 32  # sizes of shapes are multiples of the one, from the other on
-MIXED = (
+MIN_COMPARED_NUMBERS, PROBES = (
+    1 << 12,
+    32,
+)  # numbers that probes compare at each place; the most probes, of small networks
+STEP, MIN_SHAPE_SIZE = 8, 32  # sizes of shapes are multiples of the one, from the other on
+MIXED_RECORDS_MESSAGE = (
     "network: what is computed of a record depends on who else is in the batch; expected layers that treat every "
     "record by itself, and kernels that do"
 )
@@ -103,9 +107,9 @@ def shape_sizes(expected: float, most: float) -> list[int]:
     >>> shape_sizes(256, 1e6), shape_sizes(256, 200)
     ([288, 272, 256, 240], [144, 136, 128, 120])
     """
-    parts = math.ceil((expected + 2 * expected**0.5) / max(most, LEAST))
+    parts = math.ceil((expected + 2 * expected**0.5) / max(most, MIN_SHAPE_SIZE))
     sizes = (math.ceil((expected + k * expected**0.5) / parts / STEP) * STEP for k in (-1, 0, 1, 2))
-    return sorted({max(size, LEAST) for size in sizes}, reverse=True)
+    return sorted({max(size, MIN_SHAPE_SIZE) for size in sizes}, reverse=True)
 
 
 def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int], device: str) -> list[Slots]:
@@ -113,7 +117,7 @@ def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int],
     other rows. If the first size has none it is a `GuaranteeError`."""
     draw = torch.Generator().manual_seed(0)
     numbers = sum(each[0].numel() for each in computed(torch.zeros(sizes[-1], *row, device=device)))
-    probes = torch.rand((min(max(-(-COMPARED // numbers), 2), PROBES), *row), generator=draw)
+    probes = torch.rand((min(max(-(-MIN_COMPARED_NUMBERS // numbers), 2), PROBES), *row), generator=draw)
     wanted: list[list[Tensor]] = []
     found = []
     for size in sizes:
@@ -127,7 +131,7 @@ def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int],
         if 2 * len(places) >= size and _alone(computed, probes[0].to(device), wanted[0], size, places, draw):
             found.append(Slots(size, places))
     if not found or found[0].size != sizes[0]:
-        raise GuaranteeError(MIXED)
+        raise GuaranteeError(MIXED_RECORDS_MESSAGE)
     return found
 
 

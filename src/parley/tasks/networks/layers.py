@@ -25,7 +25,7 @@ WIDTH, FREQUENCY, SLANT = 0.8, 3 * math.pi / 4, 0.5  # of the envelope along the
 CHANNELS = (1 + DIRECTIONS) ** 2
 GROUPS = 27  # of channels that are brought to one scale
 EPS = 1e-5  # beside a group's variance
-SHRINKS = 4  # an image's side by so much
+SIDE_DIVISOR = 4  # an image's side by so much
 
 
 class Scattering(nn.Module):  # type: ignore[misc]
@@ -86,7 +86,7 @@ def _wavelet(right: Floats, down: Floats, angle: float) -> Any:
 Module = Any  # torch.nn.Module
 Made = list[Module]
 
-STUDY = "or pass a seed: it then trains as a study, not to be released"
+STUDY_HINT = "or pass a seed: it then trains as a study, not to be released"
 _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU)
 
 
@@ -176,7 +176,7 @@ class _UnlistedError(Exception):
 def _refused(part: Module, name: str, why: str) -> GuaranteeError:
     called = f"{type(part).__name__} ({name})" if name else type(part).__name__
     return GuaranteeError(
-        f"network: {called} {why}. A release takes an nn.Sequential of {LISTED_NAMES}; use those, {STUDY}"
+        f"network: {called} {why}. A release takes an nn.Sequential of {LISTED_NAMES}; use those, {STUDY_HINT}"
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from parley.data import Preparation
 from parley.durable import replacing
 from parley.errors import ModelError
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
 from parley.learning.outcome.model_file import FORMAT_WITH_WEIGHTS, preparation_content
@@ -183,5 +183,5 @@ def score_network(terms: Terms, model_file: Path, name: str | None, data: Path |
         )
         for called, (held, metrics) in found.items()
     ]
-    inside = Line(INSIDE, "dim", folded=True)
+    inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)

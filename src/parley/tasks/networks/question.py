@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from parley.data import Design, Preparation, fit_preparation
 from parley.data.encoding import Numbers
 from parley.data.sources import Rows
-from parley.data.split import Places, drawn
+from parley.data.split import Places, draw_places
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MEMORY, PrivateSGD
@@ -175,7 +175,7 @@ class NetworkGradientQuestion(Question):
 
     def sum(self, rows: NetworkRows, theta: Floats, seed: bytes) -> Floats:
         """Return the sum of clipped gradients [P] over the rows that this seed draws."""
-        return self._sum(rows, theta, drawn(len(rows), seed, self.rate))
+        return self._sum(rows, theta, draw_places(len(rows), seed, self.rate))
 
     def _sum(self, rows: NetworkRows, theta: Floats, places: Places) -> Floats:
         return self.gradients.clipped_sum(theta, rows.X, rows.y, places, rows.present)

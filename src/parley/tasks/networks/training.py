@@ -233,7 +233,7 @@ def train_network(
     rows, public = _rows(X, y), None if validation is None else _rows(*validation)
     answering = _answering(module, rows, plan, loss, ledger, owner, seed, speed)
     binary = loss in ("binary-cross-entropy", binary_cross_entropy)
-    count, judge, algorithm = plan.steps, copy.deepcopy(module).to(speed.device).eval(), _algorithm(plan)
+    count, validation_module, algorithm = plan.steps, copy.deepcopy(module).to(speed.device).eval(), _algorithm(plan)
     file = None if checkpoint is None else Path(checkpoint)
     begin = algorithm.start(parameters_of(module))
     state = begin if file is None else load_training_checkpoint(file, answering.hash, begin)
@@ -246,7 +246,7 @@ def train_network(
         if file is not None:
             TrainingCheckpoint(answering.hash, state).save(file)
         due = (state.round - 1) % plan.batches == 0
-        judged = _accuracy(judge, state.theta, public, binary) if due and public is not None else None
+        judged = _accuracy(validation_module, state.theta, public, binary) if due and public is not None else None
         progress(Progress(state.round - 1, count, spent, judged))
     return _trained(module, state, answering, plan, public, binary)
 
@@ -397,7 +397,7 @@ def _digest(rows: NetworkRows) -> bytes:
 def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan, owner: str, rows: int) -> str:
     """SHA-256 of the agreement: the initial network, its loss, the plan, the owner and the number of rows."""
     begin = hashlib.sha256(np.ascontiguousarray(parameters_of(module)).data).hexdigest()
-    said = getattr(losses, "__qualname__", type(losses).__qualname__)
+    loss_name = getattr(losses, "__qualname__", type(losses).__qualname__)
     agreed, band = asdict(plan), _band(plan)
     if band is None:
         agreed.pop("noise", None)  # as it was agreed on before noise could be anything else
@@ -405,7 +405,7 @@ def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan,
         "parley-network-1",
         repr(module),
         begin,
-        said,
+        loss_name,
         agreed,
         owner,
         rows,

@@ -8,7 +8,7 @@ import typer
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.report.extras import extras
-from parley.report.run_options import RunOptions, elsewhere, owners_here, unheard_lines
+from parley.report.run_options import RunOptions, ask_owners_elsewhere, owners_here, unheard_lines
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
 from parley.tasks.ratings.terms import RatingsModel
@@ -54,13 +54,13 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
         )
     if not (options.resume or options.anyway):
         require_items_worth(terms)
-    heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
+    heard = ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
     return _finished(items_result(heard), options, list(heard.missing_owners))
 
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
     """Judge the items for one owner, or for all."""
-    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
     from parley.learning.owners import open_owners, table_of
     from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import worth_to
@@ -78,13 +78,13 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
     rows, shown = [{"name": each.name, **each.to_json()} for each in found], list[Part]()
     for each in found:
         shown += [Grid(worth_rows(each), each.name), Line(ranking_line(each.ranking, each.popularity))]
-    inside = Line(INSIDE, "dim", folded=True)
+    inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path) -> Sheet:
     """Personalise the joint items for one owner."""
-    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
     from parley.tasks.ratings.measured import personal
@@ -98,7 +98,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     moved = (
         f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
     )
-    shown = [Line(f"The items were {moved}. Saved: {save}"), Line(INSIDE, "dim", folded=True)]
+    shown = [Line(f"The items were {moved}. Saved: {save}"), Line(KEEP_INSIDE_NOTE, "dim", folded=True)]
     content = {"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}
     return Sheet(content, shown, inside=True)
 
@@ -153,7 +153,7 @@ def recommend_command(
 
     Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
     """
-    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
     from parley.tasks.ratings.recommender import Recommender, recommendations
@@ -164,5 +164,5 @@ def recommend_command(
     found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
     content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}
     rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]
-    shown = [Grid(rows), *lines([RANKED if item is None else None], "dim"), Line(INSIDE, "dim", folded=True)]
+    shown = [Grid(rows), *lines([RANKED if item is None else None], "dim"), Line(KEEP_INSIDE_NOTE, "dim", folded=True)]
     show(Sheet(content, shown, inside=True), as_json)

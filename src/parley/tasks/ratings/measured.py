@@ -28,8 +28,8 @@ from parley.validate import Floats, printable
 
 # tried for how far own items lie from the joint ones, ratings being from -2 to 2
 DEVIATIONS = (0.02, 0.05, 0.1, 0.2, 0.5)
-FOLD = 0.2  # of an owner's training ratings, by which the deviation is chosen
-EVERYBODY = {"participation": None, "participation_seed": None, "quorum": None, "straggler": "wait"}
+FOLD_SHARE = 0.2  # of an owner's training ratings, by which the deviation is chosen
+FULL_PARTICIPATION = {"participation": None, "participation_seed": None, "quorum": None, "straggler": "wait"}
 
 
 def alone(terms: Terms, owner: Owner) -> Items:
@@ -44,7 +44,7 @@ def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommende
     judge the outcome."""
     agreement = owner.prepare(_own_terms(terms, owner.name))
     train = ratings_of(agreement.tables.train)
-    back = held_out(RatingsModel.expect(terms.model).seed + 1, tuple(map(str, range(len(train)))), train, FOLD)
+    back = held_out(RatingsModel.expect(terms.model).seed + 1, tuple(map(str, range(len(train)))), train, FOLD_SHARE)
     part, judge = train.where(~back), train.where(back)
     found = {0.0: _judged(joint, part, judge)}
     for deviation in DEVIATIONS:
@@ -92,7 +92,7 @@ def _learned(
 def _own_terms(terms: Terms, name: str) -> Terms:
     """Return terms of this owner alone, by which no noise is drawn."""
     privacy = {"noise": "each-owner", "shared_records": 1, "mechanism": "gaussian", "delta": 1e-6}
-    return terms.changed(only=[name], everyone={"stride": None}, privacy=privacy, hosts=(), learning=EVERYBODY)
+    return terms.changed(only=[name], everyone={"stride": None}, privacy=privacy, hosts=(), learning=FULL_PARTICIPATION)
 
 
 def measured(
@@ -139,7 +139,7 @@ def _worth(terms: Terms, owner: Owner, models: Sequence[Recommender]) -> tuple[O
 # Of what an owner knows itself: items' b are heard far better than factors, so that less than all is enough. On
 # MovieLens 1M the smaller of 1,208 and 4,832 users gains 1 % where 0.93 of its users are heard (eps = 32) and loses 0.5
 # % at 0.38 (eps = 16).
-ENOUGH = 0.5
+MIN_HEARD_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class ItemsWorth:
         """Say what speaks against these terms; None if nothing does."""
         name, everybody = min(self.users, key=self.users.__getitem__), sum(self.users.values())
         if (
-            self.heard > ENOUGH * self.users[name] or len(self.users) < 2
+            self.heard > MIN_HEARD_SHARE * self.users[name] or len(self.users) < 2
         ):  # one owner has nobody to learn from: it releases for others
             return None
         return (

@@ -32,14 +32,21 @@ from parley.tasks.ratings.rating_noise import (
 )
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranking, root_mean_square
-from parley.tasks.ratings.table import HALF, RatingPreparation, Ratings, UserRatings, centre, rating_preparation
+from parley.tasks.ratings.table import (
+    SCALED_HALF_RANGE,
+    RatingPreparation,
+    Ratings,
+    UserRatings,
+    centre,
+    rating_preparation,
+)
 from parley.tasks.ratings.terms import RatingNoisePrivacy, RatingsModel
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, whole
 
-MEMORY = 2e9  # bytes that unbounded DP may take
-SCALE = Scale(3.0 - HALF, 3.0 + HALF)  # every scale of ratings is moved to this one
+MAX_MEMORY_BYTES = 2e9  # bytes that unbounded DP may take
+SCALE = Scale(3.0 - SCALED_HALF_RANGE, 3.0 + SCALED_HALF_RANGE)  # every scale of ratings is moved to this one
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +159,7 @@ def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator)
     noise = FastNoise(int(rng.integers(2**62)))
     if mechanism == "bounded":
         return bounded(raw, party.epsilon, SCALE, noise)
-    return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng, memory=MEMORY)
+    return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng, memory=MAX_MEMORY_BYTES)
 
 
 def _published(
@@ -163,7 +170,7 @@ def _published(
     users, scale = None, published_scale(party.epsilon, rule, SCALE)
     if mechanism == "unbounded-published":
         users = np.arange(len(party.train))
-        require_memory(len(users), party.train.item_count, scale, HALF, Thinning(), MEMORY)
+        require_memory(len(users), party.train.item_count, scale, SCALED_HALF_RANGE, Thinning(), MAX_MEMORY_BYTES)
     return published_noise(centred, users, scale, rng, Thinning())
 
 

@@ -19,8 +19,8 @@ from parley.validate import Floats, positive
 
 RatingMechanism = Literal["hide", "bounded", "unbounded", "bounded-published", "unbounded-published"]
 MECHANISMS: tuple[RatingMechanism, ...] = get_args(RatingMechanism)
-BYTES = 48  # of memory that a rating takes from start to end: places, value, and their shuffled copy
-CELLS = 2**20  # of the matrix that are given noise at a time
+BYTES_PER_RATING = 48  # of memory that a rating takes from start to end: places, value, and their shuffled copy
+CELLS_PER_PIECE = 2**20  # of the matrix that are given noise at a time
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def unbounded(
     (`in_pieces`). Thinning depends on noisy values alone.
     """
     items = len(ratings.item_names)
-    height = max(CELLS // items, 1)
+    height = max(CELLS_PER_PIECE // items, 1)
     series = in_pieces("laplace", exact(epsilon), Fraction(0), 1, scale.range, 1, height * items, 2)
     require_memory(len(users), items, series.mechanism.noise_scale, scale.range / 2, thinning, memory)
     cell = _grid(ratings, scale)
@@ -199,10 +199,11 @@ def expected_ratings(users: int, items: int, noise_scale: float, half: float, th
 def require_memory(users: int, items: int, noise_scale: float, half: float, thinning: Thinning, memory: float) -> None:
     """Refuse unbounded DP that would need more than `memory` bytes."""
     count = expected_ratings(users, items, noise_scale, half, thinning)
-    if not count * BYTES <= memory:
+    if not count * BYTES_PER_RATING <= memory:
         raise GuaranteeError(
             f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, "
-            f"{count * BYTES / 1e9:,.3g} GB of memory, and the limit is {memory / 1e9:,.3g} GB; raise the limit, use "
+            f"{count * BYTES_PER_RATING / 1e9:,.3g} GB of memory, and the limit is {memory / 1e9:,.3g} GB; raise "
+            "the limit, use "
             f"bounded DP, or release updates"
         )
 

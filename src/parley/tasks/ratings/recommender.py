@@ -14,13 +14,13 @@ from parley.errors import ModelError, SettingError
 from parley.owner.owner import Owner
 from parley.tasks.ratings.algorithm import Items
 from parley.tasks.ratings.question import UserUpdate
-from parley.tasks.ratings.table import HALF, Ratings, UserRatings, by_user, rating_preparation
+from parley.tasks.ratings.table import SCALED_HALF_RANGE, Ratings, UserRatings, by_user, rating_preparation
 from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
 FORMAT, KIND = 1, "matrix-factorization"
-FEW = 20.0  # how often an item is taken to be rated at least, so that noise about the rare says little
+MIN_RATING_COUNT = 20.0  # how often an item is taken to be rated at least, so that noise about the rare says little
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +44,16 @@ class Recommender:
 
     def rank_scores(self, own: UserRatings, users: NDArray[np.int64] | None = None) -> Floats:
         """Return expected rating + log(how often rated), by which items are ranked: most people rate popular items."""
-        scores = (self.scores(own, users) - self.low) * (2 * HALF / (self.high - self.low))
-        return np.asarray(scores + np.log(self.items.counts + FEW))
+        scores = (self.scores(own, users) - self.low) * (2 * SCALED_HALF_RANGE / (self.high - self.low))
+        return np.asarray(scores + np.log(self.items.counts + MIN_RATING_COUNT))
 
     def errors(self, own: UserRatings, held_out: UserRatings) -> Floats:
         """Return the error at each held-out rating, given its user's other ratings `own`."""
         x, v = self._solved(own)[held_out.users], self.items.V[held_out.items]
-        found = np.clip(v[:, 0] + x[:, 0] + np.einsum("nf,nf->n", x[:, 1:], v[:, 1:]), -HALF, HALF)
-        return np.asarray((held_out.values - found) * ((self.high - self.low) / (2 * HALF)))
+        found = np.clip(
+            v[:, 0] + x[:, 0] + np.einsum("nf,nf->n", x[:, 1:], v[:, 1:]), -SCALED_HALF_RANGE, SCALED_HALF_RANGE
+        )
+        return np.asarray((held_out.values - found) * ((self.high - self.low) / (2 * SCALED_HALF_RANGE)))
 
     def predict(self, own: Ratings, user: str, item: str) -> float:
         """Return the rating expected of this user for this item."""
@@ -90,11 +92,11 @@ class Recommender:
             if not numbers["low"] < numbers["high"] < np.inf or not np.isfinite(numbers["low"]):
                 raise ValueError
             # earlier files have neither
-            said = str(content.get("terms_hash", "")), bool(content.get("released", False))
+            provenance = str(content.get("terms_hash", "")), bool(content.get("released", False))
         except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
             what = "expected what parley train saved by terms of ratings"
             raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {what}") from None
-        return cls(Items(V, counts), names, **numbers, terms_hash=said[0], released=said[1])
+        return cls(Items(V, counts), names, **numbers, terms_hash=provenance[0], released=provenance[1])
 
     def _solved(self, own: UserRatings) -> Floats:
         """Return all users' (a_u, p_u), which stay with the owner."""
@@ -113,7 +115,7 @@ class Recommender:
 
     def _in_units(self, found: Floats) -> Floats:
         half = (self.high - self.low) / 2
-        return np.asarray(np.clip((self.low + self.high) / 2 + found * (half / HALF), self.low, self.high))
+        return np.asarray(np.clip((self.low + self.high) / 2 + found * (half / SCALED_HALF_RANGE), self.low, self.high))
 
 
 class _Scores(Protocol):

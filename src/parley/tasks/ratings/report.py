@@ -4,17 +4,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.numerals import number, percent
 from parley.report.summaries import Summary
-from parley.tasks.ratings.run import BEST, ItemsResult, OwnItems, Ranking
+from parley.tasks.ratings.run import TOP_K, ItemsResult, OwnItems, Ranking
 from parley.tasks.ratings.table import unlisted_words
 from parley.validate import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIMULATION = f"A simulation: nothing was released. {INSIDE}"
+SIMULATION = f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
 RELEASED = (
     "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
 )
@@ -54,8 +54,8 @@ def worth_rows(found: OwnItems) -> list[list[str]]:
 def ranking_line(ours: Ranking, usual: Ranking) -> str:
     """Compare rankings with the most popular items."""
     return (
-        f"Of held-out favourites the best {BEST} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the "
-        f"{BEST} most popular "
+        f"Of held-out favourites the best {TOP_K} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the "
+        f"{TOP_K} most popular "
         f"{_error(usual.recall)} ({_error(usual.ndcg)})."
     )
 

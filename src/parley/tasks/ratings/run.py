@@ -16,16 +16,16 @@ from parley.privacy.events import Adjacency
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.table import HALF, UserRatings
+from parley.tasks.ratings.table import SCALED_HALF_RANGE, UserRatings
 from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.sections import OwnerTerms
 from parley.validate import Floats, whole
 
-BEST = 10  # of how many recommendations it is asked what they hold
-LIKED = HALF / 2  # from which rating on an item is liked: the upper quarter of the scale, 4 of 1 to 5
-CHUNK = 1_000  # users whose scores are held at once
+TOP_K = 10  # of how many recommendations it is asked what they hold
+LIKED = SCALED_HALF_RANGE / 2  # from which rating on an item is liked: the upper quarter of the scale, 4 of 1 to 5
+USERS_PER_CHUNK = 1_000  # users whose scores are held at once
 
 Scorer = Callable[[NDArray[np.int64]], Floats]  # scores [users, items] of some users
 
@@ -39,13 +39,13 @@ class Ranking:
     users: int
 
 
-def ranking(scores: Scorer, train: UserRatings, held_out: UserRatings, liked: float = LIKED, k: int = BEST) -> Ranking:
+def ranking(scores: Scorer, train: UserRatings, held_out: UserRatings, liked: float = LIKED, k: int = TOP_K) -> Ranking:
     """Return Recall@k and NDCG@k over the users with a held-out rating of at least `liked`."""
     recalls, gains = [np.empty(0)], [np.empty(0)]
     liking = held_out.where(held_out.values >= liked)
     judged = np.flatnonzero(np.diff(liking.first))
-    for start in range(0, len(judged), CHUNK):
-        users = judged[start : start + CHUNK]
+    for start in range(0, len(judged), USERS_PER_CHUNK):
+        users = judged[start : start + USERS_PER_CHUNK]
         unrated, good = np.array(scores(users)), np.zeros((len(users), train.item_count), dtype=bool)
         row = np.full(len(train), -1)
         row[users] = np.arange(len(users))
@@ -168,9 +168,9 @@ class ItemsResult:
 def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:
     """Return both rankings under their usual names."""
     return {
-        f"recall@{BEST}": ours.recall,
-        f"ndcg@{BEST}": ours.ndcg,
-        "popularity": {f"recall@{BEST}": usual.recall, f"ndcg@{BEST}": usual.ndcg},
+        f"recall@{TOP_K}": ours.recall,
+        f"ndcg@{TOP_K}": ours.ndcg,
+        "popularity": {f"recall@{TOP_K}": usual.recall, f"ndcg@{TOP_K}": usual.ndcg},
         "judged_users": ours.users,
     }
 

@@ -112,7 +112,7 @@ def find_ratings(folder: Path) -> Ratings:
     raise DataError(f"{folder}: the folder has no ratings; expected one of {', '.join(FILES)}")
 
 
-def enough(ratings: Ratings, least: int = 10) -> Ratings:
+def drop_rare(ratings: Ratings, least: int = 10) -> Ratings:
     """Drop items and users with fewer than `least` ratings, repeatedly (P section 4.1, step 1)."""
     least = whole(least, "least")
     while True:
@@ -204,8 +204,8 @@ def _means(places: Places, values: Floats, size: int, otherwise: float) -> Float
     return np.asarray(np.divide(sums, counts, out=np.full(size, otherwise), where=counts > 0))
 
 
-MOST = 0.5  # share of ratings that may be of items which are not listed before somebody is told
-HALF = 2.0  # ratings are moved into [-HALF, HALF]: those from 1 to 5 by their distance from 3
+MAX_UNLISTED_SHARE = 0.5  # share of ratings that may be of items which are not listed before somebody is told
+SCALED_HALF_RANGE = 2.0  # ratings are moved into [-HALF, HALF]: those from 1 to 5 by their distance from 3
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -252,7 +252,7 @@ def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float)
     _, order = np.unique(place * len(ratings.item_names) + ratings.items, return_index=True)
     first = np.searchsorted(place[order], np.arange(len(users) + 1)).astype(np.int64)
     values = np.clip(ratings.values[order], low, high) - (low + high) / 2
-    scaled = np.clip(values * (2 * HALF / (high - low)), -HALF, HALF)
+    scaled = np.clip(values * (2 * SCALED_HALF_RANGE / (high - low)), -SCALED_HALF_RANGE, SCALED_HALF_RANGE)
     return UserRatings(first, ratings.items[order], scaled, len(ratings.item_names))
 
 
@@ -324,7 +324,7 @@ class RatingPreparation(Preparation):
 
 def unlisted_words(share: float, model: Model) -> str | None:
     """Warn of a list of items without most of the rated ones; None if it has most."""
-    if not share > MOST:
+    if not share > MAX_UNLISTED_SHARE:
         return None
     start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
     ratings = RatingsModel.expect(model)

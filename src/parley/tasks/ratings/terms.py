@@ -16,8 +16,8 @@ from parley.validate import printable
 ROUNDS = 20
 BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
-MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
-LONGEST = 10**7  # characters of a file of items
+MAX_ANSWER_NUMBERS = 2_000_000  # of one answer: what a message holds
+MAX_FILE_CHARACTERS = 10**7  # characters of a file of items
 EXPECTED = "how many items there are (then they are called 1, 2, ...), their names, or a file with a name a line"
 USELESS = (
     "features",
@@ -92,9 +92,9 @@ class RatingsModel(Model):
         if isinstance(self.items, tuple) and (not self.items or len(set(self.items)) < len(self.items)):
             raise ValueError(f"items|expected different names, or {EXPECTED}")
         numbers = self.item_count * (self.factors + 2)
-        if numbers > MOST_NUMBERS:
+        if numbers > MAX_ANSWER_NUMBERS:
             raise ValueError(
-                f"items|expected at most {MOST_NUMBERS:,} numbers in an answer, items x (factors + 2), found "
+                f"items|expected at most {MAX_ANSWER_NUMBERS:,} numbers in an answer, items x (factors + 2), found "
                 f"{numbers:,}"
             )
         if self.radius is not None and self.radius > LARGEST_ITEM:
@@ -151,12 +151,12 @@ class RatingsModel(Model):
             return content
         try:
             with (folder / model["items"]).open(encoding="utf-8") as lines:
-                text = lines.read(LONGEST + 1)
+                text = lines.read(MAX_FILE_CHARACTERS + 1)
         except (OSError, ValueError):
             where = printable(str(folder / model["items"]))
             raise TermsError(f"model.items: {where}: no such text file; expected {EXPECTED}") from None
-        if len(text) > LONGEST:
-            raise TermsError(f"model.items: expected a file of at most {LONGEST:,} characters")
+        if len(text) > MAX_FILE_CHARACTERS:
+            raise TermsError(f"model.items: expected a file of at most {MAX_FILE_CHARACTERS:,} characters")
         return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
 
 

@@ -28,10 +28,10 @@ from parley.tasks.trees.terms import error_limit
 from parley.validate import Floats
 
 AMPLITUDES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # of leaf values, in units of what they are expected to be
-LENGTHS = (0.1, 0.3, 1.0)  # over which the steps of a column are alike, as shares of its range
-COMMON = 0.1  # of names' variance: what all of them have in common
+CORRELATION_LENGTHS = (0.1, 0.3, 1.0)  # over which the steps of a column are alike, as shares of its range
+COMMON_NAME_VARIANCE = 0.1  # of names' variance: what all of them have in common
 JITTER = 1e-6  # of the variance: no two leaves are quite alike
-LEAF = 0.01  # of an owner's records: what the curvature of a leaf that matters is about
+TYPICAL_LEAF_SHARE = 0.01  # of an owner's records: what the curvature of a leaf that matters is about
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class BoostedTrees(Algorithm):
     @cached_property
     def weights(self) -> Floats:
         """The public weight of each answerer's sums: 1 for the one with the least noise."""
-        weights = 1 / (self.expected.chance + self.noise / (LEAF * self.records))
+        weights = 1 / (self.expected.chance + self.noise / (TYPICAL_LEAF_SHARE * self.records))
         return np.asarray(weights / weights.max())
 
     @cached_property
@@ -119,13 +119,13 @@ class BoostedTrees(Algorithm):
     def _summed(self, combined: Floats, answers: Sequence[Answer]) -> tuple[Floats, float, float]:
         """Return (weighted sums [..., 2, leaves], the variance of their noise, their number of records)."""
         if self.names == ("",):
-            there, values = [0], [combined]
+            answering, values = [0], [combined]
         else:
-            there, values = [self.names.index(answer.owner) for answer in answers], [a.value for a in answers]
-        weights, records = self.weights[there], self.records[there]
+            answering, values = [self.names.index(answer.owner) for answer in answers], [a.value for a in answers]
+        weights, records = self.weights[answering], self.records[answering]
         total = sum(w * n * value for w, n, value in zip(weights, records, values, strict=True))
         shape = (*combined.shape[:-1], 2, self.structure.largest)
-        return np.asarray(total).reshape(shape), float(weights**2 @ self.noise[there]), float(weights @ records)
+        return np.asarray(total).reshape(shape), float(weights**2 @ self.noise[answering]), float(weights @ records)
 
     def _level(self, level: Floats, gradient: Floats, noise: float, records: float) -> Floats:
         """Return the common level after the mean error, or for classes the log odds of the share of 1."""
@@ -175,7 +175,12 @@ def _mean(priors: Floats, precision: Floats, weighted: Floats) -> Floats:
 
 def make_priors(leaves: Leaves, unit: float) -> Floats:
     """Return the prior covariances [priors, leaves, leaves] of one tree whose values have size `unit`."""
-    shapes = np.stack([_shape(leaves, length) for length in (LENGTHS if _lies_in_order(leaves) else LENGTHS[:1])])
+    shapes = np.stack(
+        [
+            _shape(leaves, length)
+            for length in (CORRELATION_LENGTHS if _lies_in_order(leaves) else CORRELATION_LENGTHS[:1])
+        ]
+    )
     sizes = (unit * np.array(AMPLITUDES)) ** 2
     found = (sizes[:, None, None, None] * shapes).reshape(-1, leaves.size, leaves.size)
     return np.asarray(found)
@@ -196,7 +201,7 @@ def _shape(leaves: Leaves, length: float) -> Floats:
 def _correlation(ordered: int, groups: int, length: float) -> Floats:
     """The correlation of one column's groups: decaying with the distance of steps; gaps and names apart."""
     if not ordered:
-        return np.eye(groups) + COMMON
+        return np.eye(groups) + COMMON_NAME_VARIANCE
     steps = np.arange(ordered) / ordered
     shape = np.eye(groups)
     shape[:ordered, :ordered] = np.exp(-np.abs(steps[:, None] - steps) / length)

@@ -18,10 +18,10 @@ from parley.data import Preparation, read_table
 from parley.data.encoding import Encoding, Places
 from parley.data.split import folds
 from parley.errors import DataError, ModelError
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointLogisticClassifier, JointModel, JointRegressor
-from parley.learning.outcome.shapes import ShapeFunction, Shapes, band_words, middle, own_units
+from parley.learning.outcome.shapes import ShapeFunction, Shapes, band_words, middle_band, own_units
 from parley.learning.prediction import learn_model
 from parley.learning.start import starting_point
 from parley.numerals import number
@@ -75,7 +75,7 @@ class BoostedModel(JointModel):
         for column, encoding in enumerate(self.preparation_.encodings):
             place = self.structure_.leaves[1 + column].values
             ends = float(self.preparation_.low[first]), float(self.preparation_.high[first])
-            band = None if runs is None or len(runs) < 2 else middle(runs[:, place])
+            band = None if runs is None or len(runs) < 2 else middle_band(runs[:, place])
             found.append(_shape(encoding, self.theta_[place], band, ends, self.preparation_.model.bins or 0))
             first += len(encoding.labels)
         return Shapes(np.asarray(self.theta_[0]), tuple(found), about=band_words(runs))
@@ -107,7 +107,7 @@ def _shape(
 
 
 NO_OPTIMUM = "trees of noisy leaves have no best model without privacy to compare with"
-SILENT = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
+NOISELESS_EPSILON = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
 
 
 def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
@@ -139,7 +139,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
         raise ModelError("model.holdout: no held-out row has a target, so there is nothing to score on")
     silent = terms.changed(
         only=[owner.name],
-        owners={owner.name: {"epsilon": SILENT}},
+        owners={owner.name: {"epsilon": NOISELESS_EPSILON}},
         privacy={"noise": "each-owner", "shared_records": 1, "mechanism": "laplace", "delta": 0.0},
         hosts=(),
     )
@@ -193,14 +193,16 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
 def _trained(algorithm: BoostedTrees, begin: Floats, rows: PlacedRows, seed: list[int]) -> Floats:
     """Leaf values [P] trained from `begin` on these rows, with noise scaled as the owners' noise is."""
     weights, count = algorithm.weights, float(len(rows))
-    loud = float(weights**2 @ algorithm.noise) ** 0.5 / float(weights @ algorithm.records)  # in a mean
-    few = replace(algorithm, names=("",), records=np.array([count]), noise=np.array([(count * loud) ** 2]))
+    mean_noise_deviation = float(weights**2 @ algorithm.noise) ** 0.5 / float(weights @ algorithm.records)  # in a mean
+    few = replace(
+        algorithm, names=("",), records=np.array([count]), noise=np.array([(count * mean_noise_deviation) ** 2])
+    )
     rng, structure, state = np.random.default_rng(seed), few.structure, few.start(begin)
     for turn in range(1, few.horizon + 1):
         leaves = structure.leaves[structure.place(turn)]
         answer = np.zeros((2, structure.largest))
         answer[:, : leaves.size] = leaf_means(rows, structure, leaves, state.theta, few.share)
-        state = few.update(state, (answer + loud * rng.normal(size=answer.shape)).ravel())
+        state = few.update(state, (answer + mean_noise_deviation * rng.normal(size=answer.shape)).ravel())
     return state.theta
 
 
@@ -223,7 +225,7 @@ def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | N
             [key.replace("_", " "), *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]
         ]
         shown += [Grid(table), *lines([_better(called, metrics)], "bold")]
-    inside = Line(INSIDE, "dim", folded=True)
+    inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 

@@ -81,7 +81,7 @@ class Leaves:
         """The slice of theta that holds the leaf values."""
         return slice(self.first, self.first + self.size)
 
-    def of(self, places: NDArray[np.uint16]) -> Cells:
+    def leaf_of(self, places: NDArray[np.uint16]) -> Cells:
         """Return the leaf of every record [n] whose cells are at these places [n, columns]."""
         leaf = np.zeros(len(places), dtype=np.int64)
         for axis in self.axes:
@@ -122,7 +122,7 @@ class Structure:
         for each in self.leaves[1:]:
             values = theta[each.values]
             if values.any():
-                total += values[each.of(places)]
+                total += values[each.leaf_of(places)]
         return total
 
 
@@ -218,8 +218,8 @@ def tree_preparation(terms: Terms) -> TreePreparation:
     return TreePreparation(**{each.name: getattr(plain, each.name) for each in fields(Preparation)})
 
 
-STEPS = 2.0**20  # of one unit of a record's share
-ROUNDED = 3.0  # more steps than rounding moves the difference of two records
+STEPS_PER_UNIT = 2.0**20  # of one unit of a record's share
+MAX_ROUNDING_STEPS = 3.0  # more steps than rounding moves the difference of two records
 BLOCK = 1 << 16  # records summed at once: their sums are exact, so that this changes nothing
 
 
@@ -246,7 +246,7 @@ class RecordShare:
     def sensitivity(self, records: int, records_per_person: int = 1, most: float = 1.0) -> float:
         """Return how far replacing a person's records moves the means over `records`, rounding included. `most` is the
         number of rows over the divisor of their sums: above 1 where people are held out."""
-        moved = self.unit_sensitivity + ROUNDED / STEPS
+        moved = self.unit_sensitivity + MAX_ROUNDING_STEPS / STEPS_PER_UNIT
         return moved * records_per_person / records * (1 + 2.0**-50) + 2.0**-50 * most
 
     def steps(self, scores: Floats, y: Floats, present: Floats) -> tuple[Floats, Floats]:
@@ -256,7 +256,7 @@ class RecordShare:
             g, h = q - (y > 0), q * (1 - q)
         else:
             g, h = np.clip((scores - y) / self.limit, -1.0, 1.0), np.ones(len(y))
-        size = STEPS * present
+        size = STEPS_PER_UNIT * present
         return np.rint(g * size), np.rint(self.curvature_scale * h * size)
 
 
@@ -272,10 +272,10 @@ def leaf_means(
     total = np.zeros((2, leaves.size))
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
-        places, leaf = rows.X[block], leaves.of(rows.X[block])
+        places, leaf = rows.X[block], leaves.leaf_of(rows.X[block])
         shares = share.steps(structure.scores(places, theta), rows.y[block], rows.present[block].astype(np.float64))
         total += [np.bincount(leaf, weights=each, minlength=leaves.size) for each in shares]
-    return np.asarray(total / (STEPS * (len(rows) if records is None else records)))
+    return np.asarray(total / (STEPS_PER_UNIT * (len(rows) if records is None else records)))
 
 
 @dataclass(frozen=True, eq=False)

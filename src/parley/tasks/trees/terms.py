@@ -9,10 +9,10 @@ from parley.terms.rules import AlgorithmRules
 from parley.terms.sections import CheckableTerms
 
 BINS, DEPTH, TREES = 48, 1, 100
-QUARTER = 0.25  # of the target's range: what an error counts at most where the terms have no clip
-MOST_NAMES = 1000  # of a column: the learner weighs all its leaves against each other
+DEFAULT_ERROR_LIMIT_SHARE = 0.25  # of the target's range: what an error counts at most where the terms have no clip
+MAX_NAMES = 1000  # of a column: the learner weighs all its leaves against each other
 MOST_RECORDS = 2**33  # of an owner, whose sums are exact then
-USELESS = (
+UNUSED_KEYS = (
     "regularisation",
     "class_weight",
     "radius",
@@ -46,7 +46,7 @@ class TreesModel(Model):
 
     def check(self) -> None:
         """Refuse columns without declared split places, and keys that trees do not use."""
-        self.refuse(USELESS, "for boosted trees: leaves do not depend on the units of columns")
+        self.refuse(UNUSED_KEYS, "for boosted trees: leaves do not depend on the units of columns")
         self.refuse(["coding"], "for boosted trees: every listed name has a leaf anyway")
         for column in self.features or ():
             if (column in self.bounds) is (column in self.categories):
@@ -55,8 +55,8 @@ class TreesModel(Model):
                     f"splits must not depend on private rows"
                 )
         for column, names in self.categories.items():
-            if column != self.target and len(names) > MOST_NAMES:
-                raise ValueError(f"categories.{column}|expected at most {MOST_NAMES:,} names for boosted trees")
+            if column != self.target and len(names) > MAX_NAMES:
+                raise ValueError(f"categories.{column}|expected at most {MAX_NAMES:,} names for boosted trees")
         if not self.classifies and (self.target not in self.bounds or self.target in self.categories):
             raise ValueError(
                 f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped, and errors are "
@@ -109,4 +109,4 @@ def error_limit(terms: Terms) -> float:
     if terms.model.classifies:
         return 1.0
     low, high = terms.model.bounds[terms.model.target]
-    return QUARTER * (high - low) if terms.privacy.clip is None else terms.privacy.clip
+    return DEFAULT_ERROR_LIMIT_SHARE * (high - low) if terms.privacy.clip is None else terms.privacy.clip

@@ -61,7 +61,7 @@ class Runs:
     def accuracies(self, name: str, epsilon: float) -> list[float]:
         """The share of test images that each run tells right, in percent."""
         digits, device = self.digits, self.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        network, found = Architecture.of(name, digits.images.shape[1], 10), []
+        network, found = Architecture.from_name(name, digits.images.shape[1], 10), []
         for seed in range(whole(self.settings.runs, "runs")):
             module = network.module()
             set_parameters(module, network.initial(seed))

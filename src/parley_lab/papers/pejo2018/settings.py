@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.tasks.ratings.table import Ratings, divide, enough, find_ratings
+from parley.tasks.ratings.table import Ratings, divide, drop_rare, find_ratings
 from parley_lab.papers.document import Asked, Parts, Shown
 from parley_lab.papers.pejo2018.games.private_concern import Priors
 
@@ -30,11 +30,11 @@ class Settings:
     @cached_property
     def ratings(self) -> Ratings:
         """Those of all users who rated enough, or of some."""
-        ratings = enough(find_ratings(self.asked.required_folder("the ratings")))
+        ratings = drop_rare(find_ratings(self.asked.required_folder("the ratings")))
         if self.users is None or self.users >= len(ratings.user_names):
             return ratings
         rest = len(ratings.user_names) - self.users
-        return enough(divide(ratings, [self.users, rest], np.random.default_rng(0))[0])
+        return drop_rare(divide(ratings, [self.users, rest], np.random.default_rng(0))[0])
 
     def shown(self, content: dict[str, Any], parts: Parts, drawn: tuple[Any, ...] = ()) -> Shown:
         """With how many ratings it was measured on."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.privacy.accounting import compose
 from parley.privacy.accounting.compose import renyi_epsilon
-from parley.privacy.accounting.pairs import stable_law
+from parley.privacy.accounting.pairs import make_stable_law
 from parley.privacy.events import GaussianEvent, StableEvent
 from parley.validate import Floats, Integers
 from parley_lab.papers.zawacki2024.published_networks import NetworkTable
@@ -76,7 +76,7 @@ def _masses(alpha: float, shift: float) -> tuple[Floats, Floats]:
     """The masses of noise of scale 1, and of the same moved by `shift`, on a fine grid: they add up to 1."""
     far = 12.0 if alpha == 2 else 1e5
     u = np.linspace(-math.asinh(far), math.asinh(far), POINTS)
-    x, width, law = np.sinh(u) + shift / 2, np.cosh(u), stable_law(alpha)
+    x, width, law = np.sinh(u) + shift / 2, np.cosh(u), make_stable_law(alpha)
     found = [np.exp(law.log_pdf(at)) * width for at in (x, x - shift)]
     return found[0] / found[0].sum(), found[1] / found[1].sum()
 

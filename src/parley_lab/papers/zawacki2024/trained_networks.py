@@ -139,7 +139,7 @@ def _accuracies(
     from parley.tasks.networks.architectures import Architecture
     from parley_lab.papers.zawacki2024.stacked_networks import StackedNetwork, StudyNoise, trained_runs
 
-    network = Architecture.of(table.network, images.X.shape[1], images.classes)
+    network = Architecture.from_name(table.network, images.X.shape[1], images.classes)
     jobs = [(law, trial) for trial in range(trials) for law in trained_laws(table)]
     begins = [network.initial(seed + trial) for trial in range(trials)]
     at_once = table.at_once if device.startswith("cuda") else ON_CPU

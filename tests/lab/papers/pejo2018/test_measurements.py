@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from parley.cli.app import app
 from parley.errors import GuaranteeError, SettingError
 from parley.tasks.ratings.factorization import Factorization
-from parley.tasks.ratings.table import divide, enough, find_ratings
+from parley.tasks.ratings.table import divide, drop_rare, find_ratings
 from parley_lab.papers.pejo2018 import measurements
 from parley_lab.papers.pejo2018.divided_ratings import Repeats, alone, make_division, solved_error
 from parley_lab.papers.pejo2018.measurements import (
@@ -32,8 +32,8 @@ RULE = Factorization()
 
 @pytest.fixture(scope="module")
 def movielens():
-    whole = enough(find_ratings(data_path("ml1m.parquet").parent))
-    return enough(divide(whole, [1, 5], np.random.default_rng(0))[0])
+    whole = drop_rare(find_ratings(data_path("ml1m.parquet").parent))
+    return drop_rare(divide(whole, [1, 5], np.random.default_rng(0))[0])
 
 
 def test_the_smaller_owner_gains_on_real_ratings(movielens):

@@ -14,7 +14,7 @@ def reservoir(**settings):
 
 
 def test_weights_states_and_their_turn_are_known_to_the_last_bit():
-    features = Features.of(reservoir(leak=0.7), 2)
+    features = Features.from_reservoir(reservoir(leak=0.7), 2)
     mean, turn = features.turn
     states = features.nodes.states(drawn("a test", 3, 40, 2))
     bits = hashlib.sha256(b"".join(part.tobytes() for part in (features.nodes.weights, states, mean, turn))).hexdigest()
@@ -23,7 +23,7 @@ def test_weights_states_and_their_turn_are_known_to_the_last_bit():
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_states_and_features_lie_within_one_whatever_drives_them(scale):
-    features = Features.of(reservoir(input_scale=scale, spectral_radius=0.999), 1)
+    features = Features.from_reservoir(reservoir(input_scale=scale, spectral_radius=0.999), 1)
     rng = np.random.default_rng(0)
     driven = rng.choice([-1.0, 1.0, 0.0, 1e-320, -1e-50], size=(5, 60, 1))
     for found in (features.nodes.states(driven), features.rows(driven)):
@@ -45,7 +45,7 @@ def test_what_a_state_began_with_is_forgotten_at_the_stated_rate():
 
 
 def test_a_recordings_features_are_the_same_to_the_bit_whatever_stands_beside_it():
-    features, rng = Features.of(reservoir(), 1), np.random.default_rng(2)
+    features, rng = Features.from_reservoir(reservoir(), 1), np.random.default_rng(2)
     own = rng.uniform(-1, 1, (1, 50, 1))
     alone = features.rows(own)[0]
     for others, samples in ((1, 50), (4, 50), (17, 50), (3, 7), (5, 333)):
@@ -54,7 +54,7 @@ def test_a_recordings_features_are_the_same_to_the_bit_whatever_stands_beside_it
 
 
 def test_made_up_inputs_move_every_turned_state_about_alike():
-    features = Features.of(reservoir(), 1)
+    features = Features.from_reservoir(reservoir(), 1)
     rows = np.stack(features.rows(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1))))[:, 100:, :12].reshape(-1, 12)
     raw = features.nodes.states(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1)))[:, 100:].reshape(-1, 12)
     turned, plain = (np.linalg.eigvalsh(np.cov(each.T)) for each in (rows, raw))

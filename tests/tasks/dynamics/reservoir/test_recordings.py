@@ -91,7 +91,7 @@ def test_recordings_are_driven_as_long_as_they_are_however_long_they_might_be(mo
     found = []
     for samples in (50, 400, 10**13):
         prepared = resolve(series_terms(1, 5, 1.0, reservoir=SMALL | {"samples": samples})).preparation
-        features.Features.of(prepared.model.reservoir, 1).turn  # noqa: B018 - drives made-up inputs, once
+        features.Features.from_reservoir(prepared.model.reservoir, 1).turn  # noqa: B018 - drives made-up inputs, once
         monkeypatch.setattr(features.Nodes, "states", watched)
         found.append(prepared.records(table, "table") * (samples - 2))
         monkeypatch.undo()

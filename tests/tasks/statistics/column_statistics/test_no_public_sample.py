@@ -105,7 +105,7 @@ def test_what_the_guide_says_can_be_read_is_so():
             }
             setup = resolve(column_statistics_agreement(parley.Terms.from_dict(terms)))
             names.append(setup.part("o0").training.series.mechanism.threshold * 10_000)
-            bins.append(StatisticsReader.of(setup).clear(64) * 50_000)
+            bins.append(StatisticsReader.from_setup(setup).clear(64) * 50_000)
         assert [next(said) for _ in range(6)] == pytest.approx([*names, *bins], rel=0.03)
 
 

@@ -76,7 +76,7 @@ HOSTILE = [
 
 def has_name(cell):
     """Whether a question that may ask for names takes this cell: a gap, or something that is called something."""
-    column = CellColumn.of(pd.DataFrame({"a": pd.Series([cell, None], dtype=object)}), "a", "t")
+    column = CellColumn.from_rows(pd.DataFrame({"a": pd.Series([cell, None], dtype=object)}), "a", "t")
     return bool(column.missing[0] or column.place[0] >= 0)
 
 

@@ -309,7 +309,7 @@ def test_a_ledger_held_as_zcdp_refuses_names_and_takes_numbers(tables, tmp_path)
 def test_of_very_many_names_as_many_are_tried_as_could_come_out():
     """The most frequent ones: a column for every address would not fit into memory."""
     streets = [f"street {k}" for k in range(3000)]
-    cells = CellColumn.of(pd.DataFrame({"where": streets + streets[:70] + streets[:2]}), "where", "a")
+    cells = CellColumn.from_rows(pd.DataFrame({"where": streets + streets[:70] + streets[:2]}), "where", "a")
     found = _frequent([cells], MAX_NAMES)
     assert len(found) == MAX_NAMES
     assert {*streets[:2]} <= {*found} <= {*streets[:70]}

@@ -17,7 +17,7 @@ from parley.data.sources import Table
 from parley.errors import ModelError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.metrics import Metrics, Quality
 from parley.learning.outcome.model import JointModel, JointRegressor
 from parley.learning.outcome.posterior import Posterior
@@ -176,7 +176,7 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
         table = [[f"{many:,} {'held-out' if data is None else 'new'} recordings, {called}", *metrics]]
         table += [[key, *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]]
         shown.append(Grid(table))
-    inside = Line(INSIDE, "dim", folded=True)
+    inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 

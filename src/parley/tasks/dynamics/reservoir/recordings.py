@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from parley.data import rowwise
 from parley.data.design import Design, Summable
 from parley.data.preparation import Preparation, require_records
-from parley.data.rowwise import settle
+from parley.data.rowwise import clip_to_grid
 from parley.data.sources import Rows, Table, open_table
 from parley.data.table import numbers, require_columns
 from parley.errors import DataError
@@ -83,7 +83,7 @@ class Nodes:
         for place in range(self.inputs):
             reached += inputs[:, place : place + 1] * self.weights[place + 1]
         leak = self.settings.leak
-        return settle((1 - leak) * state + leak * (2 * rowwise.logistic(2 * reached) - 1), -1.0, 1.0)
+        return clip_to_grid((1 - leak) * state + leak * (2 * rowwise.logistic(2 * reached) - 1), -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Features:
     nodes: Nodes
 
     @classmethod
-    def of(cls, settings: Reservoir, inputs: int) -> "Features":
+    def from_reservoir(cls, settings: Reservoir, inputs: int) -> "Features":
         """Return the cached features of the terms' reservoir with `inputs` inputs."""
         return _features(settings, inputs)
 
@@ -109,10 +109,10 @@ class Features:
         driven = nodes.states(drawn(words, DRIVES, SAMPLES, nodes.inputs))[:, SKIPPED:].reshape(
             -1, nodes.settings.nodes
         )
-        mean = rowwise.folded(driven.copy()) / len(driven)
+        mean = rowwise.halving_sum(driven.copy()) / len(driven)
         away = np.ascontiguousarray((driven - mean).T)
         covariance = rowwise.products(away, away) / len(driven)
-        ridge = RIDGE * rowwise.folded(covariance.diagonal().copy()[:, None]) / len(covariance) + LEAST
+        ridge = RIDGE * rowwise.halving_sum(covariance.diagonal().copy()[:, None]) / len(covariance) + LEAST
         return mean, GAIN * inverse_root(covariance + ridge * np.eye(len(covariance)))
 
     def rows(self, recordings: Sequence[Floats]) -> list[Floats]:
@@ -125,7 +125,7 @@ class Features:
         mean, turn = self.turn
         found = []
         for inputs, states in zip(recordings, self.nodes.states(_padded(recordings)), strict=True):
-            turned = settle((states[: len(inputs)] - mean) @ turn.T, -1.0, 1.0)
+            turned = clip_to_grid((states[: len(inputs)] - mean) @ turn.T, -1.0, 1.0)
             found.append(np.column_stack([turned, inputs, np.ones(len(inputs))]))
         return found
 
@@ -153,7 +153,7 @@ def inverse_root(matrix: Floats) -> Floats:
     for k in range(size):
         rest = matrix[k:, k] - rowwise.products(L[k:, :k], L[k : k + 1, :k])[0]
         L[k:, k] = rest / np.sqrt(rest[0])
-        inverse[k] = (inverse[k] - rowwise.folded(L[k, :k, None] * inverse[:k])) / L[k, k]
+        inverse[k] = (inverse[k] - rowwise.halving_sum(L[k, :k, None] * inverse[:k])) / L[k, k]
     return inverse
 
 
@@ -167,7 +167,7 @@ def reservoir_of(model: Model) -> Reservoir:
 
 def features_of(model: Model) -> Features:
     """Return the read-out's features that the terms fix."""
-    return Features.of(reservoir_of(model), len(model.features or ()))
+    return Features.from_reservoir(reservoir_of(model), len(model.features or ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +251,7 @@ class ReservoirPreparation(Preparation):
 
 def _scaled(cells: Floats, low: float, high: float, centre: float, scale: float) -> Floats:
     """Return numbers [n] cut to their bounds, which become -1 and 1."""
-    return settle((np.clip(cells, low, high) - centre) / scale, -1.0, 1.0)
+    return clip_to_grid((np.clip(cells, low, high) - centre) / scale, -1.0, 1.0)
 
 
 def record_design(records: Floats) -> Design:

@@ -75,7 +75,7 @@ def column_statistics_command(
         if not as_json:
             _say_sight(asked, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
-        heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
+        heard = asking.ask_owners_elsewhere(lambda: prepare_run(asked, kept), asked, options)
         result, unheard = column_statistics_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
@@ -87,7 +87,7 @@ def column_statistics_command(
                 lifetime,
                 lifetime_delta,
                 anyway,
-                lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+                lambda: asking.announce_ledgers(terms, ledgers, lifetime, lifetime_delta),
                 other_books,
             )
         )

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
-from parley.data.holdout import Kept, counted_rows, how_many, parts_of
+from parley.data.holdout import Kept, count_rows, counted_rows, parts_of
 from parley.data.preparation import Preparation, require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
-from parley.data.table import nameless, raw_cells, require_columns
+from parley.data.table import nameless_cell_error, raw_cells, require_columns
 from parley.errors import DataError, GuaranteeError, Malformed
 from parley.privacy.accounting import Series, make_series
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, NamedCounts, Stability, encode
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, NamedCounts, Stability, encode_name
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.records import WholeTable
@@ -46,7 +46,7 @@ class CellColumn:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, rows: Rows, column: str, name: str, written: str | None = None) -> "CellColumn":
+    def from_rows(cls, rows: Rows, column: str, name: str, written: str | None = None) -> "CellColumn":
         """Return the column of these rows; `written` is the format of dates."""
         place, numbers, called = raw_cells(rows, column, name, written)
         known = {text: code for code, text in enumerate(sorted({text for text in called if text is not None}))}
@@ -68,7 +68,7 @@ class CellTable(WholeTable):
     dates: Mapping[str, str] = field(default_factory=dict)  # columns of dates, and how they are written
 
     def __len__(self) -> int:
-        return how_many(self.table, self.kept)
+        return count_rows(self.table, self.kept)
 
     @property
     def width(self) -> int:
@@ -84,7 +84,9 @@ class CellTable(WholeTable):
 
     def _read(self) -> Iterator[tuple[CellColumn, ...]]:
         for _, rows in parts_of(self.table, self.columns, self.kept):
-            yield tuple(CellColumn.of(rows, column, self.name, self.dates.get(column)) for column in self.columns)
+            yield tuple(
+                CellColumn.from_rows(rows, column, self.name, self.dates.get(column)) for column in self.columns
+            )
 
     def require_names(self) -> None:
         """Refuse a cell that has no name."""
@@ -93,7 +95,9 @@ class CellTable(WholeTable):
             for column, cells in zip(self.columns, part, strict=True):
                 wrong = np.flatnonzero(~cells.missing & (cells.place < 0))
                 if wrong.size:
-                    raise nameless(self.name, column, start + int(wrong[0]) + 1, ", and these terms may ask for names")
+                    raise nameless_cell_error(
+                        self.name, column, start + int(wrong[0]) + 1, ", and these terms may ask for names"
+                    )
             start += len(part[0].values)
 
 
@@ -120,7 +124,7 @@ class CellPreparation(Preparation):
         source = open_table(table)
         require_columns(source.example, self.asked, name)
         kept = counted_rows(source, terms.privacy, name)
-        require_records(terms, name, how_many(source, kept))
+        require_records(terms, name, count_rows(source, kept))
         dates = self.model.dates
         found = CellTable(source, self.asked, name, kept, dates)
         if may_name(terms):
@@ -252,7 +256,7 @@ class ColumnStatisticsQuestion(Question):
                         {
                             name: int(n)
                             for name, n in zip(cells.names, held, strict=True)
-                            if n and encode(name) is not None
+                            if n and encode_name(name) is not None
                         }
                     )
         return counts.ravel(), names

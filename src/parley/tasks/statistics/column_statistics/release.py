@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parley.data.encoding import TRANSFORMS
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, decode
+from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, decode_name
 from parley.protocol.setup import Setup
 from parley.tasks.statistics.column_statistics.question import (
     BINS,
@@ -29,13 +29,13 @@ from parley.terms.catalogue import MECHANISMS
 from parley.terms.keys import Transform
 from parley.validate import Floats
 
-CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
+FALSE_BIN_PROBABILITY = 0.05  # how likely it is at most that noise alone makes a bin that is read
 TAIL = 0.01  # share of the rows that may lie beyond each bound
 WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
 MERGED = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
-MOST = 0.8  # of the rows
-HIDDEN = 0.1  # of the rows: no end is drawn where noise could hide more beyond it
-NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
+READABLE_SHARE = 0.8  # of the rows
+MAX_HIDDEN_SHARE = 0.1  # of the rows: no end is drawn where noise could hide more beyond it
+ZERO_BIN = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class StatisticsReader:
     weights: tuple[float, ...]  # of the owners' answers
 
     @classmethod
-    def of(cls, setup: Setup) -> "StatisticsReader":
+    def from_setup(cls, setup: Setup) -> "StatisticsReader":
         preparation, noise = setup.preparation, setup.aggregation.noise(setup)
         question = next(iter(setup.parts.values())).training.question
         if not isinstance(preparation, CellPreparation) or not isinstance(question, ColumnStatisticsQuestion):
@@ -79,7 +79,7 @@ class StatisticsReader:
 
     def clear(self, bins: int) -> float:
         """Return the level that noise alone reaches in none of `bins` bins per column, with near certainty."""
-        odds = bins * len(self.columns) / CERTAIN
+        odds = bins * len(self.columns) / FALSE_BIN_PROBABILITY
         return self.deviation * (math.sqrt(2 * math.log(odds)) if self.gaussian else math.log(odds) / math.sqrt(2))
 
     def first_grid(self) -> Floats:
@@ -103,8 +103,8 @@ class StatisticsReader:
         if not found.size:
             return grid
         ends = np.concatenate([[2 * EDGES[0]], EDGES, [2 * EDGES[-1]]])
-        low = 0.0 if found[0] == NOTHING else float(ends[found[0]])
-        high = 0.0 if found[-1] == NOTHING else float(ends[found[-1] + 1])
+        low = 0.0 if found[0] == ZERO_BIN else float(ends[found[0]])
+        high = 0.0 if found[-1] == ZERO_BIN else float(ends[found[-1] + 1])
         return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
 
     def _occupied(self, bins: Floats) -> NDArray[np.int64]:
@@ -155,8 +155,8 @@ class StatisticsReader:
 
     def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
         """Return the occupied powers of two, for columns with a logarithm."""
-        middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > NOTHING, 0.75, 1.5)
-        middles[NOTHING] = 0.0
+        middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > ZERO_BIN, 0.75, 1.5)
+        middles[ZERO_BIN] = 0.0
         return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
 
     def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
@@ -166,7 +166,7 @@ class StatisticsReader:
             sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
             noise = self.deviation * np.array([1.0, *[math.sqrt(merged)] * (len(sums) - 2), 1.0])
             shares = np.where(sums >= 2 * noise, sums, 0.0)
-            if shares.sum() >= MOST * bins.sum():
+            if shares.sum() >= READABLE_SHARE * bins.sum():
                 break
         return edges[::merged], shares
 
@@ -176,11 +176,11 @@ class StatisticsReader:
         bins, the bound is the next power of two, or 0."""
         low, high = self._cut(bins, edges, BINS)
         within = (edges[:-1] >= low) & (edges[1:] <= high)
-        if rows - bins[1:-1][within].sum() + 3 * self.deviation * math.sqrt(within.sum() + 2) > HIDDEN:
-            low, high = self._cut(bins, edges, min(int((HIDDEN / (3 * self.deviation)) ** 2), BINS))
-            if bins[0] + 3 * self.deviation > HIDDEN:
+        if rows - bins[1:-1][within].sum() + 3 * self.deviation * math.sqrt(within.sum() + 2) > MAX_HIDDEN_SHARE:
+            low, high = self._cut(bins, edges, min(int((MAX_HIDDEN_SHARE / (3 * self.deviation)) ** 2), BINS))
+            if bins[0] + 3 * self.deviation > MAX_HIDDEN_SHARE:
                 low = min(2 * edges[0], 0.0)
-            if bins[-1] + 3 * self.deviation > HIDDEN:
+            if bins[-1] + 3 * self.deviation > MAX_HIDDEN_SHARE:
                 high = max(2 * edges[-1], 0.0)
         return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
 
@@ -207,7 +207,7 @@ class StatisticsReader:
         found: dict[str, float] = {}
         for weight, row in zip(self.weights, own, strict=True):
             for place in row[2 : 2 + MAX_NAMES * NUMBERS_PER_NAME].reshape(-1, NUMBERS_PER_NAME):
-                name = decode(place[1:])
+                name = decode_name(place[1:])
                 if name is not None:
                     found[name] = found.get(name, 0.0) + weight * float(place[0])
         return tuple(sorted(found.items()))
@@ -239,7 +239,7 @@ def centre_and_scale(
 
 
 LEFT_OUT = ". It was left out of the features: put it back with what you declare"
-NARROW = 64  # no scale is below this part of the bounds: noise may make a column look narrower than it is
+MIN_SCALE_DIVISOR = 64  # no scale is below this part of the bounds: noise may make a column look narrower than it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +322,7 @@ def _put_numbers(model: Model, found: ReleasedColumn, made: dict[str, dict[str, 
         points, ends, within = TRANSFORMS[transform](np.clip(points, low, high)), TRANSFORMS[transform](ends), 0.0
     centre, scale = centre_and_scale(np.clip(points, *ends), shares, within)
     made["centres"].setdefault(column, centre)
-    made["scales"].setdefault(column, max(scale, float(f"{(ends[1] - ends[0]) / NARROW:.4g}")))
+    made["scales"].setdefault(column, max(scale, float(f"{(ends[1] - ends[0]) / MIN_SCALE_DIVISOR:.4g}")))
 
 
 def _defined(transform: Transform, low: float, high: float) -> float:

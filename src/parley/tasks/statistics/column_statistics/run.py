@@ -46,7 +46,11 @@ class ColumnStatistics(Algorithm):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         return cls(
-            setup.objective, setup.terms.learning.horizon, None, StatisticsReader.of(setup), setup.schedule.names
+            setup.objective,
+            setup.terms.learning.horizon,
+            None,
+            StatisticsReader.from_setup(setup),
+            setup.schedule.names,
         )
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
@@ -82,8 +86,10 @@ def _one(array: Floats, axes: int = 1) -> Floats:
 
 
 UNASKED = "Nobody was asked"  # behind why, in every refusal by what is public
-SEEN = 0.1  # of all rows: a bin that needs more of them tells next to nothing
-CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
+MAX_READ_BIN_SHARE = 0.1  # of all rows: a bin that needs more of them tells next to nothing
+MAX_CLASS_NAME_THRESHOLD = (
+    0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
+)
 
 
 def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway: bool = False) -> None:
@@ -91,9 +97,9 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway:
     noise that hides every column, classes whose names cannot leave, keys that learning refuses. `example` serves only
     for the names of columns, if the terms list no features."""
     setup = resolve(column_statistics_agreement(terms), example)
-    reader = StatisticsReader.of(setup)
+    reader = StatisticsReader.from_setup(setup)
     _require_class_names(terms, setup, reader)
-    _require_sight(terms, reader, 1.0 if anyway else SEEN)
+    _require_sight(terms, reader, 1.0 if anyway else MAX_READ_BIN_SHARE)
     columns = tuple(_as_if(terms, column) for column in reader.columns)
     make_algorithm(resolve(make_ready(terms, setup.preparation.features, columns, reader.named).terms))
 
@@ -142,7 +148,7 @@ def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -
         return
     noises = [part.training.series.mechanism for part in setup.parts.values()]
     least = min((noise.threshold for noise in noises if isinstance(noise, Stability)), default=np.inf)
-    if reader.named and least < CLASSES:
+    if reader.named and least < MAX_CLASS_NAME_THRESHOLD:
         return
     why = (
         "names leave only with a delta and each owner's own noise"
@@ -262,7 +268,7 @@ def sight(setup: Setup) -> tuple[float, dict[str, float]]:
     """Return (the share of all rows from which a bin is read, each owner's share that releases a name)."""
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
-    return StatisticsReader.of(setup).clear(BINS), names
+    return StatisticsReader.from_setup(setup).clear(BINS), names
 
 
 def column_statistics_result(terms: Terms, asked: Asked) -> ColumnStatisticsResult:

@@ -65,7 +65,7 @@ def count_command(
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".count.checkpoint")
-        heard = asking.elsewhere(lambda: prepare_run(terms, kept), terms, options)
+        heard = asking.ask_owners_elsewhere(lambda: prepare_run(terms, kept), terms, options)
         result, unheard = counts_result(heard, rate), list(heard.missing_owners)
     else:
         parties = asking.owners_here(terms, options)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parley.data import Preparation
 from parley.data.cells import is_missing_word
-from parley.data.holdout import counted_rows, how_many, parts_of
+from parley.data.holdout import count_rows, counted_rows, parts_of
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import codes, raw_cells, require_columns
@@ -69,7 +69,7 @@ class CountPreparation(Preparation):
         listed = self.model.categories.get(self.model.target, ())
         require_told_apart(listed, f"model.categories.{self.model.target} lists", source, name, "terms")
         kept = counted_rows(source, terms.privacy, name)
-        require_records(terms, name, how_many(source, kept))
+        require_records(terms, name, count_rows(source, kept))
         cells = _cells(self.model)
         counts = np.zeros(cells + 1, dtype=np.int64)
         for _, rows in parts_of(source, columns, kept):

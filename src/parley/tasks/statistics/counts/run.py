@@ -53,7 +53,7 @@ class Counts(Algorithm):
 Prior = Callable[[Integers], Floats]  # weights of counts
 Rule = Literal["likeliest", "median", "mean"]  # the guess that is right most often, nearest, or nearest in squares
 
-FAR = 40.0  # scales within which a law is written down: beyond lies less than 10^-16 of it
+LAW_SCALES = 40.0  # scales within which a law is written down: beyond lies less than 10^-16 of it
 WIDEST = 2**22  # numbers for which one is
 
 
@@ -80,7 +80,7 @@ def geometric_law(scales: Sequence[float]) -> NoiseLaw | None:
     >>> geometric_law([1.0]).chances.sum().round(12)
     np.float64(1.0)
     """
-    reach = int(FAR * max(scales) + 10 * np.sqrt(2 * np.sum(np.square(scales)))) + 20
+    reach = int(LAW_SCALES * max(scales) + 10 * np.sqrt(2 * np.sum(np.square(scales)))) + 20
     if reach > WIDEST:
         return None
     size = 2 * reach + 1

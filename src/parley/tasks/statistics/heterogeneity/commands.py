@@ -67,7 +67,7 @@ def heterogeneity_command(
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
-        heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
+        heard = asking.ask_owners_elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
         result, unheard = heterogeneity_result(terms, heard), list(heard.missing_owners)
     else:
         parties = (
@@ -78,7 +78,7 @@ def heterogeneity_command(
                 ledgers,
                 lifetime,
                 lifetime_delta,
-                lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+                lambda: asking.announce_ledgers(terms, ledgers, lifetime, lifetime_delta),
                 other_books,
             )
         )

@@ -94,7 +94,7 @@ CONFIDENCE = 0.9
 GRID = 61  # values of k that are looked at first
 MULTIPLES = (1e-4, 1e5)  # of the variance of an own estimate, beside 0
 PEAKED = 3.0  # excess kurtosis of Laplace noise
-MOST = 2000  # parameters whose covariance is written out
+MAX_PARAMETERS = 2000  # parameters whose covariance is written out
 
 
 @dataclass(frozen=True)
@@ -322,8 +322,10 @@ def public_scatter(setup: Setup) -> PublicScatter:
     """Return the public scatter that answers are judged by; a `DataError` without one."""
     if setup.public is None:
         raise DataError("heterogeneity: needs a public sample, whose rows show how much owners' rows would scatter")
-    if setup.parameters > MOST:
-        raise DataError(f"heterogeneity: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
+    if setup.parameters > MAX_PARAMETERS:
+        raise DataError(
+            f"heterogeneity: the model has {setup.parameters:,} parameters; expected at most {MAX_PARAMETERS:,}"
+        )
     theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
     gradients, clipped = setup.risk.record_gradients(setup.public, theta), 0.0
     if bound is not None and bound.clips:
