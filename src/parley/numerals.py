@@ -28,7 +28,7 @@ def number(value: float | Fraction | None, digits: int = 4, side: Side = "neares
 def interval_text(low: float | None, high: float | None, digits: int = 4) -> str:
     """Format an interval, rounded outwards; it contains its centre printed to at least as many digits.
 
-    >>> number(1.1297, 5), ends(1.12965, 1.1364, 3)
+    >>> number(1.1297, 5), interval_text(1.12965, 1.1364, 3)
     ('1.1297', '1.12 to 1.14')
     """
     return f"{number(low, digits, 'below')} to {number(high, digits, 'above')}"

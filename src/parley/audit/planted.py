@@ -101,7 +101,7 @@ def toss_coins(places: int, rng: np.random.Generator) -> Coins:
 def guess_coins(scores: Floats, share: float = GUESSED_SHARE) -> Coins:
     """Return the coins [places] that the share of scores largest in size point to; 0 elsewhere.
 
-    >>> guessed(np.array([3.0, -2.0, 0.1, -0.2])).tolist()
+    >>> guess_coins(np.array([3.0, -2.0, 0.1, -0.2])).tolist()
     [1, -1, 0, 0]
     """
     kept = np.argsort(-np.abs(scores), kind="stable")[: math.ceil(share * len(scores))]

@@ -12,9 +12,9 @@ training begins where the two give the trees' prediction. No residual is formed,
 
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
-tree's largest value, whatever a file holds, and rounded in the same step (`rowwise.settle`). A row's L1 norm is at most
-that times `MARGIN_SCALE` plus the number of trees whose leaves are columns; its L2 norm is the root of the sum of
-squares. Lines beside a margin are clipped to the largest size in public rows, column by column.
+tree's largest value, whatever a file holds, and rounded in the same step (`rowwise.clip_to_grid`). A row's L1 norm is
+at most that times `MARGIN_SCALE` plus the number of trees whose leaves are columns; its L2 norm is the root of the sum
+of squares. Lines beside a margin are clipped to the largest size in public rows, column by column.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,8 @@ touches it, so replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the
 cell held, and within its bounds. No row has a norm above that of `feature_bound`, and no target a size above
-`target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.settle`) each
-keep the order of numbers, in floating point too. So what holds for the ends of an interval holds for all numbers
+`target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.clip_to_grid`)
+each keep the order of numbers, in floating point too. So what holds for the ends of an interval holds for all numbers
 within.
 """
 

@@ -35,7 +35,7 @@ COSINE_SERIES = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 16))  
 def halving_sum(terms: Floats) -> Floats:
     """Sum over the first axis, adding its second half to its first again and again. Overwrites `terms`.
 
-    >>> folded(np.array([[1.0], [2.0], [4.0], [8.0], [16.0]]))
+    >>> halving_sum(np.array([[1.0], [2.0], [4.0], [8.0], [16.0]]))
     array([31.])
     """
     width = len(terms)
@@ -146,7 +146,7 @@ def clip_to_grid(values: Floats, low: Floats | float, high: Floats | float, out:
     are multiples of SETTLE_GRID/2 or coarser, and only |v| <= SETTLE_GRID/2 comes back as 0. From 2^-60 on, 1e-18, a
     value returns as it was.
 
-    >>> settle(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
+    >>> clip_to_grid(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
     array([ 1.e-01,  0.e+00,  0.e+00, -1.e+50])
     """
     settled: Floats = np.clip(values, low, high, out=out)

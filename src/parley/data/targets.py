@@ -103,7 +103,7 @@ def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Float
 def names_of_one_and_zero(model: Model, categories: Categories) -> tuple[str, str]:
     """Say in words what counts as 1 and what as 0.
 
-    >>> counted(Model(kind="linear-svm", target="sick", positive="yes"), {})
+    >>> names_of_one_and_zero(Model(kind="linear-svm", target="sick", positive="yes"), {})
     ("'yes'", 'every other name')
     """
     names = categories.get(model.target, () if model.positive is None else (model.positive,))

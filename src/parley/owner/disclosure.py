@@ -89,7 +89,7 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
 def join_names(names: Collection[str], word: str = "and") -> str:
     """Return names as one reads them out.
 
-    >>> listed(["a", "b", "c"])
+    >>> join_names(["a", "b", "c"])
     'a, b and c'
     """
     *most, last = names
@@ -177,7 +177,7 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
 def covering_cost(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
     """Return what the answers of an owner and of `copies` - 1 others cost, those of the largest costs.
 
-    >>> covering({"a": 1.0, "b": 5.0, "c": 2.0}, "a", 2)
+    >>> covering_cost({"a": 1.0, "b": 5.0, "c": 2.0}, "a", 2)
     6.0
     """
     others = sorted((cost for owner, cost in costs.items() if owner != name), reverse=True)

@@ -41,7 +41,7 @@ Interval = tuple[Finite, Finite]
 def quoted_choices(names: Collection[str]) -> str:
     """List names to choose from, in words.
 
-    >>> listed(["a", "b", "c"])
+    >>> quoted_choices(["a", "b", "c"])
     "'a', 'b' or 'c'"
     """
     *others, last = (repr(each) for each in names)
@@ -147,7 +147,7 @@ DateFormat = Annotated[str, Field(max_length=40, strict=True), AfterValidator(_i
 def fold_name(name: str) -> str:
     """Return a name without differences in capitals and spaces.
 
-    >>> folded(" New  York"), folded("NEW YORK")
+    >>> fold_name(" New  York"), fold_name("NEW YORK")
     ('new york', 'new york')
     """
     return " ".join(name.split()).casefold()

@@ -113,7 +113,7 @@ def test_means_are_sums_by_hand(classes):
     for leaves in STRUCTURE.leaves:
         found = leaf_means(rows, STRUCTURE, leaves, theta, share)
         for leaf in range(leaves.size):
-            there = rows.present & (leaves.of(rows.X) == leaf)
+            there = rows.present & (leaves.leaf_of(rows.X) == leaf)
             assert found[:, leaf] == pytest.approx([g[there].sum() / 5000, h[there].sum() / 5000], abs=1e-6)
 
 

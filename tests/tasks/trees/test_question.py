@@ -127,7 +127,7 @@ def test_every_record_is_in_one_leaf_of_every_tree():
     assert len(structure.leaves) == 1 + 3 + 3
     for leaves in structure.leaves:
         assert isinstance(leaves, Leaves)
-        leaf = leaves.of(rows.X)
+        leaf = leaves.leaf_of(rows.X)
         assert leaf.min() >= 0
         assert leaf.max() < leaves.size
     rounds = [structure.place(number) for number in range(1, 14)]

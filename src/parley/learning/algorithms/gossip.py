@@ -69,7 +69,7 @@ def largest_stable_step(weights: Floats, curvatures: Floats) -> float:
     telescopes). If step M < 1/curvatures, the sum of |q|^2 is therefore finite: q goes to 0, and with it what W evens
     out. Metropolis weights have w > -1, because every owner has weight on itself.
 
-    >>> round(bearable(np.full((3, 3), 1 / 3), np.ones(3)), 9)  # all hear all: gradient descent, 2/curvature
+    >>> round(largest_stable_step(np.full((3, 3), 1 / 3), np.ones(3)), 9)  # all hear all: gradient descent, 2/curvature
     2.0
     """
     w, V = np.linalg.eigh(weights)

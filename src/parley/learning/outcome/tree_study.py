@@ -197,7 +197,7 @@ def own_depth(rows: int) -> int:
 def kept_share(along: Floats) -> float:
     """Return the share of a correction to keep, from the losses of rows [lengths, n] at each of `CORRECTION_LENGTHS`.
 
-    >>> kept_share(np.linspace([3.0, 5.0], [1.0, 4.0], len(LENGTHS)))
+    >>> kept_share(np.linspace([3.0, 5.0], [1.0, 4.0], len(CORRECTION_LENGTHS)))
     0.888...
     """
     best = int(along.mean(axis=1).argmin())

@@ -1,6 +1,6 @@
 """What travels when one noise is shared: owners' share bundles to three hosts or two, and openings to the learner. Of
 three hosts, share j of an owner's words lies at hosts j and j - 1; of two, share j at host j, with a tag that both get.
-The last share is words, those before are seeds (`sharing.ring.expand`), so a share bundle needs no labels."""
+The last share is words, those before are seeds (`sharing.ring.expand_seed`), so a share bundle needs no labels."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -27,8 +27,8 @@ the random name of a session that all three made afresh: a restarted host has no
 Crashes. Before the record, a restarted host has no share bundles and no noise and aborts the round at its start; the
 others abort on hearing that, or because sessions differ. After the record its sums are on disk, and it goes on at step
 3. A silent peer aborts nothing: it is `Unavailable`, and the learner asks again. A host that has opened and kept its
-journal repeats its opening (of the latest rounds: `journal.KEPT`) and never aborts. If all three keep the rules and
-their journals, once one has opened all had the same record on disk, and none will ever abort.
+journal repeats its opening (of the latest rounds: `journal.KEPT_SUM_BYTES`) and never aborts. If all three keep the
+rules and their journals, once one has opened all had the same record on disk, and none will ever abort.
 
 Not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act together, can
 open a question twice. A host can always abort, and by lying about its record make another abort that has recorded and

@@ -4,10 +4,10 @@ A connection is *silent* (nothing came yet), *knocking* (it has begun TLS and wa
 it, no call came yet) or *served* (a call came, so a certificate of the authority was proven). Strangers get no further
 than the third stage.
 
-Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MAX_UNSERVED` connections that are
-not served (fewer where the system allows few descriptors), `MAX_UNSERVED_PER_ADDRESS` of one address, and
-`MAX_ENTERING` with gRPC (twice as many where calls came from their addresses before). The excess is cut, the oldest
-connections of the address that has most first, addresses from which calls came last. Each stage ends in time
+Formal guarantee: at every look (`front.MIN_CHECK_INTERVAL_S` after one came) there stay at most `MAX_UNSERVED`
+connections that are not served (fewer where the system allows few descriptors), `MAX_UNSERVED_PER_ADDRESS` of one
+address, and `MAX_ENTERING` with gRPC (twice as many where calls came from their addresses before). The excess is cut,
+the oldest connections of the address that has most first, addresses from which calls came last. Each stage ends in time
 (`TLS_BEGIN_TIMEOUT_S`, `FIRST_CALL_TIMEOUT_S`). Served connections are never cut for strangers; of one certificate the
 `MAX_SERVED_PER_CERTIFICATE` newest stay. A connection with more than `UNACCOUNTED_BYTES` bytes that no message of an
 admitted caller accounts for is cut before those bytes reach gRPC, which bounds neither a block of headers nor its

@@ -61,10 +61,10 @@ class Ledger:
     answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts. At
     most one answer ever exists for a query id and for a round of an agreement. All answers under an agreement come from
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
-    all, or for learners that keep their own state (`prune`) the latest, up to `stored_rows.KEPT` bytes for each
-    agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
-    account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put back
-    together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
+    all, or for learners that keep their own state (`prune`) the latest, up to `stored_rows.MAX_KEPT_ANSWER_BYTES` bytes
+    for each agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by
+    what the account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put
+    back together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
     earlier version is upgraded; every opening verifies the chain (`opening`).
 
     Parameters

@@ -57,7 +57,7 @@ def encode_name(name: str) -> Floats | None:
 def decode_name(numbers: Sequence[float] | Floats) -> str | None:
     """Return the name that these numbers encode; None if none: an honest owner sends that for an empty place only.
 
-    >>> decode(encode("Krankenhaus Süd")), decode([0.0] * 8)
+    >>> decode_name(encode_name("Krankenhaus Süd")), decode_name([0.0] * 8)
     ('Krankenhaus Süd', None)
     """
     words = [number / WORD_UNIT for number in numbers]

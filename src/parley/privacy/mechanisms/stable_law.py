@@ -217,7 +217,7 @@ NORMAL_GRID = np.linspace(-6.0, 6.0, 601)  # deviations
 def posterior_moments(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats]:
     """Return (the posterior's mean, its variance) [...] of what m >= 2 answers [m, ...] with this noise are about.
 
-    >>> mean, variance = located(np.array([[1.0], [2.0], [100.0]]), 1.5, 0.5)
+    >>> mean, variance = posterior_moments(np.array([[1.0], [2.0], [100.0]]), 1.5, 0.5)
     >>> bool(1 < mean[0] < 2.2), bool(variance[0] < 1)
     (True, True)
     """

@@ -141,7 +141,7 @@ def doubling_chains(weights: tuple[int, ...]) -> list[tuple[int, int]]:
 def unpack_bits(planes: Words, size: int) -> NDArray[np.uint8]:
     """Return the bits of planes [..., words], a byte each: [..., size].
 
-    >>> lanes(np.array([[5]], dtype=np.uint64), 4)
+    >>> unpack_bits(np.array([[5]], dtype=np.uint64), 4)
     array([[1, 0, 1, 0]], dtype=uint8)
     """
     flat = np.ascontiguousarray(planes, dtype="<u8").view(np.uint8)

@@ -1,9 +1,9 @@
 """What stable noise on networks' gradients costs, in three readings.
 
 `one`: Z's own: one coordinate that moves by the clip, noise of the printed scale, a record that is there or not
-(add/remove adjacency, its Proposition 1). `charged`: the same at half the scale, by which Z's Gaussian rows come out:
-a noise multiplier of scale/sqrt 2, where its law of alpha = 2 has a deviation of sqrt 2 times the scale. `sound`: for
-differences in every direction and replace-one adjacency, twice the clip apart.
+(add/remove adjacency, its Proposition 1). `charged`: the same for a clip of 2 and noise of the printed scale, by which
+Z's Gaussian rows come out: a noise multiplier of scale/sqrt 2, where its law of alpha = 2 has a deviation of sqrt 2
+times the scale. `sound`: for differences in every direction and replace-one adjacency, twice the clip apart.
 """
 
 import math

@@ -26,6 +26,7 @@ from parley_lab.papers.zawacki2024.trained_networks import (
 Entry = dict[str, Any]
 LAW = ["α", "scale"]
 EPSILONS = ["ε printed", "one-dim.", "charged", "bound"]
+WIDER = "clip_2"  # what was trained with gradients clipped at twice the printed norm, and the same noise
 ADJACENCY = {
     "one_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
     "charged_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
@@ -33,9 +34,9 @@ ADJACENCY = {
 }
 READINGS = (
     "ε of all steps at the published size, δ = 1e-05. One-dim(ensional): Z's, add/remove, for one coordinate alone. "
-    "Charged: the same at half the scale, by which Z's Gaussian rows come out; no rule is known for the others. Bound: "
-    "the sound one, replace-one, every direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which "
-    "is all that is proved there."
+    "Charged: the same for gradients clipped at twice the printed norm, by which Z's Gaussian rows come out; no rule "
+    "is known for the others. Bound: the sound one at the printed norm, replace-one, every direction; Gaussian by its "
+    "loss distribution, α < 2 by Rényi divergences, which is all that is proved there."
 )
 
 
@@ -66,7 +67,7 @@ def _trained(table: NetworkTable, settings: NetworkTrials, seed: int, progress: 
 
 
 def _entry(table: NetworkTable, law: Law, kept: TableRuns | None, found: TableRuns | None) -> Entry:
-    """One row: its law, what was published of it, its epsilons and the runs, at its scale and at half of it."""
+    """One row: its law, what was published of it, its epsilons, and the runs clipped at 1 and at 2."""
     alpha, scale = law.alpha, law.scale
     printed = next((row for row in table.rows if (row.alpha, row.scale) == (alpha, scale)), None)
     epsilons = row_epsilons(table, alpha, scale) if scale else None
@@ -74,7 +75,7 @@ def _entry(table: NetworkTable, law: Law, kept: TableRuns | None, found: TableRu
     if printed is not None:
         accuracy, deviation = printed.accuracy, table.deviations[table.rows.index(printed)]
     runs = {"kept": kept, "now": found}
-    halves = [_runs(f"{name}_half", each, law.half if scale else None) for name, each in runs.items()]
+    wider = [_runs(f"{name}_{WIDER}", each, law.clipped_at_2 if law.clip else None) for name, each in runs.items()]
     return {
         "alpha": alpha if scale else None,
         "scale": scale or None,
@@ -85,7 +86,7 @@ def _entry(table: NetworkTable, law: Law, kept: TableRuns | None, found: TableRu
         "published_deviation": deviation,
         **_runs("kept", kept, law),
         **_runs("now", found, law),
-        **{name: value for each in halves for name, value in each.items()},
+        **{name: value for each in wider for name, value in each.items()},
     }
 
 
@@ -128,8 +129,8 @@ def _parts(
     table: NetworkTable, entries: list[Entry], equal: list[Entry], kept: TableRuns | None, found: TableRuns | None
 ) -> Parts:
     names = [name for name, runs in (("kept", kept), ("now", found)) if runs is not None]
-    columns = ["published", *(f"{name}{half}" for name in names for half in ("", "_half"))]
-    heads = [f"{name.replace('_half', ', half scale')} %" for name in columns]
+    columns = ["published", *(f"{name}{clip}" for name in names for clip in ("", f"_{WIDER}"))]
+    heads = [f"{name.replace(f'_{WIDER}', ', clip 2')} %" for name in columns]
     noisy = [entry for entry in entries if entry["scale"] is not None]
     parts: Parts = [
         Titled(

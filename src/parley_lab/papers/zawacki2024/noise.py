@@ -119,9 +119,9 @@ def trained(bench: Trials, word: str, progress: Progress) -> Shown:
     remark = (
         f"ε of {steps:,} steps, those of {NETWORK.epochs} epochs of batches of {NETWORK.batch:,} from "
         f"{NETWORK.images:,} records, at δ = {NETWORK.delta:g}. One-dim(ensional): Z's, for one coordinate alone "
-        f"({Adjacency.ADD_OR_REMOVE_ONE}). Charged: the same at half the scale, by which Z's Gaussian ε come out. "
-        f"Bound: in every direction ({Adjacency.REPLACE_ONE}); of α < 2 by Rényi divergences. Z prints a sampling "
-        "ratio of 0.001 and 200 epochs; steps are what is composed. Nothing is trained here."
+        f"({Adjacency.ADD_OR_REMOVE_ONE}). Charged: the same at half the scale, as with a clip of 2, by which "
+        f"Z's Gaussian ε come out. Bound: in every direction ({Adjacency.REPLACE_ONE}); of α < 2 by Rényi "
+        "divergences. Z prints a sampling ratio of 0.001 and 200 epochs; steps are composed. Nothing is trained here."
     )
     content = {"rows": found, "steps": steps, "delta": NETWORK.delta, "adjacency": ADJACENCY}
     drawn = ("Accuracy on CIFAR-10, Z's", *_accuracies(word, found, steps), False, True)

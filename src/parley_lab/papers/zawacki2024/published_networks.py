@@ -84,10 +84,10 @@ TABLES = {
         rows=TABLE_4_1,
         deviations=(0.46, 0.36, 0.35, 0.30, 0.27, 0.30),
         stated="Network, batch, epochs, clip and first step are Z's; pixels less 0.1307, over 0.3081, as in the "
-        "example of the library it used. The step stays as it is: Z writes of a cosine decay, with which clipping "
-        "alone already costs more than Z's noisy rows lose.",
+        "example of the library it used. With a clip of 2 and noise of the printed scale all six accuracies come "
+        "out, and so do the Gaussian ε. Without privacy the printed 98.63 % takes a step near 0.013: 98.48 ± 0.14 % "
+        "at 0.01, 98.99 ± 0.03 % at 0.02.",
         at_once=100,
-        decay=False,
     ),
     "4.3": NetworkTable(
         word="4.3",

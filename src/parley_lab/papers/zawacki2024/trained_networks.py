@@ -32,9 +32,9 @@ class Law:
     clip: float | None
 
     @property
-    def half(self) -> "Law":
-        """The same at half the scale."""
-        return replace(self, scale=self.scale / 2)
+    def clipped_at_2(self) -> "Law":
+        """The same noise on gradients clipped at twice the norm: half as many clips."""
+        return replace(self, scale=self.scale / 2, clip=None if self.clip is None else 2 * self.clip)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,9 @@ def equal_law(table: NetworkTable) -> Law:
 
 
 def trained_laws(table: NetworkTable) -> list[Law]:
-    """Those of every row, and with half their noise, by which the printed eps of Gaussian rows come out."""
-    return list(dict.fromkeys([*laws(table), *(law.half for law in laws(table))]))
+    """Those of every row, and with gradients clipped at twice the norm, by which printed eps of Gaussian rows come
+    out."""
+    return list(dict.fromkeys([*laws(table), *(law.clipped_at_2 for law in laws(table))]))
 
 
 def train_table(
