@@ -31,7 +31,7 @@ class AssumedSpent(StrEnum):
 
 
 def ledger_command(
-    file: Annotated[
+    settings_file: Annotated[
         Path, typer.Argument(metavar="OWNER|LEDGER", help="The owner's settings, owner.toml; or a ledger.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -45,7 +45,7 @@ def ledger_command(
     Example:  parley owner ledger ledgers/bank-a.ledger
     """
     with progress_bar("checking the chain"):
-        content = _statement(file, verify)
+        content = _statement(settings_file, verify)
     if as_json:
         print_json(content, inside=False)
         return
