@@ -16,13 +16,14 @@ from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError,
 from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.network.exchange import Exchange, InProcess
-from parley.network.exchange.in_process import SimulatedSum
+from parley.network.exchange.in_process import LossyExchange, SimulatedSum
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
 from parley.owner.other_books import OtherBooks, OwnerBooks, find_among, require_reason
 from parley.owner.owner import Agreement, Owner, reservation
 from parley.privacy.accounting.series import exact
+from parley.protocol.lost_answers import COINS, LossyRounds
 from parley.protocol.setup import Setup, require_ready
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import OwnerTerms, Terms
@@ -225,9 +226,12 @@ def exchange_with(
 ) -> Iterator[Exchange]:
     """Yield the exchange that asks the owners: each for its own noisy answer (on a virtual clock if nobody is waited
     for), or all for a sum with one noise. In a release, hosts in this process draw that noise and keep journals beside
-    the first owner's ledger."""
-    first = parties[0].ledger
-    if not setup.schedule.waits:
+    the first owner's ledger; nothing is lost there."""
+    first, rounds = parties[0].ledger, LossyRounds.from_terms(setup.terms)
+    if rounds is not None and not parties[0].releases:
+        coins = np.random.SeedSequence(seed, spawn_key=(COINS,))
+        yield LossyExchange(InProcess(parties), rounds, setup.schedule.horizon, coins)
+    elif not setup.schedule.waits:
         yield on_virtual_clock(InProcess(parties), setup.schedule, speeds)
     elif not setup.terms.noise.summed:
         yield InProcess(parties)

@@ -18,6 +18,7 @@ from parley.learning.outcome.notices import Watch
 from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
 from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
+from parley.network.exchange.in_process import LossyExchange
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
@@ -57,6 +58,8 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
             study.record(algorithm.model(final))
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta, late = algorithm.model(final).reshape(-1, setup.parameters), algorithm.late(final)
+    if isinstance(exchange, LossyExchange):
+        late = exchange.lost
     return make_result(
         setup,
         theta,

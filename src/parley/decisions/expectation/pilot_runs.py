@@ -9,9 +9,12 @@ from parley.decisions.knowledge.pilot import Pilot
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.asynchronous import run_by_terms as run
+from parley.network.exchange import Exchange
+from parley.network.exchange.in_process import LossyExchange
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import NoiseGroup, noise_groups
+from parley.protocol.lost_answers import COINS
 from parley.protocol.queries import Answer, Query
 from parley.validate import Floats, Integers
 
@@ -28,9 +31,10 @@ class PilotExchange:
         # all rows answer one question alike; batches and steps of their own differ
         self._own = pilot.question.batched or terms.uneven
         self._clip = pilot.question.answer_clip
-        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages or self._clip is not None
+        lossy = pilot.lossy_rounds is not None and not noiseless
+        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages or self._clip is not None or lossy
         # where answers are about batches, these differ by chance already; without any noise nothing does
-        alike = pilot.setup.aggregation.averages or pilot.question.batched or noiseless
+        alike = (pilot.setup.aggregation.averages and not lossy) or pilot.question.batched or noiseless
         if self._clip is not None:  # by chance the answer of a few rows is larger, and more of it is cut
             alike = pilot.question.size != pilot.question.parameters
         self._away = {} if alike else chance_deviations(pilot, replicates, np.random.default_rng([seed, 2]))
@@ -119,7 +123,11 @@ def pilot_models(
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
-    exchange = owners if pilot.setup.schedule.waits else on_virtual_clock(owners, pilot.setup.schedule, pilot.speeds)
+    exchange: Exchange = owners
+    if pilot.lossy_rounds is not None and not noiseless:
+        exchange = LossyExchange(owners, pilot.lossy_rounds, pilot.algorithm.horizon, np.random.SeedSequence([seed, COINS]))
+    elif not pilot.setup.schedule.waits:
+        exchange = on_virtual_clock(owners, pilot.setup.schedule, pilot.speeds)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, pilot.setup.aggregation, asker, start, after_round))
 
 

@@ -192,8 +192,9 @@ def stakes(
         )
     known, shared = _known(terms, pilot, seed, keep_own, differences)
     records = np.array([float(question.records) for question in known.questions])
+    sensitivity = np.array([mechanism.sensitivity for mechanism in known.mechanisms])
     return Stakes(
-        unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
+        unit_noise=EachOwnerNoise(records, sensitivity**2 * known.spread),
         unit_variance=noise_law(terms, budget_range),
         budget_range=budget_range,
         **shared,

@@ -28,6 +28,7 @@ from parley.protocol.aggregation import (
     Robust,
     noise_groups,
 )
+from parley.protocol.lost_answers import LossyRounds
 from parley.protocol.queries import Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
@@ -105,10 +106,17 @@ class Pilot:
         return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
 
     @cached_property
+    def lossy_rounds(self) -> LossyRounds | None:
+        """Which answers arrive; None: all."""
+        return LossyRounds.from_terms(self.terms)
+
+    @cached_property
     def spread(self) -> Floats:
-        """Each owner's noise relative to others' [N]: fewer answers, used as they come, average it less. 1 if rounds
-        wait."""
+        """Each owner's noise relative to others' [N]: fewer answers, used as they come, average it less, and so do means
+        in which answers are missing. 1 if rounds wait for every answer."""
         schedule = self.setup.schedule
+        if self.lossy_rounds is not None:
+            return self.lossy_rounds.noise_factors
         if schedule.own is None:
             return np.ones(len(schedule.names))
         return np.array([schedule.horizon / answers for answers in schedule.own])

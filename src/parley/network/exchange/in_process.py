@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -14,6 +15,10 @@ from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:  # a relay imports this room and must not load everything that an owner needs
     from parley.owner.owner import Owner
+    from parley.protocol.lost_answers import LossyRounds
+
+
+Seed = np.random.SeedSequence | int | None
 
 
 class Exchange(Protocol):
@@ -72,6 +77,26 @@ class VirtualClock:
             return None
         self.now, _, name, query = heapq.heappop(self._due)
         return self._exchange.ask({name: query})[0]
+
+
+class LossyExchange:
+    """Owners of a study asked through another exchange, whose training answers get lost by public coins. Every owner
+    answers, and is debited, before a coin decides; coins depend on the terms and the seed alone."""
+
+    def __init__(self, exchange: Exchange, rounds: "LossyRounds", horizon: int, seed: Seed) -> None:
+        self._exchange, self._rounds, self._horizon = exchange, rounds, horizon
+        self._rng = np.random.default_rng(seed)
+        self.lost = dict.fromkeys(rounds.names, 0)  # answers of the first run
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        answers = self._exchange.ask(questions)
+        if next(iter(questions.values())).round > self._horizon:  # a score
+            return answers
+        heard = self._rounds.draw(answers[0].value.shape[:-1], self._rng)
+        first = heard.reshape(-1, len(self.lost))[0]
+        self.lost = {name: n + (not came) for (name, n), came in zip(self.lost.items(), first, strict=True)}
+        place = {name: at for at, name in enumerate(self._rounds.names)}
+        return [replace(answer, heard=heard[..., place[answer.owner]]) for answer in answers]
 
 
 def read_speeds(
