@@ -228,11 +228,12 @@ def exchange_with(
     for), or all for a sum with one noise. In a release, hosts in this process draw that noise and keep journals beside
     the first owner's ledger; nothing is lost there."""
     first, rounds = parties[0].ledger, LossyRounds.from_terms(setup.terms)
-    if rounds is not None and not parties[0].releases:
-        coins = np.random.SeedSequence(seed, spawn_key=(COINS,))
-        yield LossyExchange(InProcess(parties), rounds, setup.schedule.horizon, coins)
-    elif not setup.schedule.waits:
+    if not setup.schedule.waits:
         yield on_virtual_clock(InProcess(parties), setup.schedule, speeds)
+    elif rounds is not None and not isinstance(first, Ledger):
+        inner = _simulated_sum(parties, seed) if setup.terms.noise.summed else InProcess(parties)
+        coins = np.random.SeedSequence(seed, spawn_key=(COINS,))
+        yield LossyExchange(inner, rounds, setup.schedule.horizon, coins)
     elif not setup.terms.noise.summed:
         yield InProcess(parties)
     elif isinstance(first, Ledger):
@@ -242,7 +243,11 @@ def exchange_with(
         finally:
             hosted.close()
     else:
-        yield SimulatedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
+        yield _simulated_sum(parties, seed)
+
+
+def _simulated_sum(parties: Sequence[Owner], seed: int | None) -> SimulatedSum:
+    return SimulatedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
 def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

@@ -10,7 +10,7 @@ amplify nothing: every owner asked is debited in full, whether its answer arrive
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,39 @@ from parley.validate import Floats
 
 Heard = NDArray[np.bool_]
 
-DRAWN_ROUNDS = 20_000  # rounds that expectations are means over, fewer for very many owners
+DRAWN_ROUNDS = 200_000  # rounds that expectations are means over, fewer for many owners
 MAX_DRAWN_COINS = 4_000_000
 COINS = 0x10557  # the stream of a seed that coins are tossed from, apart from those of noise
 
 
 @dataclass(frozen=True, eq=False)
+class HeardMoments:
+    """Expectations over rounds.
+
+    `noise_factors`: how much more an owner's noise adds to the variance of the mean than if all were heard, E w_l^2 /
+    (n_l/n)^2 [N], w_l its weight in the mean. `sum_noise_factor`: the same where one noise is added to the sum of those
+    heard, n^2 E 1/n_H^2, n_H the records heard.
+
+    `chance`: how far the mean lies from that of all owners because their rows differ by chance, in units of the
+    variance of one row's answer: (afresh in each round, alike in all rounds). Owner l's exact answer is g_l, of
+    variance 1/n_l. The mean of those heard less that of all is sum_l (w_l - p_l) g_l, p_l = n_l/n. Its variance is E
+    sum_l (w_l - p_l)^2/n_l = E 1/n_H - 1/n. Two rounds share g, so their covariance is sum_l (E w_l - p_l)^2/n_l, which
+    is 0 for owners of one size and availability.
+    """
+
+    answers: float  # the expected number of owners that a round hears
+    noise_factors: Floats
+    sum_noise_factor: float
+    chance: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class LossyRounds:
-    """Rounds that hear some owners: each owner's availability and training records [N], and the quorum."""
+    """Rounds that hear some owners: each owner's availability and training records, and the quorum."""
 
     names: tuple[str, ...]
-    availability: Floats
-    records: Floats
+    availability: tuple[float, ...]
+    records: tuple[int, ...]
     quorum: int
 
     @classmethod
@@ -40,8 +61,8 @@ class LossyRounds:
         if not terms.lossy:
             return None
         names = tuple(part.name for part in terms.owners)
-        availability = np.array([1.0 if part.availability is None else part.availability for part in terms.owners])
-        records = np.array([float(terms.train_rows(name)) for name in names])
+        availability = tuple(1.0 if part.availability is None else part.availability for part in terms.owners)
+        records = tuple(terms.train_rows(name) for name in names)
         return cls(names, availability, records, terms.learning.quorum or len(names))
 
     def draw(self, rounds: tuple[int, ...], rng: np.random.Generator) -> Heard:
@@ -50,37 +71,23 @@ class LossyRounds:
         last = np.partition(deadlines, self.quorum - 1, axis=-1)[..., self.quorum - 1, None]
         return np.asarray(deadlines <= last)
 
-    @cached_property
-    def _drawn(self) -> Heard:
-        count = min(DRAWN_ROUNDS, max(256, MAX_DRAWN_COINS // len(self.names)))
-        return self.draw((count,), np.random.default_rng(COINS))
+    @property
+    def moments(self) -> HeardMoments:
+        """Expectations over rounds: means over rounds drawn by a fixed seed."""
+        return _moments(self)
 
-    @cached_property
-    def _weights(self) -> Floats:
-        """Each owner's weight in the mean of each drawn round [rounds, N]."""
-        heard = self._drawn * self.records
-        return np.asarray(heard / heard.sum(axis=1, keepdims=True))
 
-    @cached_property
-    def answers(self) -> float:
-        """The expected number of owners that a round hears."""
-        return float(self._drawn.sum(axis=1).mean())
-
-    @cached_property
-    def noise_factors(self) -> Floats:
-        """How much more an owner's noise adds to the mean's variance than if all were heard: E w_l^2/(n_l/n)^2 [N]."""
-        return np.asarray((self._weights**2).mean(axis=0) / (self.records / self.records.sum()) ** 2)
-
-    @cached_property
-    def chance(self) -> tuple[float, float]:
-        """How far the mean lies from that of all owners because their rows differ by chance, in units of the variance
-        of one row's answer: (afresh in each round, alike in all rounds).
-
-        Owner l's exact answer is g_l, of variance 1/n_l. The mean of those heard less that of all is sum_l (w_l - p_l)
-        g_l, p_l = n_l/n. Its variance is E sum_l (w_l - p_l)^2/n_l = E 1/n_H - 1/n, n_H the records heard. Two rounds
-        share g, so their covariance is sum_l (E w_l - p_l)^2/n_l, which is 0 if all owners are equally available.
-        """
-        total, share = self.records.sum(), self.records / self.records.sum()
-        all_rounds = float((1 / (self._drawn @ self.records)).mean() - 1 / total)
-        alike = float(np.sum((self._weights.mean(axis=0) - share) ** 2 / self.records))
-        return max(all_rounds - alike, 0.0), min(alike, all_rounds)
+@lru_cache(maxsize=16)
+def _moments(rounds: LossyRounds) -> HeardMoments:
+    count = min(DRAWN_ROUNDS, max(256, MAX_DRAWN_COINS // len(rounds.names)))
+    heard, records = rounds.draw((count,), np.random.default_rng(COINS)), np.array(rounds.records, dtype=float)
+    share, size = records / records.sum(), heard @ records
+    weights = heard * records / size[:, None]
+    differs = float((1 / size).mean() - 1 / records.sum())
+    alike = min(float(np.sum((weights.mean(axis=0) - share) ** 2 / records)), differs)
+    return HeardMoments(
+        float(heard.sum(axis=1).mean()),
+        np.asarray((weights**2).mean(axis=0) / share**2),
+        float(((records.sum() / size) ** 2).mean()),
+        (differs - alike, alike),
+    )

@@ -51,11 +51,8 @@ def check_availability(terms: CheckableTerms) -> None:
         )
     if learning.participation is not None:
         raise ValueError("owners.availability|not allowed with participation: use one of the two")
-    if terms.noise.summed:
-        raise ValueError(
-            "privacy.noise|expected 'each-owner' with owners.availability: in a sum with one noise, every missing "
-            "owner makes the noise of the mean larger, which no forecast or simulation includes"
-        )
+    if terms.privacy.unit != "record":
+        raise ValueError("privacy.unit|expected 'record' with owners.availability")
     if terms.aggregation is not None:
         raise ValueError(
             "aggregation|not allowed with owners.availability: what a robust rule makes of missing answers is not "

@@ -137,7 +137,7 @@ class ByMoments(Expectation):
         rounds, shift = self.pilot.lossy_rounds, self.moments.shift
         if rounds is None or shift is None:
             return np.zeros_like(self.moments.gain)
-        afresh, alike = rounds.chance
+        afresh, alike = rounds.moments.chance
         return self.here.record_scatter * (afresh * self.moments.gain + alike * shift**2)
 
     def at(self, pilot: Pilot) -> "ByMoments":

@@ -150,7 +150,7 @@ def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
     """Calibrate the demand at knots as hosts do; within 1 %, since the noise's unit jumps by up to 0.4 %."""
     knots = np.geomspace(*budget_range, KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
-    return Demand(knots, np.minimum.accumulate(heights))
+    return Demand(knots, np.minimum.accumulate(heights) * known.sum_spread)
 
 
 def _largest_drawable(known: Pilot, low: float, high: float) -> float:

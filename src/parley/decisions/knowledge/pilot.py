@@ -103,7 +103,9 @@ class Pilot:
     def noise(self) -> CoalitionNoise:
         """The noise of coalitions of owners."""
         noise = self.setup.aggregation.noise(self.setup)
-        return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
+        if isinstance(noise, EachOwnerNoise):
+            return replace(noise, variances=noise.variances * self.spread)
+        return replace(noise, demands=noise.demands * self.sum_spread)
 
     @cached_property
     def lossy_rounds(self) -> LossyRounds | None:
@@ -116,7 +118,7 @@ class Pilot:
         in which answers are missing. 1 if rounds wait for every answer."""
         schedule = self.setup.schedule
         if self.lossy_rounds is not None:
-            return self.lossy_rounds.noise_factors
+            return self.lossy_rounds.moments.noise_factors
         if schedule.own is None:
             return np.ones(len(schedule.names))
         return np.array([schedule.horizon / answers for answers in schedule.own])
@@ -125,6 +127,11 @@ class Pilot:
     def rows(self) -> Floats:
         """The number of training rows of every owner, n_l [N]."""
         return self.noise.records
+
+    @property
+    def sum_spread(self) -> float:
+        """The same for one noise in the sum of all answers."""
+        return 1.0 if self.lossy_rounds is None else self.lossy_rounds.moments.sum_noise_factor
 
     @cached_property
     def variances(self) -> Floats:

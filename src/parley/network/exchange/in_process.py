@@ -15,7 +15,7 @@ from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:  # a relay imports this room and must not load everything that an owner needs
     from parley.owner.owner import Owner
-    from parley.protocol.lost_answers import LossyRounds
+    from parley.protocol.lost_answers import Heard, LossyRounds
 
 
 Seed = np.random.SeedSequence | int | None
@@ -35,6 +35,9 @@ class InProcess:
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         return [self._owners[name].answer(query) for name, query in questions.items()]
+
+    def ask_heard(self, questions: Mapping[str, Query], heard: "Heard") -> list[Answer]:
+        return marked(self.ask(questions), heard)
 
 
 @runtime_checkable
@@ -79,24 +82,35 @@ class VirtualClock:
         return self._exchange.ask({name: query})[0]
 
 
-class LossyExchange:
-    """Owners of a study asked through another exchange, whose training answers get lost by public coins. Every owner
-    answers, and is debited, before a coin decides; coins depend on the terms and the seed alone."""
+class SomeHeard(Exchange, Protocol):
+    """An exchange of a study that can lose answers: every owner answers, and is debited, all the same."""
 
-    def __init__(self, exchange: Exchange, rounds: "LossyRounds", horizon: int, seed: Seed) -> None:
+    def ask_heard(self, questions: Mapping[str, Query], heard: "Heard") -> list[Answer]:
+        """Return the answers; `heard` [*replicates, asked owners] says in which runs each arrives."""
+        ...
+
+
+class LossyExchange:
+    """Owners of a study whose training answers get lost by public coins, which depend on terms and seed alone."""
+
+    def __init__(self, exchange: SomeHeard, rounds: "LossyRounds", horizon: int, seed: Seed) -> None:
         self._exchange, self._rounds, self._horizon = exchange, rounds, horizon
         self._rng = np.random.default_rng(seed)
         self.lost = dict.fromkeys(rounds.names, 0)  # answers of the first run
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        answers = self._exchange.ask(questions)
-        if next(iter(questions.values())).round > self._horizon:  # a score
-            return answers
-        heard = self._rounds.draw(answers[0].value.shape[:-1], self._rng)
+        query = next(iter(questions.values()))
+        if query.round > self._horizon:  # a score
+            return self._exchange.ask(questions)
+        heard = self._rounds.draw(next(iter(query.arrays.values())).shape[:-1], self._rng)
         first = heard.reshape(-1, len(self.lost))[0]
         self.lost = {name: n + (not came) for (name, n), came in zip(self.lost.items(), first, strict=True)}
-        place = {name: at for at, name in enumerate(self._rounds.names)}
-        return [replace(answer, heard=heard[..., place[answer.owner]]) for answer in answers]
+        return self._exchange.ask_heard(questions, heard)
+
+
+def marked(answers: Sequence[Answer], heard: "Heard") -> list[Answer]:
+    """Return single answers with the runs in which each arrives."""
+    return [replace(answer, heard=heard[..., place]) for place, answer in enumerate(answers)]
 
 
 def read_speeds(
@@ -136,11 +150,17 @@ class SimulatedSum:
         self._owners, self._rng = {owner.name: owner for owner in owners}, np.random.default_rng(seed)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        return self.ask_heard(questions, np.ones(len(questions), dtype=bool))
+
+    def ask_heard(self, questions: Mapping[str, Query], heard: "Heard") -> list[Answer]:
         given = [self._owners[name].contribute(query)[0] for name, query in questions.items()]
         total = np.zeros_like(given[0].words)
-        for contribution in given:
-            total += contribution.words
+        for place, contribution in enumerate(given):
+            total += np.where(heard[..., place, None], contribution.words, np.uint64(0))
         noise = given[0].noise
         total += noise.drawn(total.shape, self._rng)
-        records = sum(contribution.noise.records for contribution in given)
-        return [sum_answer(given[0].query, noise, list(questions), records, total)]
+        records = np.array([contribution.noise.records for contribution in given])
+        answer = sum_answer(given[0].query, noise, list(questions), int(records.sum()), total)
+        if heard.all():
+            return [answer]
+        return [replace(answer, value=answer.value * (records.sum() / (heard @ records))[..., None])]

@@ -47,6 +47,9 @@ def details(result: Forecast) -> list[str]:
     if result.run_quartiles is not None:
         low, _, high = result.run_quartiles
         said.append(f"Half of all runs end between {number(low)} and {number(high)}.")
+    rounds = result.expected.pilot.lossy_rounds
+    if rounds is not None:
+        said.append(f"A round hears {number(rounds.moments.answers)} of {len(rounds.names)} owners on average.")
     said.append(f"Excess training cost {number(result.excess_cost.mean)}, {METHODS[result.method]}.")
     expected = ", ".join(
         f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None
