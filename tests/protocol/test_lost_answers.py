@@ -118,7 +118,7 @@ def test_the_mean_of_those_heard_has_the_moments_of_the_chain(availability, quor
 
 
 @pytest.mark.parametrize(
-    ("availability", "quorum", "epsilon"), [(EQUAL, 1, 30.0), (UNEQUAL, 1, 60.0), (UNEQUAL, 2, 1e4), (EQUAL, 2, 1e4)]
+    ("availability", "quorum", "epsilon"), [(EQUAL, 1, 30.0), (UNEQUAL, 1, 60.0), (UNEQUAL, 2, 1e4), (EQUAL, 1, 1e4)]
 )
 def test_simulated_runs_end_where_the_chain_says_and_wrong_probabilities_do_not(availability, quorum, epsilon):
     tables = tables_of()
@@ -153,7 +153,7 @@ def test_forecasts_hold_for_owners_of_one_law_and_need_the_chance_between_their_
     sizes = 400, 600, 1000
     terms = lossy_terms(UNEQUAL, sizes=sizes, epsilon=1e4)  # next to no noise: what is left is chance
     expected = expect(open_pilot(terms, regression_table(20_000, 7)))
-    means = [mean_of_runs(terms, tables_of(sizes, seed), 40)[0] for seed in range(120)]
+    means = [mean_of_runs(terms, tables_of(sizes, seed), 20)[0] for seed in range(80)]
     error = np.std(means) / len(means) ** 0.5
     assert abs(np.mean(means) - expected.fitness(0)) < 4 * error
     blind = replace(expected, moments=replace(expected.moments, shift=None))

@@ -16,14 +16,14 @@ from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError,
 from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.network.exchange import Exchange, InProcess
-from parley.network.exchange.in_process import LossyExchange, SimulatedSum
+from parley.network.exchange.in_process import SimulatedSum
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
 from parley.owner.other_books import OtherBooks, OwnerBooks, find_among, require_reason
 from parley.owner.owner import Agreement, Owner, reservation
 from parley.privacy.accounting.series import exact
-from parley.protocol.lost_answers import COINS, LossyRounds
+from parley.protocol.lost_answers import COINS, LossyExchange, LossyRounds
 from parley.protocol.setup import Setup, require_ready
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import OwnerTerms, Terms

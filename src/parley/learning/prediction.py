@@ -18,8 +18,8 @@ from parley.learning.outcome.notices import Watch
 from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
 from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
-from parley.network.exchange.in_process import LossyExchange
 from parley.owner.owner import Agreement, Owner
+from parley.protocol.lost_answers import LossyExchange
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings

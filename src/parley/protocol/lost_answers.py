@@ -9,12 +9,15 @@ Formal guarantee: none is added and none is lost. Coins never depend on a table,
 amplify nothing: every owner asked is debited in full, whether its answer arrives or not. Only studies toss them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.protocol.queries import Answer, Query
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -91,3 +94,38 @@ def _moments(rounds: LossyRounds) -> HeardMoments:
         float(((records.sum() / size) ** 2).mean()),
         (differs - alike, alike),
     )
+
+
+class SomeHeard(Protocol):
+    """An exchange of a study that can lose answers: every owner answers, and is debited, all the same."""
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        """Return all answers."""
+        ...
+
+    def ask_heard(self, questions: Mapping[str, Query], heard: Heard) -> list[Answer]:
+        """Return the answers; `heard` [*replicates, asked owners] says in which runs each arrives."""
+        ...
+
+
+class LossyExchange:
+    """Owners of a study whose training answers get lost by public coins, which depend on terms and seed alone."""
+
+    def __init__(self, exchange: SomeHeard, rounds: LossyRounds, horizon: int, seed: np.random.SeedSequence) -> None:
+        self._exchange, self._rounds, self._horizon = exchange, rounds, horizon
+        self._rng = np.random.default_rng(seed)
+        self.lost = dict.fromkeys(rounds.names, 0)  # answers of the first run
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        query = next(iter(questions.values()))
+        if query.round > self._horizon:  # a score
+            return self._exchange.ask(questions)
+        heard = self._rounds.draw(next(iter(query.arrays.values())).shape[:-1], self._rng)
+        first = heard.reshape(-1, len(self.lost))[0]
+        self.lost = {name: n + (not came) for (name, n), came in zip(self.lost.items(), first, strict=True)}
+        return self._exchange.ask_heard(questions, heard)
+
+
+def marked(answers: Sequence[Answer], heard: Heard) -> list[Answer]:
+    """Return single answers with the runs in which each arrives."""
+    return [replace(answer, heard=heard[..., place]) for place, answer in enumerate(answers)]

@@ -41,7 +41,9 @@ class ErrorMoments:
     point_kept: Floats  # [T, p]
     point_gain: Floats  # [T, p]
     unit: Floats | None  # what one unit of noise in each round makes of the final model [T, p]; None: too many rounds
-    shift: Floats | None = None  # the model's error if every round adds the same unit [T, p]; None: answers are separate
+    shift: Floats | None = (
+        None  # the model's error if every round adds the same unit [T, p]; None: answers are separate
+    )
 
     @property
     def bias(self) -> Floats:

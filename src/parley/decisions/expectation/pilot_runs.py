@@ -9,12 +9,10 @@ from parley.decisions.knowledge.pilot import Pilot
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.asynchronous import run_by_terms as run
-from parley.network.exchange import Exchange
-from parley.network.exchange.in_process import LossyExchange, marked
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import NoiseGroup, noise_groups, weighted_mean
-from parley.protocol.lost_answers import COINS, Heard
+from parley.protocol.lost_answers import COINS, Heard, LossyExchange, marked
 from parley.protocol.queries import Answer, Query
 from parley.validate import Floats, Integers
 
@@ -140,11 +138,11 @@ def pilot_models(
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
-    exchange: Exchange = owners
-    if pilot.lossy_rounds is not None and not noiseless:
-        exchange = LossyExchange(owners, pilot.lossy_rounds, pilot.algorithm.horizon, np.random.SeedSequence([seed, COINS]))
-    elif not pilot.setup.schedule.waits:
-        exchange = on_virtual_clock(owners, pilot.setup.schedule, pilot.speeds)
+    rounds, coins = pilot.lossy_rounds, np.random.SeedSequence([seed, COINS])
+    if rounds is not None and not noiseless:
+        lossy = LossyExchange(owners, rounds, pilot.algorithm.horizon, coins)
+        return pilot.algorithm.model(run(pilot.algorithm, lossy, pilot.setup.aggregation, asker, start, after_round))
+    exchange = owners if pilot.setup.schedule.waits else on_virtual_clock(owners, pilot.setup.schedule, pilot.speeds)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, pilot.setup.aggregation, asker, start, after_round))
 
 

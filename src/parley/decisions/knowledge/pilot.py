@@ -114,8 +114,8 @@ class Pilot:
 
     @cached_property
     def spread(self) -> Floats:
-        """Each owner's noise relative to others' [N]: fewer answers, used as they come, average it less, and so do means
-        in which answers are missing. 1 if rounds wait for every answer."""
+        """Each owner's noise relative to others' [N]: fewer answers average it less, whether they are used as they come
+        or get lost. 1 if rounds wait for every answer."""
         schedule = self.setup.schedule
         if self.lossy_rounds is not None:
             return self.lossy_rounds.moments.noise_factors

@@ -11,14 +11,11 @@ import numpy as np
 from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.protocol.lost_answers import Heard, marked
 from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:  # a relay imports this room and must not load everything that an owner needs
     from parley.owner.owner import Owner
-    from parley.protocol.lost_answers import Heard, LossyRounds
-
-
-Seed = np.random.SeedSequence | int | None
 
 
 class Exchange(Protocol):
@@ -36,7 +33,7 @@ class InProcess:
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         return [self._owners[name].answer(query) for name, query in questions.items()]
 
-    def ask_heard(self, questions: Mapping[str, Query], heard: "Heard") -> list[Answer]:
+    def ask_heard(self, questions: Mapping[str, Query], heard: Heard) -> list[Answer]:
         return marked(self.ask(questions), heard)
 
 
@@ -82,37 +79,6 @@ class VirtualClock:
         return self._exchange.ask({name: query})[0]
 
 
-class SomeHeard(Exchange, Protocol):
-    """An exchange of a study that can lose answers: every owner answers, and is debited, all the same."""
-
-    def ask_heard(self, questions: Mapping[str, Query], heard: "Heard") -> list[Answer]:
-        """Return the answers; `heard` [*replicates, asked owners] says in which runs each arrives."""
-        ...
-
-
-class LossyExchange:
-    """Owners of a study whose training answers get lost by public coins, which depend on terms and seed alone."""
-
-    def __init__(self, exchange: SomeHeard, rounds: "LossyRounds", horizon: int, seed: Seed) -> None:
-        self._exchange, self._rounds, self._horizon = exchange, rounds, horizon
-        self._rng = np.random.default_rng(seed)
-        self.lost = dict.fromkeys(rounds.names, 0)  # answers of the first run
-
-    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        query = next(iter(questions.values()))
-        if query.round > self._horizon:  # a score
-            return self._exchange.ask(questions)
-        heard = self._rounds.draw(next(iter(query.arrays.values())).shape[:-1], self._rng)
-        first = heard.reshape(-1, len(self.lost))[0]
-        self.lost = {name: n + (not came) for (name, n), came in zip(self.lost.items(), first, strict=True)}
-        return self._exchange.ask_heard(questions, heard)
-
-
-def marked(answers: Sequence[Answer], heard: "Heard") -> list[Answer]:
-    """Return single answers with the runs in which each arrives."""
-    return [replace(answer, heard=heard[..., place]) for place, answer in enumerate(answers)]
-
-
 def read_speeds(
     names: tuple[str, ...], usual: Mapping[str, Fraction], given: Mapping[str, float] | None
 ) -> dict[str, Fraction]:
@@ -152,7 +118,7 @@ class SimulatedSum:
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         return self.ask_heard(questions, np.ones(len(questions), dtype=bool))
 
-    def ask_heard(self, questions: Mapping[str, Query], heard: "Heard") -> list[Answer]:
+    def ask_heard(self, questions: Mapping[str, Query], heard: Heard) -> list[Answer]:
         given = [self._owners[name].contribute(query)[0] for name, query in questions.items()]
         total = np.zeros_like(given[0].words)
         for place, contribution in enumerate(given):

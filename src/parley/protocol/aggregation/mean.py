@@ -146,9 +146,7 @@ def _mean_of_heard(answers: Sequence[Answer]) -> Floats:
     """Return the mean over the answers that arrived in each run of a study."""
     records = [answer.records * np.asarray(True if answer.heard is None else answer.heard) for answer in answers]
     total = np.asarray(sum(records))
-    parts = (
-        np.asarray(size / total)[..., None] * answer.value for size, answer in zip(records, answers, strict=True)
-    )
+    parts = (np.asarray(size / total)[..., None] * answer.value for size, answer in zip(records, answers, strict=True))
     return np.asarray(sum(parts))
 
 
