@@ -19,7 +19,7 @@ from parley.learning.owners import open_owners
 from parley.terms import Terms
 
 PROBABILITIES = 1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3
-RUNS, DEMO_SEED = 200, 7
+RUNS, DEMO_SEED, UNIONS = 200, 7, 39
 
 
 def lossy(terms: Terms, probability: float, quorum: int) -> Terms:
@@ -34,25 +34,25 @@ def main() -> None:
     parser.add_argument("--quorum", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        write_unions(Path(folder), DEMO_SEED)
+        write_unions(Path(folder), DEMO_SEED, UNIONS)
         for file in (OWN_NOISE_FILE, SHARED_NOISE_FILE):
             agreed = parley.load_terms(Path(folder) / file)
             print(f"\n{agreed.title}\n")
-            print("| arrives | owners heard | forecast ψ | gain is expected for | mean gain | simulated ψ |")
+            print("| arrives | owners heard | forecast ψ | expect to gain | mean gain | simulated ψ |")
             print("|---|---|---|---|---|---|")
             for probability in PROBABILITIES:
                 terms = lossy(agreed, probability, arguments.quorum)
                 found = parley.forecast(terms)
                 rounds = found.expected.pilot.lossy_rounds
                 heard = len(terms.owners) if rounds is None else rounds.moments.answers
-                owners = found.owners
-                gains = np.array([owner.alone - owner.together for owner in owners])
-                alone = np.mean([owner.alone for owner in owners])
+                gains = np.array([owner.gain.mean for owner in found.owners])
+                alone = float(np.mean([owner.alone for owner in found.owners]))
                 run = parley.train(terms, open_owners(terms), arguments.runs, seed=1, whole_path=False)
                 psi = run.path[-1]
                 print(
                     f"| {probability:g} | {heard:.1f} | {found.relative_fitness.mean:.3g} | {(gains > 0).sum()} of "
-                    f"{len(owners)} | {gains.mean() / alone:.1%} | {psi.mean():.3g} ± {psi.std() / len(psi) ** 0.5:.1g} |",
+                    f"{len(gains)} | {gains.mean() / alone:.2%} | {psi.mean():.3g} ± "
+                    f"{psi.std() / len(psi) ** 0.5:.1g} |",
                     flush=True,
                 )
 
