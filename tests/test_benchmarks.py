@@ -22,6 +22,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "identification": ("--part coverage --runs 1", {}),
     "long_run": ("3 10", {}),
     "membership": ("--models 8", {"ROWS": 40, "COLUMNS": 30, "require": print}),
+    "lost_answers": ("--runs 2", {"PROBABILITIES": (0.5,), "UNIONS": 5}),
     "magnitudes": ("--cases 20 --jobs 1", {}),
     "leakage": ("--runs 1", {"EPSILONS": (1.0, 1.0, float("inf"))}),
     "many_owners": ("20", {}),

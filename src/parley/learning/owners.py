@@ -23,6 +23,7 @@ from parley.owner.ledger.account import Reservation
 from parley.owner.other_books import OtherBooks, OwnerBooks, find_among, require_reason
 from parley.owner.owner import Agreement, Owner, reservation
 from parley.privacy.accounting.series import exact
+from parley.protocol.lost_answers import COINS, LossyExchange, LossyRounds
 from parley.protocol.setup import Setup, require_ready
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import OwnerTerms, Terms
@@ -225,10 +226,14 @@ def exchange_with(
 ) -> Iterator[Exchange]:
     """Yield the exchange that asks the owners: each for its own noisy answer (on a virtual clock if nobody is waited
     for), or all for a sum with one noise. In a release, hosts in this process draw that noise and keep journals beside
-    the first owner's ledger."""
-    first = parties[0].ledger
+    the first owner's ledger; nothing is lost there."""
+    first, rounds = parties[0].ledger, LossyRounds.from_terms(setup.terms)
     if not setup.schedule.waits:
         yield on_virtual_clock(InProcess(parties), setup.schedule, speeds)
+    elif rounds is not None and not isinstance(first, Ledger):
+        inner = _simulated_sum(parties, seed) if setup.terms.noise.summed else InProcess(parties)
+        coins = np.random.SeedSequence(seed, spawn_key=(COINS,))
+        yield LossyExchange(inner, rounds, setup.schedule.horizon, coins)
     elif not setup.terms.noise.summed:
         yield InProcess(parties)
     elif isinstance(first, Ledger):
@@ -238,7 +243,11 @@ def exchange_with(
         finally:
             hosted.close()
     else:
-        yield SimulatedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
+        yield _simulated_sum(parties, seed)
+
+
+def _simulated_sum(parties: Sequence[Owner], seed: int | None) -> SimulatedSum:
+    return SimulatedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
 def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

@@ -19,6 +19,7 @@ from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, mak
 from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
 from parley.owner.owner import Agreement, Owner
+from parley.protocol.lost_answers import LossyExchange
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings
@@ -57,6 +58,8 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
             study.record(algorithm.model(final))
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta, late = algorithm.model(final).reshape(-1, setup.parameters), algorithm.late(final)
+    if isinstance(exchange, LossyExchange):
+        late = exchange.lost
     return make_result(
         setup,
         theta,

@@ -30,6 +30,7 @@ KEYS_WITHOUT_EFFECT = {
     "data",
     "value",
     "privacy_cost",
+    "availability",
 }  # of an owner's part of the terms: no question depends on them
 
 

@@ -23,6 +23,7 @@ from parley.terms.model import Model, prepares_otherwise, read_model, section_of
 from parley.terms.participation import (
     check_aggregation,
     check_answers,
+    check_availability,
     check_participation,
     check_stragglers,
     unless_plain,
@@ -148,6 +149,7 @@ class Terms(Section):
         check_scales(self)
         check_differences(self)
         check_participation(self)
+        check_availability(self)
         check_hosts(self)
         check_aggregation(self)
         return self
@@ -166,6 +168,11 @@ class Terms(Section):
     def uneven(self) -> bool:
         """Whether some owners take local steps of their own."""
         return any(owner.local_steps is not None or owner.step is not None for owner in self.owners)
+
+    @cached_property
+    def lossy(self) -> bool:
+        """Whether some owners' answers may get lost."""
+        return any(owner.availability is not None for owner in self.owners)
 
     def _can_draw(self) -> None:
         """Refuse noise that is made for another task."""

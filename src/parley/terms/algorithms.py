@@ -18,13 +18,14 @@ LOCAL_KEYS: Mapping[str, str] = {
 PROXIMAL_KEYS: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
 MAX_PEERS = 256
 NO_BATCHES_NOTE = "other algorithms use all records in every round"
+LOSSES: Mapping[str, str] = {"owners.availability": "only means of gradients are forecast with answers missing"}
 
 
 class AveragedSubgradientRules(AlgorithmRules):
     """Rules of averaged subgradient steps (Algorithm 2 of W)."""
 
     average: ClassVar[str | None] = "all"
-    keys: ClassVar[Mapping[str, str]] = {"learning.average": "the iterates that make the model"}
+    keys: ClassVar[Mapping[str, str]] = {"learning.average": "the iterates that make the model", **LOSSES}
 
 
 class GradientDescentRules(AlgorithmRules):
@@ -37,6 +38,7 @@ class GradientDescentRules(AlgorithmRules):
         "learning.momentum": "how much of the last step is kept in the next",
         "learning.staleness": "only 'gradient-descent' uses answers as they arrive. Statistics are asked once, "
         "local updates and corrections need all answers to one question, and batches need a common round",
+        **LOSSES,
     }
 
     def check(self, terms: CheckableTerms) -> None:
@@ -186,6 +188,7 @@ class PrivateSGDRules(AlgorithmRules):
             (f"learning.{key}" for key in ("batches", "epochs", "sampling", "optimiser", "batch_seed")), NO_BATCHES_NOTE
         ),
         "privacy.clip_norm": "the norm in which records are clipped",
+        **LOSSES,
     }
 
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:

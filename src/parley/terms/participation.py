@@ -34,6 +34,32 @@ def check_stragglers(terms: CheckableTerms) -> None:
         )
 
 
+def check_availability(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) lost answers where rounds wait for them, or where nobody can foresee what they change."""
+    if all(owner.availability is None for owner in terms.owners):
+        return
+    learning = terms.learning
+    if not learning.waits:
+        raise ValueError(
+            "owners.availability|not allowed with staleness: a lost answer is asked for again and comes later; "
+            "owners.answers and speeds state that"
+        )
+    if learning.straggler != "skip":
+        raise ValueError(
+            "owners.availability|needs learning.straggler = 'skip' and a quorum: rounds that wait get every answer, "
+            "since a lost one is asked for again"
+        )
+    if learning.participation is not None:
+        raise ValueError("owners.availability|not allowed with participation: use one of the two")
+    if terms.privacy.unit != "record":
+        raise ValueError("privacy.unit|expected 'record' with owners.availability")
+    if terms.aggregation is not None:
+        raise ValueError(
+            "aggregation|not allowed with owners.availability: what a robust rule makes of missing answers is not "
+            "forecast"
+        )
+
+
 def check_participation(terms: CheckableTerms) -> None:
     """Refuse rounds that never ask some owner, or that are drawn in two ways."""
     learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]

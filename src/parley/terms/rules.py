@@ -28,7 +28,7 @@ KEYS_ONLY_SOME_READ = {  # keys that mean something to some algorithms alone
         "staleness",
         "top_k",
     ),
-    "owners": ("local_steps", "step", "trust"),
+    "owners": ("local_steps", "step", "trust", "availability"),
 }
 KEYS_DROPPED_WITH_ALGORITHM = (
     "proximal",

@@ -188,6 +188,11 @@ class PrivacyCost(Section):
     weight: NonNegative
 
 
+def _unless_sure(value: Any) -> Any:
+    """Return None for an availability of 1, so that terms without losses have one hash."""
+    return None if type(value) in (int, float) and value == 1 else value
+
+
 class OwnerTerms(Section):
     """One owner's part of the agreement. `data` is for runs on one machine; deployed owners keep it to themselves."""
 
@@ -196,6 +201,7 @@ class OwnerTerms(Section):
     epsilon: Positive
     stride: Count | None = None
     answers: Count | None = None  # None: as many as `learning.horizon`; asynchronous rounds only
+    availability: Annotated[Share | None, BeforeValidator(_unless_sure)] = None  # None: every answer arrives
     trust: Positive | None = None  # None: 1
     local_steps: Count | None = None  # None: as `learning` says
     step: Positive | None = None

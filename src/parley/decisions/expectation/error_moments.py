@@ -41,6 +41,9 @@ class ErrorMoments:
     point_kept: Floats  # [T, p]
     point_gain: Floats  # [T, p]
     unit: Floats | None  # what one unit of noise in each round makes of the final model [T, p]; None: too many rounds
+    shift: Floats | None = (
+        None  # the model's error if every round adds the same unit [T, p]; None: answers are separate
+    )
 
     @property
     def bias(self) -> Floats:
@@ -71,15 +74,16 @@ def error_moments(
     (0.0, 0.25)
     """
     free, T, p = _free(algorithm), algorithm.horizon, len(curvature)
-    kept, gain, point_kept, point_gain = np.empty((4, T, p))
+    kept, gain, point_kept, point_gain, shift = np.empty((5, T, p))
     steps = []
     for k, after in enumerate(_rounds(free, curvature, noise, separate)):
         kept[k], gain[k] = after.of_model(free)
+        shift[k] = (after.model(free) @ after.shift)[:, 0, 0]
         point_kept[k], point_gain[k] = _widest(free.asked(after.ahead), after.mean, after.spread)
         if T <= MAX_TRACED_ROUNDS and separate is None:
             steps.append((after.inner, after.noisy))
     unit = _traced(steps, after.model(free)) if steps else None
-    return ErrorMoments(start, kept, gain, point_kept, point_gain, unit)
+    return ErrorMoments(start, kept, gain, point_kept, point_gain, unit, shift if separate is None else None)
 
 
 def end_moments(algorithm: Descent, curvature: Floats) -> tuple[Floats, Floats]:
@@ -101,10 +105,12 @@ def _free(algorithm: Descent) -> Descent:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Mean [p, part, 1] and covariance [p, part, part] after a round, its linear maps, and the next state."""
+    """Mean [p, part, 1] and covariance [p, part, part] after a round, what the same unit in every round makes of it
+    [p, part, 1], its linear maps, and the next state."""
 
     mean: Floats
     spread: Floats
+    shift: Floats
     inner: Floats
     noisy: Floats
     ahead: State
@@ -129,7 +135,7 @@ def _rounds(
     size, noises = 1 + len(names), 1 if separate is None else len(separate.records)
     basis = np.eye(size, size + noises)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
     mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
-    spread = np.zeros((p, size, size))
+    spread, shift = np.zeros((p, size, size)), np.zeros_like(mean)
     for k in range(1, T + 1):
         state = _state(k, basis, names)
         if separate is None:
@@ -142,8 +148,9 @@ def _rounds(
         step = _parts(after, names)  # [p, part, unit]
         inner, noisy = step[:, :, :size], step[:, :, size:]
         mean = inner @ mean
+        shift = inner @ shift + noisy[:, :, :1]
         spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
-        yield _Round(mean, spread, inner, noisy, _state(k + 1, basis, names))
+        yield _Round(mean, spread, shift, inner, noisy, _state(k + 1, basis, names))
 
 
 def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Floats, Floats]:

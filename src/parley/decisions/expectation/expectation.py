@@ -129,7 +129,16 @@ class ByMoments(Expectation):
     def excess_at(self, variance: float) -> Floats:
         """Return the same with this variance of the combined answer."""
         total = self.here.curvature + self.pilot.objective.regularisation
-        return 0.5 * (self.moments.bias**2 + variance * self.moments.gain) @ total
+        return 0.5 * (self.moments.bias**2 + variance * self.moments.gain + self.chance) @ total
+
+    @property
+    def chance(self) -> Floats:
+        """The squared error [T, p] of rounds that hear some owners only: their rows differ by chance from all."""
+        rounds, shift = self.pilot.lossy_rounds, self.moments.shift
+        if rounds is None or shift is None:
+            return np.zeros_like(self.moments.gain)
+        afresh, alike = rounds.moments.chance
+        return self.here.record_scatter * (afresh * self.moments.gain + alike * shift**2)
 
     def at(self, pilot: Pilot) -> "ByMoments":
         here = pilot.landscape()
@@ -150,7 +159,7 @@ class ByMoments(Expectation):
         return float(self.excess_at(0.0)[-1])
 
     def squared_errors(self, models: Floats) -> tuple[Floats, Floats]:
-        return self.moments.bias[-1] ** 2, self.moments.gain[-1]
+        return self.moments.bias[-1] ** 2 + self.chance[-1], self.moments.gain[-1]
 
     def run_quartiles(self, seed: int) -> tuple[float, float, float] | None:
         if not self.exact:
@@ -163,8 +172,9 @@ class ByMoments(Expectation):
     def models(self, count: int, seed: int) -> Floats:
         """Draw models [count, p] by the algorithm's response to the owners' noise."""
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
-        if pilot.draws > MAX_DRAWN_NOISES or self.moments.unit is None or not pilot.setup.schedule.everybody:
-            deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1])
+        some = not pilot.setup.schedule.everybody or pilot.lossy_rounds is not None
+        if pilot.draws > MAX_DRAWN_NOISES or self.moments.unit is None or some:
+            deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1] + self.chance[-1])
             error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
         else:
             drawn = pilot.drawn_together((count, rounds, len(here.curvature)), seed)

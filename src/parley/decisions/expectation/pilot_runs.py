@@ -11,7 +11,8 @@ from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.protocol.aggregation import NoiseGroup, noise_groups
+from parley.protocol.aggregation import NoiseGroup, noise_groups, weighted_mean
+from parley.protocol.lost_answers import COINS, Heard, LossyExchange, marked
 from parley.protocol.queries import Answer, Query
 from parley.validate import Floats, Integers
 
@@ -28,15 +29,22 @@ class PilotExchange:
         # all rows answer one question alike; batches and steps of their own differ
         self._own = pilot.question.batched or terms.uneven
         self._clip = pilot.question.answer_clip
-        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages or self._clip is not None
+        lossy = pilot.lossy_rounds is not None and not noiseless
+        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages or self._clip is not None or lossy
         # where answers are about batches, these differ by chance already; without any noise nothing does
-        alike = pilot.setup.aggregation.averages or pilot.question.batched or noiseless
+        alike = (pilot.setup.aggregation.averages and not lossy) or pilot.question.batched or noiseless
         if self._clip is not None:  # by chance the answer of a few rows is larger, and more of it is cut
             alike = pilot.question.size != pilot.question.parameters
         self._away = {} if alike else chance_deviations(pilot, replicates, np.random.default_rng([seed, 2]))
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._rows: dict[tuple[str, ...], Integers] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)
+
+    def ask_heard(self, questions: Mapping[str, Query], heard: Heard) -> list[Answer]:
+        if not self._pilot.terms.noise.summed:
+            return marked(self.ask(questions), heard)
+        ((query, names),) = _distinct_queries(questions)
+        return [self._sum(query, names, heard)]
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         if self._pilot.terms.noise.summed:
@@ -64,16 +72,27 @@ class PilotExchange:
         first, *others = group.names
         return Answer(query.id, "" if others else first, group.records, value, group.names if others else ())
 
-    def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
-        """Return what the hosts would open: everybody answers like the pilot, with one noise."""
+    def _sum(self, query: Query, names: tuple[str, ...], heard: Heard | None = None) -> Answer:
+        """Return what the hosts would open: everybody who is heard answers like the pilot, with one noise."""
         if names not in self._rows:
             self._rows[names] = np.array([self._pilot.setup.part(name).training.question.records for name in names])
         rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
-        records, value = int(rows.sum()), self._exact(query, names, rows / rows.sum())
-        if self._clip is not None:
-            value = self._clipped_mean(value, names, rows / rows.sum())
+        records, share = int(rows.sum()), np.ones(1)  # share: of the records, those heard
+        if heard is None:
+            value = self._exact(query, names, rows / records)
+            if self._clip is not None:
+                value = self._clipped_mean(value, names, rows / records)
+        else:
+            share = (heard @ rows / records)[..., None]
+            own = [self._exact(query, (name,), np.ones(1)) + self._away.get(name, 0.0) for name in names]
+            value = weighted_mean(
+                [
+                    Answer(query.id, name, int(rows[place]), own[place], heard=heard[..., place])
+                    for place, name in enumerate(names)
+                ]
+            )
         if not self._noiseless and isinstance(noise, SharedNoise):
-            value = value + noise.over(records).decode(noise.drawn(value.shape, self._rng))
+            value = value + noise.over(records).decode(noise.drawn(value.shape, self._rng)) / share
         return Answer(query.id, "", records, value, names)
 
     def _clipped_mean(self, value: Floats, names: Sequence[str], shares: Floats) -> Floats:
@@ -123,6 +142,10 @@ def pilot_models(
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    rounds, coins = pilot.lossy_rounds, np.random.SeedSequence([seed, COINS])
+    if rounds is not None and not noiseless:
+        lossy = LossyExchange(owners, rounds, pilot.algorithm.horizon, coins)
+        return pilot.algorithm.model(run(pilot.algorithm, lossy, pilot.setup.aggregation, asker, start, after_round))
     exchange = owners if pilot.setup.schedule.waits else on_virtual_clock(owners, pilot.setup.schedule, pilot.speeds)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, pilot.setup.aggregation, asker, start, after_round))
 

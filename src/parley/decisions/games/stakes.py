@@ -150,7 +150,7 @@ def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
     """Calibrate the demand at knots as hosts do; within 1 %, since the noise's unit jumps by up to 0.4 %."""
     knots = np.geomspace(*budget_range, NOISE_LAW_KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
-    return Demand(knots, np.minimum.accumulate(heights))
+    return Demand(knots, np.minimum.accumulate(heights) * known.sum_spread)
 
 
 def _largest_drawable(known: Pilot, low: float, high: float) -> float:
@@ -192,8 +192,9 @@ def stakes(
         )
     known, shared = _forecast_fields(terms, pilot, seed, keep_own, differences)
     records = np.array([float(question.records) for question in known.questions])
+    sensitivity = np.array([mechanism.sensitivity for mechanism in known.mechanisms])
     return Stakes(
-        unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
+        unit_noise=EachOwnerNoise(records, sensitivity**2 * known.spread),
         unit_variance=noise_law(terms, budget_range),
         budget_range=budget_range,
         **shared,

@@ -28,6 +28,7 @@ from parley.protocol.aggregation import (
     Robust,
     noise_groups,
 )
+from parley.protocol.lost_answers import LossyRounds
 from parley.protocol.queries import Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
@@ -102,13 +103,22 @@ class Pilot:
     def noise(self) -> CoalitionNoise:
         """The noise of coalitions of owners."""
         noise = self.setup.aggregation.noise(self.setup)
-        return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
+        if isinstance(noise, EachOwnerNoise):
+            return replace(noise, variances=noise.variances * self.spread)
+        return replace(noise, demands=noise.demands * self.sum_spread)
+
+    @cached_property
+    def lossy_rounds(self) -> LossyRounds | None:
+        """Which answers arrive; None: all."""
+        return LossyRounds.from_terms(self.terms)
 
     @cached_property
     def spread(self) -> Floats:
-        """Each owner's noise relative to others' [N]: fewer answers, used as they come, average it less. 1 if rounds
-        wait."""
+        """Each owner's noise relative to others' [N]: fewer answers average it less, whether they are used as they come
+        or get lost. 1 if rounds wait for every answer."""
         schedule = self.setup.schedule
+        if self.lossy_rounds is not None:
+            return self.lossy_rounds.moments.noise_factors
         if schedule.own is None:
             return np.ones(len(schedule.names))
         return np.array([schedule.horizon / answers for answers in schedule.own])
@@ -117,6 +127,11 @@ class Pilot:
     def rows(self) -> Floats:
         """The number of training rows of every owner, n_l [N]."""
         return self.noise.records
+
+    @property
+    def sum_spread(self) -> float:
+        """The same for one noise in the sum of all answers."""
+        return 1.0 if self.lossy_rounds is None else self.lossy_rounds.moments.sum_noise_factor
 
     @cached_property
     def variances(self) -> Floats:

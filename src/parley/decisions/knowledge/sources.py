@@ -34,11 +34,20 @@ class Landscape:
     warnings: tuple[str, ...] = ()
     best: Floats | None = None  # theta* [p]; None: what lies opposite to a start at zero
     tilt: Floats | None = None  # by how much the rows' own gradient at theta* is off [p]; None: not at all
+    scatter: Floats | None = None  # the variance of record gradients at theta* in each direction [p]; None: not known
 
     @property
     def start(self) -> Floats:
         """theta[1] - theta* per direction [p]; the root mean square if there are several starts."""
         return np.asarray(self.starts[0] if len(self.starts) == 1 else np.sqrt(np.mean(self.starts**2, axis=0)))
+
+    @property
+    def record_scatter(self) -> Floats:
+        """The variance of record gradients [p]; where it is not known, as for least squares: in proportion to the
+        curvature, so that an optimum's estimation error is c/n."""
+        if self.scatter is not None:
+            return self.scatter
+        return np.asarray(2 * self.estimation / len(self.curvature) * self.curvature)
 
     @property
     def test_cost(self) -> float:
@@ -208,6 +217,7 @@ class Sample(Source):
             warnings=few,
             best=theta,
             tilt=self.tilt(objective),
+            scatter=spread,
         )
 
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:

@@ -203,10 +203,12 @@ class Forecast:
     @one_thread
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
+        rounds = self.expected.pilot.lossy_rounds
         return {
             "title": self.terms.title,
             "relative_fitness": vars(self.relative_fitness),
             "excess_cost": vars(self.excess_cost),
+            "answers_per_round": None if rounds is None else rounds.moments.answers,
             "interval_covers": self.coverage,
             "method": self.method,
             "by_method": self.by_method,

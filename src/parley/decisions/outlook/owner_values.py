@@ -85,7 +85,7 @@ def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], fl
     """Return a function: the combined answer's variance if one owner (one noise: all) trained with an epsilon."""
     records, size = noise.records, float(noise.records.sum())
     if isinstance(noise, OneNoise):
-        return lambda place, epsilon: common_demand(pilot.setup, epsilon) / size**2
+        return lambda place, epsilon: common_demand(pilot.setup, epsilon) * pilot.sum_spread / size**2
     others, variance = noise.without_each(np.ones(len(records), dtype=bool))
     rest, names = variance * (others / size) ** 2, pilot.setup.schedule.names
 

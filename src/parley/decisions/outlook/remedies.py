@@ -251,7 +251,7 @@ def _variance(pilot: Pilot, factor: float, budgets: Floats) -> float:
         return math.inf
     training = np.clip(training, *EPSILON_LIMITS)
     if isinstance(noise, OneNoise):
-        demand = common_demand(pilot.setup, float(training.min()))
+        demand = common_demand(pilot.setup, float(training.min())) * pilot.sum_spread
         return float(pilot.variances_of(replace(noise, demands=np.full(len(budgets), demand))).mean())
     known = dict[object, float]()
     own = np.empty(len(budgets))

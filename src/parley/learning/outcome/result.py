@@ -110,7 +110,9 @@ class OwnerOutcome:
     answers: int  # of its answers that the model was made of
     # what one training answer alone costs those whom it is about; `epsilon` is for all together
     step_epsilon: float | None = None
-    late: int = 0  # answers that came too late to be used, and are paid for all the same (`learning.staleness`)
+    # answers that came too late to be used (`learning.staleness`), or that the first run of a study lost
+    # (`owners.availability`); they are paid for all the same
+    late: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ import numpy as np
 from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.protocol.lost_answers import Heard, marked
 from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:  # a relay imports this room and must not load everything that an owner needs
@@ -30,6 +32,9 @@ class InProcess:
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         return [self._owners[name].answer(query) for name, query in questions.items()]
+
+    def ask_heard(self, questions: Mapping[str, Query], heard: Heard) -> list[Answer]:
+        return marked(self.ask(questions), heard)
 
 
 @runtime_checkable
@@ -111,11 +116,17 @@ class SimulatedSum:
         self._owners, self._rng = {owner.name: owner for owner in owners}, np.random.default_rng(seed)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        return self.ask_heard(questions, np.ones(len(questions), dtype=bool))
+
+    def ask_heard(self, questions: Mapping[str, Query], heard: Heard) -> list[Answer]:
         given = [self._owners[name].contribute(query)[0] for name, query in questions.items()]
         total = np.zeros_like(given[0].words)
-        for contribution in given:
-            total += contribution.words
+        for place, contribution in enumerate(given):
+            total += np.where(heard[..., place, None], contribution.words, np.uint64(0))
         noise = given[0].noise
         total += noise.drawn(total.shape, self._rng)
-        records = sum(contribution.noise.records for contribution in given)
-        return [sum_answer(given[0].query, noise, list(questions), records, total)]
+        records = np.array([contribution.noise.records for contribution in given])
+        answer = sum_answer(given[0].query, noise, list(questions), int(records.sum()), total)
+        if heard.all():
+            return [answer]
+        return [replace(answer, value=answer.value * (records.sum() / (heard @ records))[..., None])]

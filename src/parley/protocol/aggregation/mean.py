@@ -136,11 +136,21 @@ def weighted_mean(answers: Sequence[Answer]) -> Floats:
     >>> weighted_mean([a, b])
     array([1.])
     """
+    if any(answer.heard is not None for answer in answers):
+        return _mean_of_heard(answers)
     total = sum(answer.records for answer in answers)
     combined = np.zeros_like(answers[0].value)
     for answer in answers:
         combined += (answer.records / total) * answer.value
     return combined
+
+
+def _mean_of_heard(answers: Sequence[Answer]) -> Floats:
+    """Return the mean over the answers that arrived in each run of a study."""
+    records = [answer.records * np.asarray(True if answer.heard is None else answer.heard) for answer in answers]
+    total = np.asarray(sum(records))
+    parts = (np.asarray(size / total)[..., None] * answer.value for size, answer in zip(records, answers, strict=True))
+    return np.asarray(sum(parts))
 
 
 def or_one(size: Floats) -> Floats:

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.errors import Malformed
 from parley.validate import LARGEST, Floats
@@ -104,6 +105,7 @@ class Answer:
     records: int
     value: Floats
     members: tuple[str, ...] = ()
+    heard: NDArray[np.bool_] | None = None  # in which runs of a study it arrived [*replicates]; None: in all
 
     @property
     def owners(self) -> tuple[str, ...]:

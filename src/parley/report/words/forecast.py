@@ -47,6 +47,9 @@ def details(result: Forecast) -> list[str]:
     if result.run_quartiles is not None:
         low, _, high = result.run_quartiles
         lines.append(f"Half of all runs end between {number(low)} and {number(high)}.")
+    rounds = result.expected.pilot.lossy_rounds
+    if rounds is not None:
+        lines.append(f"A round hears {number(rounds.moments.answers)} of {len(rounds.names)} owners on average.")
     lines.append(f"Excess training cost {number(result.excess_cost.mean)}, {METHOD_WORDS[result.method]}.")
     expected = ", ".join(
         f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None

@@ -30,7 +30,8 @@ def owner_rows(result: Result) -> Rows:
     rows = [["owner", "records", "ε promised", "ε spent", "answers", "records clipped"]]
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
-        answers = f"{o.answers:,}{f' + {o.late:,} late' if o.late else ''}"
+        why = "lost" if result.terms.lossy else "late"
+        answers = f"{o.answers:,}{f' + {o.late:,} {why}' if o.late else ''}"
         rows.append([o.name, f"{o.records:,}", promised, spent, answers, percent(o.clipped_share)])
     return rows
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from parley.terms import Model
-from parley.terms.algorithms import PrivateSGDRules
+from parley.terms.algorithms import LOSSES, PrivateSGDRules
 from parley.terms.keys import Count, Name
 from parley.terms.rules import AlgorithmRules
 from parley.terms.sections import CheckableTerms, Learning
@@ -97,6 +97,7 @@ class NetworkSGDRules(PrivateSGDRules):
     asks: ClassVar[str] = "network-gradient"
     sampling: ClassVar[str] = "poisson"
     why: ClassVar[str] = "for networks: owners draw their records in secret"
+    keys: ClassVar[Mapping[str, str]] = {k: what for k, what in PrivateSGDRules.keys.items() if k not in LOSSES}
 
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:
         return super().usual({"sampling": self.sampling, "optimiser": "momentum", **content})
