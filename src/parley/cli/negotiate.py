@@ -30,7 +30,7 @@ def negotiate_command(
         bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
     ] = False,
     truthful: Annotated[
-        bool, typer.Option("--truthful", help="Also price payments under which misstating one's cost never pays.")
+        bool, typer.Option("--truthful", help="Also price payments under which no owner gains by misstating costs.")
     ] = False,
     max_price: Annotated[
         float | None, typer.Option(metavar="MONEY", help="With --truthful: the largest privacy cost weight paid for.")

@@ -24,7 +24,7 @@ SHARED = (
     "another agreement, whose release is debited again."
 )
 UNSTATED = "Some owners have not stated a value and a privacy cost yet."
-TRUTHFUL = "Contracts (c) and truthful payments (t) that reach the same quality"
+TRUTHFUL = "Contracts (c) and truthful payments (t), for this quality or better"
 BREAK_EVEN = "If all join, at the terms' own budgets"
 
 
