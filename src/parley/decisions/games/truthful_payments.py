@@ -32,7 +32,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +41,7 @@ from parley.decisions.games.payments import Deal, best_reachable, cheapest_contr
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.errors import NoEquilibriumError, SettingError
 from parley.terms import PrivacyCost
-from parley.validate import Floats, Integers, few_names, non_negative, positive
+from parley.validate import LARGEST, Floats, Integers, few_names, non_negative, positive
 
 LEVELS = 41  # budgets that an owner may get, in equal ratios between the ends of the range
 MIN_CELLS, CELLS_PER_OWNER = 240, 8  # of the mesh on which records are counted
@@ -79,40 +78,33 @@ class TruthfulRule:
         known, cost = game.stakes, game.stakes.cost
         levels = np.clip(np.geomspace(*game.budget_range, LEVELS), *game.budget_range)
         cells, cell = mesh(known.records)
-        size = cell * np.arange(1, int(cells.sum()) + 1)
+        size = np.arange(1.0, cells.sum() + 1) * cell
         overcount = float(np.maximum(cells * cell - known.records, 0.0).sum())
         value = float(game.weight.sum())
         rule = cls(
             levels=levels,
             shapes=shapes(levels[:, None]),
             cells=cells,
-            base=value * (cost.estimation / size + cost.bias) - float(game.weight @ game.alone),
-            price=value * cost.noise_price / size**2,
+            base=np.asarray(value * (cost.estimation / size + cost.bias) - float(game.weight @ game.alone)),
+            price=np.asarray(value * cost.noise_price / size**2),
             noise=known.unit_noise.variances * known.records**2 * np.asarray(known.unit_variance(levels))[:, None],
-            quota=np.full(len(size), math.inf)
-            if target is None
-            else _allowed_variance(game, positive(target, "target")) * np.maximum(size - overcount, 0.0),
+            quota=_quota(game, target, size - overcount),
             records=known.records,
             nobody=0.0 if target is None else math.inf,
             cap=math.inf if cap is None else non_negative(cap, "cap"),
         )
-        if target is not None:
-            rule.require_reachable(game, target)
+        if target is not None and np.isinf(rule._totals(np.zeros(game.owners))).all():
+            raise SettingError(
+                f"target = {target:g}: no budgets of the truthful rule reach it; contracts reach "
+                f"{best_reachable(game):.3g} at best, the rule somewhat less. "
+                + what_would_help(target, known.fitness(np.zeros(1)).item())
+            )
         return rule
 
     @property
     def owners(self) -> int:
         """The number of owners, N."""
         return len(self.cells)
-
-    def require_reachable(self, game: BudgetGame, target: float) -> None:
-        """Raise an error if no candidate reaches the target, whatever owners state."""
-        if math.isinf(self._least(np.zeros(self.owners))):
-            raise SettingError(
-                f"target = {target:g}: no budgets of the truthful rule reach it; contracts reach "
-                f"{best_reachable(game):.3g} at best, the rule somewhat less. "
-                + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
-            )
 
     def allocate(self, stated: Floats) -> Floats:
         """Return the budgets of least objective, 0 for owners that stay out [N]."""
@@ -139,8 +131,8 @@ class TruthfulRule:
 
     def _checked(self, stated: Floats) -> Floats:
         stated = np.asarray(stated, dtype=float)
-        if stated.shape != self.cells.shape or not (np.isfinite(stated) & (stated >= 0)).all():
-            raise SettingError(f"stated costs: expected {self.owners} finite numbers of at least 0, one per owner")
+        if stated.shape != self.cells.shape or not ((stated >= 0) & (stated <= LARGEST)).all():
+            raise SettingError(f"stated costs: expected {self.owners} numbers from 0 to {LARGEST:g}, one per owner")
         return stated
 
     def _asked(self, owner: int, weight: float, rows: slice = slice(None)) -> Floats:
@@ -151,19 +143,12 @@ class TruthfulRule:
         adds = self.price[rows, None] * noise + weight * self.shapes[:, owner]
         return np.where(allowed & (weight <= self.cap), adds, math.inf)
 
-    @cached_property
-    def _whole(self) -> NDArray[np.int64]:
-        return np.arange(len(self.base))
-
     def _totals(self, stated: Floats) -> Floats:
         """Return the least objective of coalitions of 1, 2, ..., R cells [R]; they have two members or more."""
         table = _Sums.empty(len(self.base))
         for owner in range(self.owners):
             table = table.plus(int(self.cells[owner]), self._asked(owner, stated[owner]).min(axis=1))
-        return self.base + table.several[self._whole, self._whole + 1]
-
-    def _least(self, stated: Floats) -> float:
-        return min(float(self._totals(stated).min()), self.nobody)
+        return self.base + table.several[_rows(table), _rows(table) + 1]
 
     def _members(self, cheapest: Floats, cells: int) -> NDArray[np.bool_]:
         """Return the coalition of exactly so many cells with the least sum of `cheapest` [N]."""
@@ -179,11 +164,8 @@ class TruthfulRule:
                 continue
             members[owner] = True
             rest = left - int(self.cells[owner])
-            if wanted == 2 and not before.single[0, rest] < before.several[0, rest]:
-                wanted = 2
-            else:
-                wanted -= 1
-            left = rest
+            more = wanted == 2 and not before.single[0, rest] < before.several[0, rest]
+            wanted, left = wanted if more else wanted - 1, rest
         return members
 
     def _lines(self, stated: Floats) -> list[tuple[Floats, Floats]]:
@@ -205,10 +187,11 @@ class TruthfulRule:
         return [found[owner] for owner in range(self.owners)]
 
     def _owner_lines(self, owner: int, others: "_Sums") -> tuple[Floats, Floats]:
-        rest = self._whole + 1 - self.cells[owner]
-        company = np.where(rest >= 0, np.minimum(others.single, others.several)[self._whole, rest], math.inf)
+        rows = _rows(others)
+        rest = rows + 1 - self.cells[owner]
+        company = np.where(rest >= 0, np.minimum(others.single, others.several)[rows, rest], math.inf)
         joins = ((self.base + company)[:, None] + self._asked(owner, 0.0)).min(axis=0)
-        stays_out = min(float((self.base + others.several[self._whole, self._whole + 1]).min()), self.nobody)
+        stays_out = min(float((self.base + others.several[rows, rows + 1]).min()), self.nobody)
         return np.append(0.0, self.shapes[:, owner]), np.append(stays_out, joins)
 
 
@@ -236,6 +219,10 @@ class _Sums:
 
     def of(self, members: int) -> Floats:
         return self.single if members == 1 else self.several
+
+
+def _rows(table: _Sums) -> Integers:
+    return np.arange(len(table.several))
 
 
 def mesh(records: Floats) -> tuple[Integers, float]:
@@ -310,7 +297,7 @@ def pay(rule: TruthfulRule, game: BudgetGame, shapes: PrivacyCosts, stated: Floa
     """Return the budgets and payments of a rule made from this game."""
     epsilon, rent = rule.allocate(stated), rule.rents(stated)
     if np.isinf(rent).any():
-        needed = np.flatnonzero(np.isinf(rent))
+        needed = np.flatnonzero(np.isinf(rent)).tolist()
         who = few_names([names[place] if names else f"owner {place + 1}" for place in needed])
         raise SettingError(
             f"truthful payments: the target is out of reach without {who}, who could then ask for any price. Give the "
@@ -377,9 +364,12 @@ def truthful_offer(
     return TruthfulOffer(deal, fitness, max_price, contracts)
 
 
-def _allowed_variance(game: BudgetGame, target: float) -> float:
-    """Return the variance of combined answers that the target allows; below 0: none reaches it."""
+def _quota(game: BudgetGame, target: float | None, size: Floats) -> Floats:
+    """Return the noise that each record of a member may bring so that coalitions of at least `size` records reach the
+    target; below 0: none does."""
     cost = game.stakes.cost
+    if target is None:
+        return np.full(len(size), math.inf)
     if cost.noise_price > 0:
-        return game.stakes.variance_at(target)
-    return math.inf if target * game.stakes.least_cost >= cost.bias else -1.0
+        return np.asarray(game.stakes.variance_at(positive(target, "target")) * np.maximum(size, 0.0))
+    return np.full(len(size), math.inf if positive(target, "target") * game.stakes.least_cost >= cost.bias else -1.0)
