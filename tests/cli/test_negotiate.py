@@ -192,7 +192,7 @@ def test_truthful_payments_stand_beside_contracts(folder):
     assert run.exit_code == 0, run.output
     words = " ".join(run.output.split())
     assert "Contracts (c) and truthful payments (t)" in words
-    assert "No owner gains by stating another cost" in words
+    assert "no owner gains by stating another cost" in words
     content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     truthful = content["truthful"]
     assert truthful["relative_fitness"] <= 1.0

@@ -165,18 +165,13 @@ def truthful_rows(result: Negotiation) -> list[list[str]]:
     for place, part in enumerate(result.terms.owners):
         pairs = [[_cell(deal, place, column) for deal in deals] for column in ("epsilon", "payment", "payoff")]
         rows.append([part.name, *(cell for pair in pairs for cell in pair)])
-    sums = [
-        number(None if deal is None else float(getattr(deal, column).sum()))
-        for column in ("payment", "payoff")
-        for deal in deals
-    ]
-    return [*rows, ["total", "", "", *sums]]
+    return rows
 
 
 def _cell(deal: Deal | None, place: int, column: str) -> str:
     if deal is None:
         return "–"
-    return number(float(getattr(deal, column)[place])) if deal.members[place] else "out"
+    return number(float(getattr(deal, column)[place]), 3) if deal.members[place] else "out"
 
 
 def truthful_lines(result: Negotiation) -> list[str]:
@@ -187,14 +182,17 @@ def truthful_lines(result: Negotiation) -> list[str]:
     if offer.relative_fitness is None:
         return ["Truthful payments: nobody joins at these stated costs, and nobody is paid."]
     psi, spend = number(offer.relative_fitness), number(offer.deal.spend)
+    beside = "no contracts hold a coalition together at this quality"
+    if offer.contracts is not None:
+        beside = f"contracts cost {number(offer.contracts.spend)} if the stated costs are true"
     return [
-        f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total. No owner gains by stating another "
-        "cost, whatever the others state, and none that states the truth loses: both as far as the forecast is right.",
+        f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total; {beside}.",
+        "Under truthful payments no owner gains by stating another cost, whatever the others state, and none that "
+        "states the truth loses, as far as the forecast is right.",
         "A negative payment is a fee: the model saves this owner more than it asks. Contracts leave members free to "
         "join unpaid with another budget; truthful payments offer one budget or none.",
         "This assumes that values are known, that costs do not depend on the rows, and that owners do not agree on "
         "false statements.",
-        *(["No contracts hold a coalition together at this quality."] if offer.contracts is None else []),
     ]
 
 
