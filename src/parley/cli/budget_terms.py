@@ -27,8 +27,8 @@ def explain_terms(file: Path, as_json: bool) -> None:
             number(each["delta"], side="above"),
             percent(each["posterior"]["high"], "above"),
             number(each["posterior"]["failure"], 3, "above"),
-            _said(each["mutual_information_bits"]),
-            _said(each["guess_factor"]),
+            _number_or_unknown(each["mutual_information_bits"]),
+            _number_or_unknown(each["guess_factor"]),
         ]
         for each in found
     ]
@@ -59,5 +59,5 @@ def caption(terms: Terms) -> str:
     )
 
 
-def _said(value: float | None) -> str:
+def _number_or_unknown(value: float | None) -> str:
     return "not known" if value is None else number(value, 3, "above")

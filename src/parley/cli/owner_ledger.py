@@ -83,13 +83,13 @@ def restore_command(
     settings = load_owner(settings_file)
     everything = assume_spent is AssumedSpent.all
     lost = [] if everything and not settings.accepted.exists() else _accepted(settings)
-    what = (
+    spent_words = (
         "the whole lifetime budget"
         if everything
         else f"all that is reserved, also by the {counted(len(lost), 'acceptance')} in {settings.accepted},"
     )
     if not yes and not typer.confirm(
-        f"No agreement so far will be answered again, and {what} counts as spent. Restore?", err=True
+        f"No agreement so far will be answered again, and {spent_words} counts as spent. Restore?", err=True
     ):
         errors_console.print("Nothing was restored.")
         raise typer.Exit(1)

@@ -54,7 +54,7 @@ def acceptance_summary(
         *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),
         *_arrivals(agreement),
-        *_liars(terms),
+        *_liars_sentence(terms),
         *sentences(agreement),
         f"What it promises {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
@@ -223,7 +223,7 @@ def _arrivals(agreement: Agreement) -> list[str]:
     ]
 
 
-def _liars(terms: Terms) -> list[str]:
+def _liars_sentence(terms: Terms) -> list[str]:
     """Return what the learner does about owners that lie, where the terms say how many may."""
     section = terms.aggregation
     if section is None:

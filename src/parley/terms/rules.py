@@ -119,19 +119,19 @@ class OneRelease(AlgorithmRules):
             )
 
 
-_LOADED: dict[str, AlgorithmRules] = {}
+_RULES_BY_NAME: dict[str, AlgorithmRules] = {}
 
 
 def algorithm_rules(name: str) -> AlgorithmRules:
     """Return the rules of the algorithm with this name."""
-    if name not in _LOADED:
+    if name not in _RULES_BY_NAME:
         facts = ALGORITHMS[name]
         home = import_module(facts.home)
         found = home.RULES[name] if facts.task == PREDICTION else home.ALGORITHM
         if not isinstance(found, AlgorithmRules):
             raise TypeError(f"{facts.home}: expected ALGORITHM, an instance of AlgorithmRules")
-        _LOADED[name] = found
-    return _LOADED[name]
+        _RULES_BY_NAME[name] = found
+    return _RULES_BY_NAME[name]
 
 
 def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
@@ -139,7 +139,7 @@ def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> 
     if name in ALGORITHMS:
         raise SettingError(f"algorithm {name!r}: expected a name that no algorithm has yet")
     ALGORITHMS[name] = AlgorithmFacts(task=task)
-    _LOADED[name] = rules
+    _RULES_BY_NAME[name] = rules
 
 
 def named_algorithm(name: Any) -> AlgorithmRules:

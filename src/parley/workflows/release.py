@@ -141,8 +141,8 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
             notes.append(made_words(missing, shown, books.lifetime, books.lifetime_delta or 0.0))
     seen = None
     if statistics and refused is None:
-        asked = column_statistics_agreement(terms)
-        seen = noise_words(asked, *sight(resolve(asked, _example(asked))))
+        agreed_terms = column_statistics_agreement(terms)
+        seen = noise_words(agreed_terms, *sight(resolve(agreed_terms, _example(agreed_terms))))
     return ReleaseReview(statistics, _spending_rows(terms, statistics), refused, notes, others, seen)
 
 
@@ -151,10 +151,10 @@ def _example(terms: Terms) -> pd.DataFrame | None:
 
 
 def _spending_rows(terms: Terms, statistics: bool) -> list[list[str]]:
-    asked = column_statistics_agreement(terms) if statistics else terms
+    agreed_terms = column_statistics_agreement(terms) if statistics else terms
     rows = [["owner", "records", "ε that it spends", "δ that it spends"]]
     for part in terms.owners:
-        spent = asked.promised_epsilon(part.name), Fraction(str(asked.privacy.delta))
+        spent = agreed_terms.promised_epsilon(part.name), Fraction(str(agreed_terms.privacy.delta))
         rows.append([part.name, f"{part.records:,}", *(number(each, side="above") for each in spent)])
     if statistics:
         rows[0].append("ε that is left to learn with")

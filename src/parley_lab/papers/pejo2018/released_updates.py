@@ -15,10 +15,10 @@ from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.accounting import exact, make_series
 from parley.protocol.setup import Setup
-from parley.tasks.ratings.algorithm import ERROR, ItemFactors
+from parley.tasks.ratings.algorithm import RATING_DEVIATION, ItemFactors
 from parley.tasks.ratings.run import SILENT, learned_items
 from parley.tasks.ratings.table import Ratings
-from parley.tasks.ratings.terms import ROUNDS
+from parley.tasks.ratings.terms import DEFAULT_ROUNDS
 from parley.terms import Terms
 from parley.validate import Floats, non_negative, positive
 
@@ -55,10 +55,12 @@ class ToldNoise(ItemFactors):
     carried: Floats = field(default_factory=lambda: np.zeros(1))  # of every owner
 
     def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
-        return np.asarray(1 / (1 / super()._weights(counts, there, rounds) + (self.carried[there] / ERROR**2)[:, None]))
+        return np.asarray(
+            1 / (1 / super()._weights(counts, there, rounds) + (self.carried[there] / RATING_DEVIATION**2)[:, None])
+        )
 
 
-def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = ROUNDS) -> Floats:
+def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = DEFAULT_ROUNDS) -> Floats:
     """V = [b, Q] [items, factors + 1]. The learner weights owners by how noisy they are, which is public, whatever they
     put noise on.
 
@@ -99,7 +101,7 @@ def _content(
     }
 
 
-def quieter(epsilon: float, share: float, answers: int = ROUNDS) -> float:
+def quieter(epsilon: float, share: float, answers: int = DEFAULT_ROUNDS) -> float:
     """The epsilon whose noise has `share` of the deviation, for as many answers.
 
     >>> round(quieter(1.0, 1.0), 6), quieter(1.0, 0.25) > 4
