@@ -17,13 +17,13 @@ import pandas as pd
 
 import parley
 from parley.tasks.ratings.measured import items_worth
-from parley.tasks.ratings.run import SILENT
 from parley.tasks.ratings.table import divide, drop_rare, find_ratings
 from parley.terms import load_terms, write_terms
+from parley_lab.papers.pejo2018.released_updates import INAUDIBLE
 
 CASES = [
-    ("no privacy", SILENT, SILENT, "each-owner"),
-    ("one concerned", 1.0, SILENT, "each-owner"),
+    ("no privacy", INAUDIBLE, INAUDIBLE, "each-owner"),
+    ("one concerned", 1.0, INAUDIBLE, "each-owner"),
     ("both", 8.0, 8.0, "each-owner"),
     ("both, one noise", 8.0, 8.0, "shared"),
     ("both", 1.0, 1.0, "each-owner"),

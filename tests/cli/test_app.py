@@ -48,8 +48,9 @@ HEAVY = [
 def test_the_help_of_a_command_waits_for_no_library_that_its_work_needs():
     """Every command and every part of a group, in one process: the first that loads one of them is named."""
     code = (
-        "import sys; from typer.testing import CliRunner; from parley.cli.app import PARTS, app\nfor name, part in "
-        "PARTS.items():\n    for words in [[name], *([name, inner] for inner in getattr(part.load(), 'commands', "
+        "import sys; from typer.testing import CliRunner; from parley.cli.app import PART_BY_COMMAND, app\nfor name, part "
+        "in PART_BY_COMMAND.items():\n    for words in [[name], *([name, inner] for inner "
+        "in getattr(part.load(), 'commands', "
         "{}))]:\n        run = CliRunner().invoke(app, [*words, '--help'])\n        assert run.exit_code == 0 and "
         f"'Usage' in run.output, (words, run.exception)\n        loaded = sorted(set({HEAVY}) & set(sys.modules))\n  "
         "      assert not loaded, (words, loaded)\n        print(*words)\n"

@@ -27,6 +27,7 @@ INPUT_METAVARS = {
     "JSON",
     "MODEL",
     "OWNER",
+    "OWNER|LEDGER",
     "REQUEST",
     "ROWS",
     "TABLE",

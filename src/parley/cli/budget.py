@@ -92,6 +92,8 @@ def explain(
     ] = None,
     prior: Annotated[float | None, typer.Option(help="What an adversary believes beforehand. Default: 0.5.")] = None,
     people: Annotated[int | None, typer.Option(help="Number of people among whom one is sought. Default: 100.")] = None,
+    harm: Annotated[float | None, typer.Option(help="The most that a release may cost a person, in money.")] = None,
+    payment: Annotated[float | None, typer.Option(help="What a person is paid for taking part.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
     ] = None,
@@ -101,6 +103,8 @@ def explain(
 
     Example:  parley budget explain --epsilon 1 --prior 0.01
 
+    Example:  parley budget explain --epsilon 1 --prior 0.001 --harm 10000 --payment 5
+
     Example:  parley budget explain --terms terms.toml
     """
     import numpy as np
@@ -108,14 +112,17 @@ def explain(
     from parley.privacy.accounting.meaning import error_tradeoff, explanation, sentences
 
     if terms is not None:
-        if epsilon is not None or delta or any(given is not None for given in (prior, people, plot)):
-            raise SettingError("--terms: not allowed with --epsilon, --delta, --prior, --people or --plot")
-        explain_terms(terms, as_json)
+        if epsilon is not None or delta or any(given is not None for given in (people, harm, payment, plot)):
+            others = "--epsilon, --delta, --people, --harm, --payment or --plot"
+            raise SettingError(f"--terms: not allowed with {others}")
+        explain_terms(terms, 0.5 if prior is None else prior, as_json)
         return
     if epsilon is None:
         raise SettingError("--epsilon: missing; give it, or give --terms")
     among = 100 if people is None else people
-    content = explanation(epsilon, delta, 0.5 if prior is None else prior, among)
+    if payment is not None and harm is None:
+        raise SettingError("--harm: missing; --payment is compared with the loss that it names")
+    content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
         from parley.report.figures import curves, picture  # a library that takes its time

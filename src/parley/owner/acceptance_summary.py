@@ -72,7 +72,9 @@ def acceptance_summary(
 def _protected(agreement: Agreement) -> str:
     """Return whom the guarantee is about."""
     whole = agreement.setup.terms.privacy.unit == OWNER_UNIT
-    return "your table as a whole" if whole else f"every {agreement.setup.task.unit} in the table"
+    terms, unit = agreement.setup.terms, agreement.setup.task.unit
+    once = " who has one row" if unit == Task.unit and terms.privacy.person is None else ""
+    return "your table as a whole" if whole else f"every {unit}{once} in the table"
 
 
 def _limits(agreement: Agreement) -> str:

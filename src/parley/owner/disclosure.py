@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.owner.owner import Agreement, reservation
 from parley.privacy.accounting.meaning import (
     Leakage,
@@ -18,6 +18,7 @@ from parley.privacy.mechanisms import Gaussian
 from parley.protocol.aggregation.mean import pieces
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.stages import Stage
+from parley.protocol.task import Task, task_of
 from parley.terms import Host, Terms
 from parley.terms.catalogue import ALL_MECHANISMS
 from parley.terms.file import TermsWarning
@@ -201,16 +202,30 @@ def covering_epsilon(terms: Terms, name: str) -> Fraction:
     return covering_cost(promised, name, copies) / copies
 
 
-def promises(terms: Terms) -> list[dict[str, Any]]:
+def protected_unit(terms: Terms) -> str:
+    """Say what the terms' epsilon protects: a person, a row, a table, or the unit of another task."""
+    privacy, unit = terms.privacy, task_of(terms).unit
+    if privacy.unit == OWNER_UNIT:
+        return "an owner's whole table"
+    if unit != Task.unit:
+        return f"one {unit}"
+    if privacy.person is None:
+        more = " and a larger δ" if privacy.delta > 0 else ""
+        return f"one row: no column tells people apart, so someone with m rows has m times this ε{more}"
+    rows = counted(privacy.records_per_person, "row")
+    return f"one person, with at most {rows} (column {printable(privacy.person)!r} tells people apart)"
+
+
+def promises(terms: Terms, prior: float = 0.5) -> list[dict[str, Any]]:
     """Return what the terms promise of each owner's people; no private record is looked at."""
     setup, lines = resolve(terms), []
     for owner in terms.owners:
         leakage = record_leakage(setup, owner.name)
         covered, delta, failure = upper(covering_epsilon(terms, owner.name)), terms.privacy.delta, 0.0
         if delta > 0:
-            low, high, failure = approximate_posterior(covered, delta, 0.5)
+            low, high, failure = approximate_posterior(covered, delta, prior)
         else:
-            low, high = posterior_bounds(covered, 0.5)
+            low, high = posterior_bounds(covered, prior)
         lines.append(
             {
                 "owner": owner.name,

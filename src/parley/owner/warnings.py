@@ -5,7 +5,7 @@ shares and ratios, never a record's value. No warning does not mean no attack: t
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +364,21 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     if copies > MAX_SHARE_COPIES and not warnings:
         warnings.append(TermsWarning(about, f"{percent(copies)} of the rows are copies of an earlier row. {meaning}"))
     return warnings
+
+
+def unnamed_people_warning(columns: Iterable[str], terms: Terms) -> TermsWarning | None:
+    """Warn of columns whose names, which are public, say that they may tell people apart, where the terms name none."""
+    if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER_UNIT:
+        return None
+    used = {*(terms.model.features or ()), *terms.model.outcome_columns}
+    named = [str(column) for column in columns if column not in used and PERSON_COLUMN.search(str(column).lower())]
+    if not named:
+        return None
+    sentence = (
+        f"Column {printable(named[0])!r} may tell people apart, but the terms name no such column. They protect single "
+        "rows: someone with m rows has m times the epsilon. If people may have several rows, name the column."
+    )
+    return TermsWarning("privacy.person", sentence)
 
 
 def alike_people(table: TableSource, column: str | None, name: str) -> list[TermsWarning]:

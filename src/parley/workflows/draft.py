@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from parley.data.public_numbers import depends_on_machine
+from parley.data.sources import open_table
+from parley.data.sources.source import column_names
 from parley.decisions.from_files.column_dates import AmbiguousDatesError
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft, planned
 from parley.decisions.outlook.forecast import Forecast
 from parley.errors import ParleyError, SettingError
-from parley.owner.warnings import budget_warning
+from parley.owner.warnings import budget_warning, unnamed_people_warning
 from parley.protocol.setup import pin
 from parley.report.sheet import Finished, Line, Part, lines
 from parley.report.words.noise import plan_beside
@@ -119,8 +121,10 @@ def draft_terms(
         with suppress(ParleyError):  # not everything can be forecast
             expected = foresee(made.terms, seed)
     weak_budget = budget_warning(made.terms, [part.name for part in made.terms.owners])
-    if weak_budget is not None:
-        person.warn(weak_budget.line)
+    unnamed = unnamed_people_warning(column_names(open_table(files[0]).example) if files else (), made.terms)
+    for warning in (weak_budget, unnamed):
+        if warning is not None:
+            person.warn(warning.line)
     made, pinned = pinned_beside(made, write)
     write_terms(made.terms, write, head_lines(made), KEY_NOTES)
     return DraftReport(made, plan, expected, write, pinned)

@@ -1,5 +1,5 @@
 """The checks before a release, in one order for every door: room in ledgers, expected gains, owners' own rows. Nothing
-is spent before all of them."""
+is spent before all of them. `--force` and a resumed run skip the gains; daemons check rows and ledgers themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from parley.data.sources.source import column_names
 from parley.decisions.outlook.forecast import worth_spending
 from parley.decisions.outlook.inside_view import contradicted
 from parley.decisions.outlook.worth import Worth, require_worth
@@ -22,7 +23,7 @@ from parley.learning.owners import (
 )
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.owner.warnings import budget_warning
+from parley.owner.warnings import budget_warning, unnamed_people_warning
 from parley.protocol.setup import resolve
 from parley.report.words.ledgers import made_words
 from parley.report.words.training import foreseen_words, unforeseen
@@ -30,6 +31,7 @@ from parley.tasks.statistics.column_statistics.commands import noise_words
 from parley.tasks.statistics.column_statistics.run import require_books, require_learnable, sight
 from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms
+from parley.terms.file import TermsWarning
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
@@ -88,6 +90,23 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
         raise Declined("Nothing was released, nothing was spent.")
 
 
+def ask_where_people_repeat(terms: Terms, person: Person) -> None:
+    """Warn if a column's name says that it tells people apart and the terms name none; ask the person who is there."""
+    warning = _unnamed_people(terms)
+    if warning is not None:
+        person.warn(warning.line)
+        if person.present and not person.confirm("Release with every row protected on its own?"):
+            raise Declined("Nothing was released, nothing was spent.")
+
+
+def _unnamed_people(terms: Terms) -> TermsWarning | None:
+    for part in (each for each in terms.owners if each.data is not None):
+        warning = unnamed_people_warning(column_names(Owner(part.name, owner_table(part)).table.example), terms)
+        if warning is not None:
+            return warning
+    return None
+
+
 def asks_statistics(terms: Terms) -> bool:
     """Return whether terms reserve a part of every epsilon for column statistics, which are released first."""
     return terms.privacy.scale_epsilon is not None
@@ -134,7 +153,8 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
     except ParleyError as error:
         refused = str(error)
     weak_budget = budget_warning(terms, [part.name for part in terms.owners])
-    notes, others = [] if weak_budget is None else [weak_budget.sentence], list[str]()
+    unnamed = None if books is None or refused is not None else _unnamed_people(terms)
+    notes, others = [each.sentence for each in (weak_budget, unnamed) if each is not None], list[str]()
     if books is not None and refused is None:
         missing, others = missing_ledgers(terms, books.folder), other_books(terms, books)
         if missing and books.lifetime is not None:

@@ -24,7 +24,7 @@ from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
 from parley.workflows.assumptions import read_speeds
 from parley.workflows.person import Person
-from parley.workflows.release import ask_where_rows_contradict, require_worth_spending
+from parley.workflows.release import ask_where_people_repeat, ask_where_rows_contradict, require_worth_spending
 from parley.workflows.train_report import TrainReport
 
 
@@ -84,6 +84,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
             else:
                 expected = _public_worth(terms, speeds, person)
         if checks_worth:
+            ask_where_people_repeat(terms, person)
             ask_where_rows_contradict(terms, terms_file, person)
         with person.progress("reading tables") as progress:
             begin()

@@ -183,7 +183,7 @@ def test_classes_that_no_line_parts_have_trees_inside_whatever_the_kind(tmp_path
 def test_trees_of_any_size_are_remembered_by_what_they_were_asked_for(monkeypatch):
     home = "parley.decisions.knowledge.baselines"
     first, second = SimpleNamespace(digest=b"a"), SimpleNamespace(digest=b"b")
-    monkeypatch.setattr(f"{home}._known", Remembered(max_entries=8))
+    monkeypatch.setattr(f"{home}._remembered_losses", Remembered(max_entries=8))
     monkeypatch.setattr(f"{home}.tree_losses", lambda rows, new, leaves, iterations: (leaves, *iterations))
     assert _losses(first, second, 300, (1, 1000)) == (300, 1, 1000)
     assert _losses(first, second, 300, (1, 1001)) == (300, 1, 1001)

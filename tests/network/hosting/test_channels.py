@@ -33,15 +33,15 @@ IDLE = HostAssignment(
 def hurry(monkeypatch):
     """The same rules in a hundredth of the time."""
     quick = {
-        "PATIENCE": 1.0,
-        "SENDING": 0.5,
-        "ARRIVAL": 0.3,
-        "TELLING": 0.2,
+        "MESSAGE_TIMEOUT_S": 1.0,
+        "SEND_TIMEOUT_S": 0.5,
+        "EARLY_MESSAGE_WAIT_S": 0.3,
+        "NOTICE_TIMEOUT_S": 0.2,
         "FIRST_PAUSE": 0.01,
         "LONGEST_PAUSE": 0.05,
     }
     for name, seconds in quick.items():
-        monkeypatch.setattr(channels, name, seconds, raising=False)
+        monkeypatch.setattr(channels, name, seconds)
     monkeypatch.setattr(pool, "KEEPALIVE_S", 0.05)
 
 

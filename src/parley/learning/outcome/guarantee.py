@@ -1,8 +1,8 @@
 """The kind of a run and its guarantee, in words."""
 
 from parley.learning.outcome.result import Result
-from parley.numerals import number
-from parley.protocol.task import task_of
+from parley.numerals import counted, number
+from parley.protocol.task import Task, task_of
 from parley.terms.sections import OWNER_UNIT
 
 # wherever that is so; in JSON: "inside": true
@@ -46,11 +46,11 @@ def kind_of_run(result: Result) -> str:
 def guarantee(result: Result) -> str:
     """Say what is guaranteed to whom, in a sentence."""
     privacy, shared = result.terms.privacy, result.terms.noise.summed
-    people = (
-        f"one {task_of(result.terms).unit} (one record)"
-        if privacy.person is None
-        else f"one person (at most {privacy.records_per_person} record(s))"
-    )
+    unit = task_of(result.terms).unit
+    if privacy.person is not None:
+        people = f"one person (at most {counted(privacy.records_per_person, 'row')})"
+    else:
+        people = "one person who has one row" if unit == Task.unit else f"one {unit} (one record)"
     if privacy.unit == OWNER_UNIT:
         people = "all records of one owner (a whole table, of the same public size)"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release under these terms is"

@@ -26,7 +26,7 @@ from parley.network.hosting.proposal import HostAssignment
 from parley.network.serving.log import Log
 
 MESSAGE_TIMEOUT_S = 60.0  # seconds for a message of another host
-SENDING = 30.0  # seconds for one to be taken
+SEND_TIMEOUT_S = 30.0  # seconds for one to be taken
 EARLY_MESSAGE_WAIT_S = 10.0  # of these for a message that came before its channel
 NOTICE_TIMEOUT_S = 5.0  # seconds for word that a channel is over
 # no channel's name: the message says which channel is over, or (nothing) that its sender has begun afresh
@@ -60,7 +60,7 @@ class NetworkChannel:
         number = self._sent[to]
         self._sent[to] += 1
         try:
-            self._peers[to].carry(self._terms, self.name, number, payload, SENDING)
+            self._peers[to].carry(self._terms, self.name, number, payload, SEND_TIMEOUT_S)
         except ParleyError:
             self.close()
             raise

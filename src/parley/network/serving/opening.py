@@ -235,7 +235,8 @@ def table_digests(path: Path) -> list[str]:
 
 
 def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
-    from parley.protocol.stages import agreed_answers  # loads pandas, which a look at a ledger needs not wait for
+    from parley.owner.disclosure import protected_unit  # both load pandas, which a look at a ledger needs not wait for
+    from parley.protocol.stages import agreed_answers
 
     acceptance = acceptances.get(account.terms_hash)
     return {
@@ -244,6 +245,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
         "adjacency": None if acceptance is None else Adjacency.from_unit(acceptance.terms.privacy.unit),
+        "protected": None if acceptance is None else protected_unit(acceptance.terms),
         "key": None if acceptance is None else acceptance.fingerprint,
         "accepted": time,
         "epsilon": upper(account.epsilon),

@@ -79,6 +79,17 @@ def other_books_lines(content: dict[str, Any]) -> list[str]:
     ]
 
 
+def units_line(content: dict[str, Any]) -> str | None:
+    """Say so if agreements protect different units: what they spend then adds up for none of them."""
+    units = {a["protected"] for a in content["agreements"] if a["protected"] is not None}
+    if len(units) < 2:
+        return None
+    return (
+        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums hold for a person only if "
+        "every agreement names the same column that tells people apart."
+    )
+
+
 def chain_line(content: dict[str, Any]) -> str:
     """Return the ledger's number of entries and the head of its verified chain."""
     return f"{_entries(content)}, chain unbroken, head {content['head'][:16]}…"

@@ -157,8 +157,8 @@ class ItemsWorth:
     With noise of deviation s in a sum, owner l keeps a share w = 1/(1 + s^2/(rounds c m v)) of its information on a
     factor, its weight in `ItemFactors`. Nobody knows beforehand c, how often an item is rated. But terms beyond the
     clip are scaled down, so w is at most its value with as many ratings as fill the clip, for errors and factors of the
-    usual size (`ERROR`, `USERS_SPREAD`). An owner with far more users than `effective_records` is expected to do better
-    alone.
+    usual size (`RATING_DEVIATION`, `USERS_SPREAD`). An owner with far more users than `effective_records` is expected
+    to do better alone.
     """
 
     heard: float

@@ -317,7 +317,8 @@ def _without_noise(bench: Runs, who: Who, norm: Norm) -> list[str]:
 def _findings(bench: Runs, number: int, table: pd.DataFrame) -> list[list[str]]:
     differ = table["ours"] - table["published"]
     what = f"table {number}: ours less published, points: from, to, mean; places over {MAX_DIFFERENCE_POINTS:.1f} apart"
-    found = f"{differ.min():+.1f}, {differ.max():+.1f}, {differ.mean():+.1f}; {np.count_nonzero(differ.abs() > MAX_DIFFERENCE_POINTS)}"
+    far = np.count_nonzero(differ.abs() > MAX_DIFFERENCE_POINTS)
+    found = f"{differ.min():+.1f}, {differ.max():+.1f}, {differ.mean():+.1f}; {far}"
     gain = (table["softmax"] - table["published"]).min()
     least = [f"table {number}: softmax at equal total ε, least gain, points", "–", f"{gain:+.1f}"]
     return [_without_noise(bench, *TABLES[number]), [what, "0", found], least]

@@ -153,8 +153,8 @@ def noise_words(terms: Terms, bin_from: float, name_from: Mapping[str, float]) -
     name, smallest_share = min(name_from.items(), key=lambda each: each[1])
     if not smallest_share < 1:
         return f"{sentence}; no table is large enough for a name to leave it."
-    rows = smallest_share * terms.owner(name).records
-    return f"{sentence}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(smallest_share)} of its rows)."
+    rows, whose = smallest_share * terms.owner(name).records, printable(name)
+    return f"{sentence}, a name from {rows:,.0f} rows of one owner ({whose}: {percent(smallest_share)} of its rows)."
 
 
 def column_rows(columns: "Sequence[ReleasedColumn]") -> list[list[str]]:
