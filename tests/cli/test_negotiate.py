@@ -182,3 +182,46 @@ def test_terms_written_keep_every_character(tmp_path):
     terms = make_terms(10).changed(title='😀 Größe\x7f "quoted" \\ 合意')
     write_terms(terms, tmp_path / "terms.toml")
     assert load_terms(tmp_path / "terms.toml").title == terms.title
+
+
+def test_truthful_payments_stand_beside_contracts(folder):
+    """The JSON's spends are sums of its payments, what is written are the truthful budgets, and one that overstates
+    its cost is not better off; by a contract it is."""
+    options = ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--truthful", "--max-price", "5"]
+    run = CliRunner().invoke(app, [*options, "--write", str(folder / "agreed.toml")])
+    assert run.exit_code == 0, run.output
+    words = " ".join(run.output.split())
+    assert "Contracts (c) and truthful payments (t)" in words
+    assert "no owner gains by stating another cost" in words
+    content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    truthful = content["truthful"]
+    assert truthful["relative_fitness"] <= 1.0
+    for deal in (truthful, truthful["contracts"]):
+        assert deal["spend"] == pytest.approx(sum(owner["payment"] for owner in deal["owners"]))
+        assert all(owner["payoff"] >= 0 for owner in deal["owners"])
+    assert truthful["contracts"]["spend"] == pytest.approx(content["spend"])
+    budgets = {owner["name"]: owner["epsilon"] for owner in truthful["owners"] if owner["participates"]}
+    agreed = parley.load_terms(folder / "agreed.toml")
+    assert {part.name: part.epsilon for part in agreed.owners} == pytest.approx(budgets, rel=1e-5)
+    (folder / "false.toml").write_text(TERMS.replace("weight = 0.01", "weight = 0.03"))
+    false = json.loads(CliRunner().invoke(app, [options[0], str(folder / "false.toml"), *options[2:], "--json"]).stdout)
+    profits = []
+    for told in (false["truthful"], false["truthful"]["contracts"]):
+        liar = told["owners"][0]  # its payoff is by the stated cost; by the true one it keeps the difference, too
+        true = content["truthful"] if told is false["truthful"] else content["truthful"]["contracts"]
+        profits.append(liar["payoff"] + 0.02 * liar["epsilon"] - true["owners"][0]["payoff"])
+    assert profits[0] <= 1e-9
+    assert profits[1] > 0.01
+
+
+def test_truthful_payments_are_refused_where_they_do_not_exist(folder):
+    terms = str(folder / "terms.toml")
+    assert "needs --truthful" in str(CliRunner().invoke(app, ["negotiate", terms, "--max-price", "5"]).exception)
+    run = CliRunner().invoke(app, ["negotiate", terms, "--truthful", "--target", "1.0", "--balanced"])
+    assert "not with --balanced" in str(run.exception)
+    run = CliRunner().invoke(app, ["negotiate", terms, "--truthful", "--target", "0.5"])
+    assert run.exit_code == 0 or "could then ask for any price" in str(run.exception)
+    shared = TERMS.replace("clip = 20.0", 'clip = 20.0\nnoise = "shared"').replace("quorum = 3\n", "")
+    (folder / "shared.toml").write_text(shared + "".join(f'[[hosts]]\nname = "{n}"\n' for n in ("a", "b", "x")))
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "shared.toml"), "--truthful"])
+    assert "no truthful payments" in str(run.exception)

@@ -152,6 +152,12 @@ def deal(count):
     return Made(owners=found, wishes=lambda: found, target=0.01)
 
 
+def priced(count):
+    large, joins = np.full(count, -LARGE), np.arange(count) % 2 == 0
+    both = Made(members=joins, epsilon=np.full(count, 0.1234), payment=large, payoff=large)
+    return Made(terms=Made(owners=list(map(owner, names(count)))), truthful=Made(deal=both, contracts=both))
+
+
 def served(count):
     law = Made(lowest=0.12345, highest=0.23456, scale=0.12345, p_value=0.00012345, shaped=False)
     repeats = Made(answers=12, of_answers=30_000, numbers=345, of_numbers=30_000_000, holds=False)
@@ -198,6 +204,7 @@ TABLES = {
     "negotiate": lambda n: negotiation.owner_rows(deal(n)),
     "negotiate, nobody joins": lambda n: negotiation.wish_rows(deal(n)),
     "negotiate, one budget": lambda n: noise.preference_rows(standing(n)),
+    "negotiate, truthful": lambda n: negotiation.truthful_rows(priced(n)),
     "negotiate, nothing stated": lambda n: negotiation.break_even_rows(
         [BreakEven(name, 0.1234, -SMALL, -SMALL) for name in names(n)]
     ),

@@ -29,6 +29,12 @@ def negotiate_command(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
     ] = False,
+    truthful: Annotated[
+        bool, typer.Option("--truthful", help="Also price payments under which no owner gains by misstating costs.")
+    ] = False,
+    max_price: Annotated[
+        float | None, typer.Option(metavar="MONEY", help="With --truthful: the largest privacy cost weight paid for.")
+    ] = None,
     keep_own: Annotated[bool, typer.Option(help="Members may keep their own model if it is better.")] = True,
     differences: Differences = None,
     write: Annotated[
@@ -68,6 +74,8 @@ def negotiate_command(
         balanced=balanced,
         keep_own=keep_own,
         differences=differences,
+        truthful=truthful,
+        max_price=max_price,
         write=write,
         plot=plot,
         plot_owners=plot_owners,

@@ -148,8 +148,9 @@ def _of_draft(made: Draft) -> Summary:
 def _of_deal(result: Negotiation) -> Summary:
     notes = [*(f"Note: {warning}." for warning in result.warnings), agreed.INTERPOLATION_NOTE]
     if not result.deal.members.any():
-        return Summary(agreed.headline(result), agreed.wish_rows(result), [*agreed.moves(result), *notes])
-    sentences = [*agreed.prices(result), agreed.checked(result), *notes]
+        said = [*agreed.moves(result), *agreed.truthful_lines(result), *notes]
+        return Summary(agreed.headline(result), agreed.wish_rows(result), said)
+    sentences = [*agreed.prices(result), agreed.checked(result), *agreed.truthful_lines(result), *notes]
     return Summary(agreed.headline(result), agreed.owner_rows(result), sentences)
 
 

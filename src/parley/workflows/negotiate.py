@@ -69,6 +69,9 @@ class NegotiationReport:
     def parts(self) -> Iterator[Part]:
         yield from (Line(self.headline, "bold"), BLANK_LINE, self.table, BLANK_LINE)
         joined = isinstance(self.found, Negotiation) and self.found.deal.members.any()
+        if isinstance(self.found, Negotiation) and self.found.truthful is not None:
+            yield from (Grid(said.truthful_rows(self.found), said.TRUTHFUL), BLANK_LINE)
+            yield from (*lines(said.truthful_lines(self.found), folded=True), BLANK_LINE)
         if isinstance(self.found, CommonNegotiation) and joined:
             content = self.found.to_json()
             yield from (Grid(kinds.preference_rows(content), kinds.preferences_title(content)), BLANK_LINE)
@@ -100,16 +103,26 @@ def bargain(
     balanced: bool = False,
     keep_own: bool = True,
     differences: Heterogeneity | None = None,
+    truthful: bool = False,
+    max_price: float | None = None,
 ) -> NegotiationReport:
     """Return the owners' chosen budgets; or what joining saves them, if one has not stated its value and cost."""
     with (person or Nobody()).progress("running the pilot") as progress:
         if any(part.value is None or part.privacy_cost is None for part in terms.owners):
             progress.says("what joining saves")
             return NegotiationReport(terms, break_even(terms, pilot, differences=differences))
-        given = terms, pilot, target, balanced
-        return NegotiationReport(
-            terms, negotiate(*given, keep_own=keep_own, differences=differences, doing=progress.says)
+        found = negotiate(
+            terms,
+            pilot,
+            target,
+            balanced,
+            keep_own=keep_own,
+            differences=differences,
+            doing=progress.says,
+            truthful=truthful,
+            max_price=max_price,
         )
+        return NegotiationReport(terms, found)
 
 
 def negotiate_terms(
@@ -123,6 +136,8 @@ def negotiate_terms(
     balanced: bool = False,
     keep_own: bool = True,
     differences: str | None = None,
+    truthful: bool = False,
+    max_price: float | None = None,
     write: Path | None = None,
     plot: Path | None = None,
     plot_owners: Path | None = None,
@@ -140,11 +155,12 @@ def negotiate_terms(
         raise SettingError("--balanced: needs --target; without a target nobody is paid")
     known, differ = None if pilot is None else str(pilot), read_differences(differences)
     terms = _with_stated_values(terms, value, privacy_cost)
-    report_so_far = bargain(terms, person, known, target, balanced, keep_own, differ)
+    report_so_far = bargain(terms, person, known, target, balanced, keep_own, differ, truthful, max_price)
     if not isinstance(report_so_far.found, Negotiation):
         unstated = all(part.value is None or part.privacy_cost is None for part in terms.owners)
-        return replace(report_so_far, needs_deal=bool(drawn) or not unstated or target is not None or write is not None)
-    joined = report_so_far.found.relative_fitness is not None
+        asked = bool(drawn) or truthful or target is not None or write is not None
+        return replace(report_so_far, needs_deal=asked or not unstated)
+    joined = bool(report_so_far.found.agreed_budgets)
     if write is not None and joined:
         write_terms(report_so_far.found.agreed_terms(), write)
     if plot is not None:

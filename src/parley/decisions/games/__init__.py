@@ -11,12 +11,14 @@ from parley.decisions.games.equilibrium import (
 )
 from parley.decisions.games.game import Game, best_responses, largest_gain
 from parley.decisions.games.negotiate import Negotiation, negotiate
+from parley.decisions.games.truthful_payments import TruthfulRule, truthful_deal
 
 __all__ = [
     "Dynamics",
     "Equilibrium",
     "Game",
     "Negotiation",
+    "TruthfulRule",
     "Welfare",
     "best_response_dynamics",
     "best_responses",
@@ -24,5 +26,6 @@ __all__ = [
     "negotiate",
     "pure_equilibria",
     "solve",
+    "truthful_deal",
     "welfare",
 ]

@@ -1,7 +1,7 @@
 """From terms to a deal: the owners' budgets, who stays out, and the price of a better model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from parley.decisions.games.payments import (
     spending_curves,
 )
 from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
+from parley.decisions.games.truthful_payments import TruthfulOffer, truthful_offer
 from parley.decisions.games.weakest_link import Preferences, WeakestLink, play, preferences
 from parley.decisions.games.wishes import Wish, wishes
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
@@ -26,7 +27,7 @@ from parley.decisions.knowledge.privacy_cost import PrivacyCosts, stated_cost
 from parley.errors import SettingError, TermsError
 from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import Members
-from parley.terms import Terms
+from parley.terms import PrivacyCost, Terms
 from parley.validate import Floats
 
 CURVE_POINTS = 200  # points of an owner's payoff curve
@@ -60,9 +61,11 @@ class Negotiation:
     largest_gain: float
     posted: Deal | None  # with a target and at most 100 owners: what one price for all would come to
     warnings: tuple[str, ...]
+    truthful: TruthfulOffer | None = field(default=None, kw_only=True)  # if asked for
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley negotiate --json` prints."""
+        names = [part.name for part in self.terms.owners]
         return {
             "title": self.terms.title,
             **self._owners_json(),
@@ -75,6 +78,7 @@ class Negotiation:
             "spend": self.deal.spend,
             "posted_price": None if self.posted is None else {"price": self.posted.price, "spend": self.posted.spend},
             "wishes": None if self.deal.members.any() else [wish.to_json() for wish in self.wishes()],
+            "truthful": None if self.truthful is None else self.truthful.to_json(names),
             "warnings": list(self.warnings),
             "terms_hash": self.terms.hash,
         }
@@ -99,9 +103,16 @@ class Negotiation:
         """Return each owner's choice in the best coalition and what it lacks: the reason, if nobody joins."""
         return wishes(self.game, [part.name for part in self.terms.owners])
 
+    @property
+    def agreed_budgets(self) -> dict[str, float]:
+        """The members' budgets: by the truthful rule if asked for, else by the deal."""
+        deal = self.deal if self.truthful is None else self.truthful.deal
+        parts = zip(self.terms.owners, deal.members, deal.epsilon, strict=True)
+        return {part.name: float(epsilon) for part, joins, epsilon in parts if joins}
+
     def agreed_terms(self) -> Terms:
-        """Return the terms with the deal's budgets, to six digits, without the owners who stay out."""
-        chosen = {owner.name: owner.epsilon for owner in self.owners if owner.epsilon is not None}
+        """Return the terms with the agreed budgets, to six digits, without the owners who stay out."""
+        chosen = self.agreed_budgets
         if not chosen:
             raise SettingError(
                 "nobody joins, so there are no terms to agree on; with a target, payments may bring owners in"
@@ -129,6 +140,8 @@ def negotiate(
     keep_own: bool = True,
     differences: Heterogeneity | None = None,
     doing: Callable[[str], None] = lambda what: None,
+    truthful: bool = False,
+    max_price: float | None = None,
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
@@ -153,6 +166,10 @@ def negotiate(
         How much owners differ; default: unknown.
     doing
         Called with the name of each step.
+    truthful
+        Whether to price the rule of `truthful_payments`, too, under which no owner gains by misstating its cost.
+    max_price
+        With `truthful`: the largest privacy cost weight that is paid for.
 
     Returns
     -------
@@ -160,6 +177,7 @@ def negotiate(
         Each owner's budget and payoff, and the payments that reach the target.
     """
     doing("calibrating noise, running the pilot")
+    _check_truthful(terms, balance, truthful, max_price)
     if terms.noise.common:
         return _negotiate_common(terms, pilot, target, balance, seed, keep_own, differences, doing)
     known = stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
@@ -169,7 +187,24 @@ def negotiate(
     posted = None if target is None or game.owners > MAX_POSTED_OWNERS else posted_price(game, target)
     if balance:
         deal = balanced(deal)
-    return Negotiation(**_outcome(terms, game, deal, target), posted=posted, warnings=known.warnings)
+    offer = truthful_offer(game, _stated_costs(terms), target, max_price) if truthful else None
+    return Negotiation(**_outcome(terms, game, deal, target), posted=posted, warnings=known.warnings, truthful=offer)
+
+
+def _check_truthful(terms: Terms, balance: bool, truthful: bool, max_price: float | None) -> None:
+    if max_price is not None and not truthful:
+        raise SettingError("--max-price: needs --truthful; other contracts pay what reaches the target")
+    if truthful and balance:
+        raise SettingError("--truthful: not with --balanced; what truthful payments come to cannot be chosen")
+    if truthful and terms.noise.common:
+        raise SettingError(
+            'privacy.noise = "shared": no truthful payments, since one noise has one ε for all; remove it or --truthful'
+        )
+
+
+def _stated_costs(terms: Terms) -> dict[str, PrivacyCost]:
+    costs = {owner.name: stated_cost(terms, owner) for owner in terms.owners}
+    return {name: cost for name, cost in costs.items() if cost is not None}
 
 
 def _outcome(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal, target: float | None) -> dict[str, Any]:

@@ -42,7 +42,9 @@ class Lines:
 
     @classmethod
     def from_outlook(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
-        """Draw the line through an outlook's gains at this variance; costs in the target's units."""
+        """Draw the line through an outlook's gains at this variance; costs in the target's units. Stated privacy costs
+        change nothing: owners with equal records are averaged whatever their costs."""
+        outlook = replace(outlook, prices=np.zeros_like(outlook.prices))
         size, gain = np.array(outlook.laws[0].owners.together_records), outlook.expected_gain
         noisy, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
         if not outlook.corrected:

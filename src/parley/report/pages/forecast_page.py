@@ -112,6 +112,9 @@ def negotiation_page(result: Negotiation) -> str:
         content = result.to_json()
         rows, title = kinds.preference_rows(content), kinds.preferences_title(content)
         sections.append(Section("One budget for all", kinds.weakest_link(content), rows, "", title))
+    if result.truthful is not None:
+        words, rows = agreed.truthful_lines(result), agreed.truthful_rows(result)
+        sections.append(Section("What if owners misstate their costs?", words, rows, "", agreed.TRUTHFUL))
     notes = [f"Note: {warning}." for warning in result.warnings]
     sections.append(Section("What does this rest on?", [*notes, agreed.INTERPOLATION_NOTE]))
     name = result.terms.title or "a joint model"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from parley.decisions.games.break_even import BreakEven
 from parley.decisions.games.budget_game import MAX_EXACT_OWNERS
 from parley.decisions.games.negotiate import Negotiation
+from parley.decisions.games.payments import Deal
 from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
 
@@ -23,6 +24,7 @@ VALUES_SHARED_NOTE = (
     "another agreement, whose release is debited again."
 )
 UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
+TRUTHFUL = "Contracts (c) and truthful payments (t), for this quality or better"
 BREAK_EVEN_TITLE = "If all join, at the terms' own budgets"
 
 
@@ -151,6 +153,47 @@ def prices(result: Negotiation) -> list[str]:
         lost = f"{result.price_of_privacy:.1%}"
         sentences.append(f"Price of privacy: {lost} of what the owners could gain without noise is lost.")
     return sentences
+
+
+def truthful_rows(result: Negotiation) -> list[list[str]]:
+    """Return a table of each owner's budget, payment and payoff by contracts and by truthful payments, if asked for."""
+    offer = result.truthful
+    if offer is None:
+        return []
+    deals = (offer.contracts, offer.deal)
+    rows = [["owner", "ε (c)", "ε (t)", "paid (c)", "paid (t)", "payoff (c)", "payoff (t)"]]
+    for place, part in enumerate(result.terms.owners):
+        pairs = [[_cell(deal, place, column) for deal in deals] for column in ("epsilon", "payment", "payoff")]
+        rows.append([part.name, *(cell for pair in pairs for cell in pair)])
+    return rows
+
+
+def _cell(deal: Deal | None, place: int, column: str) -> str:
+    if deal is None:
+        return "–"
+    return number(float(getattr(deal, column)[place]), 3) if deal.members[place] else "out"
+
+
+def truthful_lines(result: Negotiation) -> list[str]:
+    """Explain truthful payments and what they assume, if asked for."""
+    offer = result.truthful
+    if offer is None:
+        return []
+    if offer.relative_fitness is None:
+        return ["Truthful payments: nobody joins at these stated costs, and nobody is paid."]
+    psi, spend = number(offer.relative_fitness), number(offer.deal.spend)
+    beside = "no contracts hold a coalition together at this quality"
+    if offer.contracts is not None:
+        beside = f"contracts cost {number(offer.contracts.spend)} if the stated costs are true"
+    return [
+        f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total; {beside}.",
+        "Under truthful payments no owner gains by stating another cost, whatever the others state, and none that "
+        "states the truth loses, as far as the forecast is right.",
+        "A negative payment is a fee: the model saves this owner more than it asks. Contracts leave members free to "
+        "join unpaid with another budget; truthful payments offer one budget or none.",
+        "This assumes that values are known, that costs do not depend on the rows, and that owners do not agree on "
+        "false statements.",
+    ]
 
 
 def checked(result: Negotiation) -> str:
