@@ -143,7 +143,7 @@ def clip_to_grid(values: Floats, low: Floats | float, high: Floats | float, out:
     Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values
     never become smaller ones. With S = `SETTLE_SHIFT`, v + S - S is a multiple of SETTLE_GRID for |v| <= 2^51
     SETTLE_GRID: v + S lies where floats are SETTLE_GRID apart, and the subtraction is exact. Beyond, all floats in play
-    are multiples of SETTLE_GRID/2 or coarser, and only |v| <= SETTLE_GRID/2 comes back as 0. From 2^-60 on, 1e-18, a
+    are multiples of SETTLE_GRID/2 or coarser, and only |v| <= SETTLE_GRID/2 comes back as 0. From 2^-59 on, 2e-18, a
     value returns as it was.
 
     >>> clip_to_grid(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)

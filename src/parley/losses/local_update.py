@@ -206,8 +206,7 @@ def local_update(
     bound = objective.record_bound(preparation, limits, "l2")
     if not isinstance(objective, LocallyUpdated):
         raise TermsError(
-            f"learning.algorithm: no bound is known on how far one record moves local steps of {terms.model.kind} is "
-            f"not known"
+            f"learning.algorithm: no bound is known on how far one record moves local steps of {terms.model.kind}"
         )
     if limits.radius is None or not steps or curvature is None or bound is None:
         raise TermsError(f"learning.algorithm: expected {algorithm}, with model.radius and bounds of every feature")

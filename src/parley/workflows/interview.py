@@ -1,7 +1,8 @@
 """People's wishes for first terms: as they typed them, and by questions if neither they nor a public sample says more.
 
-Formal guarantee: of private files only the names of columns are read here and, for the guess of a kind, whether the
-target holds numbers or names, which the person and the terms' comments are told; the person's answers are written.
+Formal guarantee: of private files this reads the names of columns, how many rows count and, to guess a kind, whether
+the target holds numbers, names or dates. The person sees the guess, and the terms' comments say it. Otherwise only the
+person's answers are written.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,5 +1,5 @@
 """The checks before a release, in one order for every door: room in ledgers, expected gains, owners' own rows. Nothing
-is spent before all of them."""
+is spent before all of them. `--force` and a resumed run skip the gains; daemons check rows and ledgers themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -274,6 +274,7 @@ class Moves:
         return replace(trial, a=changed) if changed_unit == 0 else replace(trial, b=changed)
 
     def _alike(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """Give everybody the canary's cells, or make the canary change in one cell only."""
         canary = trial.a if rng.random() < 0.5 else trial.b
         if rng.random() < 0.5:
             return self._cell(rng, replace(trial, b=trial.a), length)

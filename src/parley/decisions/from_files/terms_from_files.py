@@ -1,10 +1,11 @@
 """From files to terms: public knowledge and people's answers decide, and the planner does the rest.
 
 Formal guarantee: of the private files the terms hold the names of columns and how many rows count and, if neither a
-public sample nor a declaration says so, whether a column holds numbers or names; then `Draft.said` says so. If people
-have several rows, how many rows count depends on the cells of the column that identifies people: `records` is read off
-it, and `Draft.said` says so, too. Replacing one person by somebody who has no other row does not change it
-(`data.headers`). No range, no name of a category and no class of a private row is looked at.
+public sample nor a declaration says so, whether a column holds numbers, names or dates of which format; then
+`Draft.said` says so. If people have several rows, how many rows count depends on the cells of the column that
+identifies people: `records` is read off it, and `Draft.said` says so, too. Replacing one person by somebody who has no
+other row does not change it (`data.headers`). No range, no name of a category and no class of a private row is looked
+at.
 """
 
 import math
@@ -207,7 +208,8 @@ def _without_a_sample(made: Draft) -> tuple[str, ...]:
 
 
 def _takes_trees(made: Draft) -> bool:
-    """Return whether boosted trees are the default for these terms: possible, no public sample, enough records."""
+    """Return whether boosted trees are the default for these terms: possible, no public sample, enough
+    records."""
     return (
         made.boosted is not None
         and made.terms.model.public is None
@@ -273,7 +275,8 @@ def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
 
 
 def _least(terms: Terms) -> float:
-    """Return the compared cost without noise, halfway between the public model and the best; -infinity if unknown."""
+    """Return the compared cost without noise, halfway between the public model and the best; -infinity if
+    unknown."""
     try:
         setup = resolve(terms)
         if setup.public is not None and setup.parameters > len(setup.public):  # told before a pilot is opened: dear

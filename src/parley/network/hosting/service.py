@@ -4,8 +4,8 @@ Formal guarantee: an owner's share bundle is taken from a caller whose certifica
 is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms hear
 what this one holds. Where the terms or host.toml give a host's key, only its holder is that host, whatever the
 authority certified, and nobody is two of them. Nothing is opened by a journal that is older than what is remembered of
-it (`journal`). Every byte that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed set
-of sentences. Errors inside never travel.
+it (`journal`). Every byte that leaves is a row of the journal, a message of the drawing of noise, a public number, a
+reply on this daemon's health, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading

@@ -1,9 +1,10 @@
 """What a peer offers its neighbours, bytes in, bytes out; and its connections to them and to its own daemon.
 
-Formal guarantee: every byte that leaves is a mixture of answers that owners released, a public number, or one of a
-fixed set of sentences, and leaves only to a caller whose certificate names a neighbour of this owner on the terms'
-graph (with the key that the settings give for it, if they do). Mixtures of released answers are post-processing: they
-tell no more about a person than the answers' own epsilon and delta.
+Formal guarantee: every byte that leaves is a mixture of answers that owners released, a public number, a reply on this
+daemon's health, or one of a fixed set of sentences. Mixtures and public numbers leave only to a caller whose
+certificate names a neighbour of this owner on the terms' graph (with the key that the settings give for it, if they
+do). Mixtures of released answers are post-processing: they tell no more about a person than the answers' own epsilon
+and delta.
 """
 
 import threading
@@ -77,7 +78,8 @@ def write_words(run: Run, owner: str, place: Place, vectors: Floats) -> bytes:
 
 
 def write_numbers(run: Run, first: int, agreed: int) -> bytes:
-    """The public numbers that a peer resolved, from a place on, and how far from it everybody has agreed on them."""
+    """The public numbers that a peer resolved, from a place on, and how far from it everybody has agreed on
+    them."""
     reply = wire.PeerReply()
     put_numbers(run.numbers, first, reply.numbers)
     reply.numbers.agreed = agreed
@@ -267,8 +269,8 @@ class PeerService:
         return self._replies.reply(None, caller, work)
 
     def stand(self, content: bytes, caller: Caller) -> bytes:
-        """The public numbers that this peer resolved, which a neighbour compares with its own before anything is
-        asked."""
+        """The public numbers that this peer resolved, which a neighbour compares with its own before anything
+        is asked."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, _, _, first = read_agreement(content)

@@ -2,10 +2,11 @@
 
 Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very
 agreement whose learner asks, the end of the ledger's chain (`ledger.chain`: how many rows there are, nothing of a table
-or an answer), or one of a fixed set of sentences. What a refusal says depends on the message, the accepted terms and
-the ledger, never on a record; that an owner is busy or in trouble depends on how long it computes and whether its table
-can be read. Errors inside never travel, neither their texts nor their types: a caller gets the reply, a refusal in the
-words of this package, or one fixed sentence of trouble.
+or an answer), a public number of the terms, a reply on this daemon's health, or one of a fixed set of sentences. What a
+refusal says depends on the message, the accepted terms and the ledger, never on a record; that an owner is busy or in
+trouble depends on how long it computes and whether its table can be read. Errors inside never travel, neither their
+texts nor their types: a caller gets the reply, a refusal in the words of this package, or one fixed sentence of
+trouble.
 
 Formal guarantee: of proposed terms, which are kept for a person, no byte of a reply depends on a record or on the
 ledger. Who proposed terms with a key hears, with that key, whether they are open, accepted (for itself; also after
@@ -46,7 +47,8 @@ class Replies:
     trouble: str
 
     def reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        """Return the work's reply or a refusal, logged with the work's facts; without an event only failures are."""
+        """Return the work's reply or a refusal, logged with the work's facts; without an event only failures
+        are."""
         began, facts = time.perf_counter(), caller_facts(caller)
         try:
             reply = work(facts)
@@ -114,7 +116,8 @@ class OwnerService:
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def prepare(self) -> None:
-        """Prepare the table for accepted terms with rounds left, so no learner waits; log which cannot be served."""
+        """Prepare the table for accepted terms with rounds left, so no learner waits; log which cannot be
+        served."""
         for terms in self._acceptances.hashes():
             try:
                 account = self._owner.ledger.account(terms)
@@ -127,7 +130,8 @@ class OwnerService:
                 self._log("not-ready", terms=terms, reason=loggable(error))
 
     def ask(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
-        """Return the stored answer to this query, or a refusal; begin nothing for a caller that has `hung_up`."""
+        """Return the stored answer to this query, or a refusal; begin nothing for a caller that has
+        `hung_up`."""
 
         def work(facts: dict[str, Any]) -> bytes:
             query = messages.read_query(content)
@@ -148,7 +152,8 @@ class OwnerService:
         return self._replies.reply("answer", caller, work)
 
     def statement(self, content: bytes, caller: Caller) -> bytes:
-        """Return where an agreement stands to its learner, with the chain's hash and public numbers it asks for."""
+        """Return where an agreement stands to its learner, with the chain's hash and public numbers it asks
+        for."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, learner, entries, first = messages.read_agreement(content)
@@ -209,7 +214,8 @@ def _head_facts(head: Head | None) -> dict[str, Any]:
 
 
 def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:
-    """Return the owner's agreement by accepted terms, prepared if needed; reserve nothing that a person did not."""
+    """Return the owner's agreement by accepted terms, prepared if needed; reserve nothing that a person did
+    not."""
     try:
         return owner.agreement(terms)
     except UnknownTerms:
@@ -240,7 +246,8 @@ class ProposalService:
         return self._reply(content, caller, lambda terms, text: self._keep(terms, text, caller) if text else None)
 
     def withdraw(self, content: bytes, caller: Caller) -> bytes:
-        """Withdraw the terms with the hash in this message if they are open; return their state, or a refusal."""
+        """Withdraw the terms with the hash in this message if they are open; return their state, or a
+        refusal."""
         return self._reply(content, caller, lambda terms, text: self._withdraw(terms, caller))
 
     def lapse(self) -> None:
@@ -291,7 +298,8 @@ class ProposalService:
             self._log.rate_limited("proposal-withdrawn", **caller_facts(caller))
 
     def _require_parties(self, text: str, caller: Caller) -> None:
-        """Refuse a text without the caller as learner or this owner, one at a time; often refused callers wait."""
+        """Refuse a text without the caller as learner or this owner, one at a time; often refused callers
+        wait."""
         with self._reading:
             self._patience.require(caller)
             try:

@@ -55,7 +55,8 @@ class EachOwnerNoise(NoiseOfCoalitions):
         return np.asarray(np.vecdot(weight**2, self.variances))
 
     def shares(self, size: Floats) -> Floats:
-        """Return what each owner's noise adds to v in a coalition of `size` records [..., N]: (n_l/n_S)^2 var_l."""
+        """Return what each owner's noise adds to v in a coalition of `size` records [..., N]: (n_l/n_S)^2
+        var_l."""
         return np.asarray((self.records / size) ** 2 * self.variances)
 
     def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -68,11 +69,12 @@ class EachOwnerNoise(NoiseOfCoalitions):
         v, c and K >= 0. Proof. A cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a strictly convex parabola in
         n. At the least f it touches the points (sum n, sum n^2 var) of all coalitions from below, so at a corner of
         their lower convex hull. The hull's slopes are the n_l var_l in ascending order, so its corners are the
-        prefixes."""
+        prefixes. With K = 0 everybody together costs least, a prefix, too."""
         return np.argsort(self.records * self.variances, kind="stable")
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:
-        """Return (n, v) of S without l for every owner l, each [..., N], in O(N), with no difference of large sums."""
+        """Return (n, v) of S without l for every owner l, each [..., N], in O(N), with no difference of large
+        sums."""
         size = sums_of_others(members * self.records)
         return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
 
@@ -106,7 +108,8 @@ class EachOwner:
             yield make_stage(question, plan.rounds, own_series(setup.terms, plan, question))
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
-        """Return the noise of these owners' combined answer in a stage (0: training, 1: score); default: all owners."""
+        """Return the noise of these owners' combined answer in a stage (0: training, 1: score); default: all
+        owners."""
         stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(each.question.records) for each in stages])
         return EachOwnerNoise(records, np.array([each.series.mechanism.variance for each in stages]))
@@ -174,7 +177,8 @@ class NoiseGroup:
 
 
 def noise_groups(stages: Mapping[str, Stage]) -> list[NoiseGroup]:
-    """Return these owners in as few groups as possible: one law up to its scale (`SCALED`), else the same law."""
+    """Return these owners in as few groups as possible: one law up to its scale (`SCALED`), else the same
+    law."""
     found: dict[object, list[str]] = {}
     for name, stage in stages.items():
         law = stage.series.mechanism

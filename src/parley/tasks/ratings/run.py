@@ -186,9 +186,6 @@ def _pooled(rankings: Sequence[Ranking]) -> Ranking:
     return Ranking(recall, ndcg, users)
 
 
-SILENT = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
-
-
 def learn_items(
     terms: Terms,
     owners: Sequence[Owner],
