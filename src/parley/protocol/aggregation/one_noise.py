@@ -28,7 +28,9 @@ class SharedLaws:
     questions: Sequence[Sequence[Question]]
 
     def __post_init__(self) -> None:
-        if any(question.together > 1 for questions in self.questions for question in questions):
+        if any(
+            max(question.together, question.most_releases) > 1 for questions in self.questions for question in questions
+        ):
             raise GuaranteeError(
                 "noise: hosts draw noise for each answer separately; these answers need one noise for all"
             )

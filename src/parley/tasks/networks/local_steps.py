@@ -11,7 +11,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from parley.errors import GuaranteeError, Malformed
+from parley.data.split import Places
+from parley.errors import Malformed
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.federated import OwnerSteps, mean
 from parley.privacy.mechanisms import Extent, Mechanism, Noise
@@ -110,10 +111,10 @@ class NetworkUpdateQuestion(Question):
 
     @property
     def most_releases(self) -> int:
-        return 1 if self.answer_clip is not None else self.steps
+        return self.steps if self.noisy_steps else 1
 
     def releases(self, number: int) -> int:
-        return 1 if self.answer_clip is not None else max(self.steps_in(number), 1)
+        return max(self.steps_in(number), 1) if self.noisy_steps else 1
 
     def steps_in(self, number: int) -> int:
         """Return how many steps round `number` asks for; 0 asks for the gradient at theta."""
@@ -124,7 +125,7 @@ class NetworkUpdateQuestion(Question):
 
     def words(self) -> str:
         pull = ", held back towards where they begin" if self.proximal else ""
-        own = "" if self.answer_clip is not None else ", with noise of its own"
+        own = ", with noise of its own" if self.noisy_steps else ""
         said = (
             f"the mean direction of {self.steps} local steps{pull}, each along {self.gradient.mean_words()}{own}, as "
             f"vectors of {self.size:,} numbers"
@@ -143,17 +144,29 @@ class NetworkUpdateQuestion(Question):
             check_parameter(numbers, (*replicates, self.parameters), name)
 
     def exact(self, query: Query, tables: Tables) -> Floats:
-        if self.answer_clip is None:
-            raise GuaranteeError(f"{query.kind}: every local step has noise of its own, so no answer is without noise")
-        return self._walked(
-            query, lambda asked: self.gradient.bounded(asked, tables, query.arrays["theta"].shape[:-1]).value
-        )
+        """Return the answer where it is clipped as a whole; else the exact value of its first release, the gradient at
+        theta. Later ones are asked where the noise of earlier ones led."""
+        replicates = query.arrays["theta"].shape[:-1]
+
+        def gradient(asked: NetworkGradientQuery) -> Floats:
+            return self.gradient.bounded(asked, tables, replicates).value
+
+        return gradient(_asked_at(query, query.arrays["theta"])) if self.noisy_steps else self._walked(query, gradient)
+
+    def about(self, query: Query, tables: Tables, places: Places) -> Floats:
+        """Return the exact value of its first release if these rows are drawn."""
+        return self.gradient.about(_asked_at(query, query.arrays["theta"]), tables, places)
+
+    @property
+    def noisy_steps(self) -> bool:
+        """Whether every step has noise of its own; else the answer does."""
+        return self.answer_clip is None
 
     def released(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], mechanism: Mechanism, noise: Noise
     ) -> Callable[[], Floats]:
         """Return what takes all steps, each with its noise: a stored answer is the only walk of its question."""
-        if self.answer_clip is not None:
+        if not self.noisy_steps:
             return super().released(query, tables, replicates, mechanism, noise)
 
         def noisy(asked: NetworkGradientQuery) -> Floats:
@@ -168,8 +181,7 @@ class NetworkUpdateQuestion(Question):
         length = self.step * cosine_share((query.round - 1) // self.pace + 1, self.horizon // self.pace)
         w, total, steps = theta, np.zeros_like(theta), max(query.counts["steps"], 1)
         for _ in range(steps):
-            asked = NetworkGradientQuery(query.id, query.terms_hash, query.learner, query.round, w)
-            direction = gradient(asked)
+            direction = gradient(_asked_at(query, w))
             if self.proximal:
                 direction = direction + self.proximal * (w - theta)
             total = total + direction
@@ -185,6 +197,10 @@ class CorrectedNetworkUpdateQuestion(NetworkUpdateQuestion):
 
     def words(self) -> str:
         return super().words() + "; the learner corrects local steps by earlier answers"
+
+
+def _asked_at(query: Query, w: Floats) -> NetworkGradientQuery:
+    return NetworkGradientQuery(query.id, query.terms_hash, query.learner, query.round, w)
 
 
 def own_steps(terms: Terms, owner: str) -> tuple[float, int]:
