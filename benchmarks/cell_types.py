@@ -32,7 +32,7 @@ from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of
 from parley.tasks.ratings.table import RatingPreparation, rating_preparation
 from parley.tasks.statistics.column_statistics.question import MAGNITUDES, NAMES, CellTable, placed
-from parley_lab.cell_reading import Findings, Outcomes, Reader, search_cells
+from parley_lab.cell_reading import Findings, OutcomeByForm, Reader, search_cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from mutants import read_by_pandas  # type: ignore[import-not-found]
@@ -186,7 +186,7 @@ def readers() -> list[Reader]:
     ]
 
 
-def agree(tables: Outcomes, kind: pa.DataType, found: Findings) -> None:
+def agree(tables: OutcomeByForm, kind: pa.DataType, found: Findings) -> None:
     """Whether scales count exactly the names that a model's codes would take."""
     for source, (_, read) in tables.items():
         named, coded = read["scales, names"], read["names, gaps filled"]

@@ -36,7 +36,7 @@ from parley.learning.study_grid import with_settings
 from parley.protocol import tree_folds
 from parley.validate import Floats
 from parley_lab.papers.options import data_folder
-from parley_lab.papers.wu2019.markets import PILOT, card_market, loan_market
+from parley_lab.papers.wu2019.markets import PILOT_ROWS, card_market, loan_market
 
 
 def main() -> None:
@@ -124,7 +124,7 @@ def classifiers(scratch: Path) -> None:
         kind = ("linear-svm", "logistic-regression")[draw % 2]
         epsilon = float(f"{10 ** rng.uniform(-1, 1):.3g}")
         order = rng.permutation(len(whole))
-        pilot, rest = whole.iloc[order[:PILOT]], whole.iloc[order[PILOT : PILOT + 90_000]]
+        pilot, rest = whole.iloc[order[:PILOT_ROWS]], whole.iloc[order[PILOT_ROWS : PILOT_ROWS + 90_000]]
         pilot.to_parquet(scratch / f"pilot-{draw}.parquet")
         content = with_settings(market.terms, {"records": 30_000, "epsilon": epsilon}).model_dump()
         content["model"] |= {
@@ -206,7 +206,7 @@ def tree_forecast(
     compare: Callable[[Forecast], object],
 ) -> tuple[float, int]:
     """(CPU seconds of a forecast that remembers no trees, how many columns it has)."""
-    tree_growing._grown_cache, baselines._known = Remembered[Forest](64), Remembered[Floats](128)
+    tree_growing._grown_cache, baselines._remembered_losses = Remembered[Forest](64), Remembered[Floats](128)
     began = time.process_time()
     result = forecast(terms)
     to_json(result)

@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
 
     from parley_lab.papers.hitaj2017 import pictures  # which need torch, as what they draw does
-    from parley_lab.papers.hitaj2017.exhibits import CONTROL, Study, digits
+    from parley_lab.papers.hitaj2017.exhibits import CONTROL_NAME, Study, digits
     from parley_lab.papers.hitaj2017.parties import Protection, Settings
 
     unprotected, of_owner = Protection(), Protection(8.0, "owner")
@@ -51,7 +51,7 @@ def main() -> None:
             print(f"{row[0]:48}" + "".join(f"{cell:>26}" for cell in row[1:]))
     if options.plot is not None:
         picture.save(pictures.digits(*shown.drawn), options.plot)
-    require(shown.content["attacks"], {unprotected.name: True, of_owner.name: False, CONTROL: False})
+    require(shown.content["attacks"], {unprotected.name: True, of_owner.name: False, CONTROL_NAME: False})
 
 
 def require(attacks: dict[str, list[list[dict[str, float]]]], wanted: dict[str, bool]) -> None:

@@ -24,7 +24,7 @@ import pandas as pd
 
 import parley
 from parley.network.exchange import messages
-from parley.network.exchange.remote import OPTIONS as CLIENT_OPTIONS
+from parley.network.exchange.remote import CHANNEL_OPTIONS as CLIENT_OPTIONS
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import Identity, OwnerSettings
@@ -32,7 +32,7 @@ from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner, serve
 from parley.network.serving.log import Log
 from parley.network.serving.network import Credentials
-from parley.network.serving.server import OPTIONS
+from parley.network.serving.server import SERVER_OPTIONS
 from parley.owner.ledger import Cost, Facts, Release
 from parley.owner.ledger.account import Account
 from parley.privacy.mechanisms import SafeNoise
@@ -53,7 +53,7 @@ def certify(folder: Path, name: str) -> None:
 
 def echo(folder: Path, port: Any) -> None:
     """A bare gRPC server with mutual TLS that sends back what it gets."""
-    server = grpc.server(ThreadPoolExecutor(8), options=OPTIONS)
+    server = grpc.server(ThreadPoolExecutor(8), options=SERVER_OPTIONS)
     handler = grpc.unary_unary_rpc_method_handler(lambda content, context: content)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Echo", {"Echo": handler}),))
     port.value = server.add_secure_port("127.0.0.1:0", Credentials(identity(folder, "a"), "a", Log()).for_server())

@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from parley_lab.papers.zawacki2024.network_images import table_images
-from parley_lab.papers.zawacki2024.published_networks import TABLES
+from parley_lab.papers.zawacki2024.published_networks import PUBLISHED_TABLES
 from parley_lab.papers.zawacki2024.trained_networks import train_table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--table", choices=list(TABLES), default="4.1")
+    parser.add_argument("--table", choices=list(PUBLISHED_TABLES), default="4.1")
     parser.add_argument("--trials", type=int)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--epochs", type=float)
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     rates = {key: value for key in ("step", "momentum", "decay") if (value := getattr(asked, key)) is not None}
-    table = replace(TABLES[asked.table], **rates)
+    table = replace(PUBLISHED_TABLES[asked.table], **rates)
     images = table_images(asked.table, asked.data, asked.rows)
     trials = table.trials if asked.trials is None else asked.trials
     print(f"{images.called}: {len(images.X):,} images, {trials} trials of a row", flush=True)

@@ -28,7 +28,7 @@ from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon
 from parley.report.figures.picture import save
 from parley.validate import Floats
-from parley_lab.noise_laws import QUANTILES, quantiles_by_law
+from parley_lab.noise_laws import QUANTILE_LEVELS, quantiles_by_law
 
 DELTA, PUBLIC, OWNERS, HELD_OUT = 1e-6, 1000, 3, 0.25
 ALPHAS = (1.999, 1.9, 1.5)
@@ -107,7 +107,7 @@ def fitness(result: Result) -> Floats:
 
 def line(name: str, law: str, result: Result, picked: str) -> str:
     """A row of the first table."""
-    low, q25, median, q75, high = np.quantile(fitness(result), QUANTILES)
+    low, q25, median, q75, high = np.quantile(fitness(result), QUANTILE_LEVELS)
     metric = "r2" if "r2" in result.metrics else "auc"
     costs = "exact"
     if result.stable_bounds is not None:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 
 SLOW = ("numpy", "pydantic", "scipy", "sklearn", "pandas", "matplotlib", "opendp", "dp_accounting", "grpc", "numba")
 CODE = f"""
@@ -26,7 +26,7 @@ except SystemExit:
 def commands() -> list[list[str]]:
     """Every command and every part of a group, as people type them; first nothing at all."""
     found: list[list[str]] = [[]]
-    for name, part in PARTS.items():
+    for name, part in PART_BY_COMMAND.items():
         found += [[name], *([name, inner] for inner in getattr(part.load(), "commands", {}))]
     return found
 

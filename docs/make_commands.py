@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 
 
 def page() -> str:
@@ -14,7 +14,7 @@ def page() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """(what is typed, the command) for each, those of a group behind it."""
-    for name, part in PARTS.items():
+    for name, part in PART_BY_COMMAND.items():
         command = part.load()
         yield f"parley {name}", command
         for inner, within in getattr(command, "commands", {}).items():

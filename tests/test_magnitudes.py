@@ -25,7 +25,7 @@ from parley.losses.objectives import margin
 from parley.network.exchange import messages
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
-from parley.network.serving.service import TROUBLE, OwnerService
+from parley.network.serving.service import FAILURE_MESSAGE, OwnerService
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms import Bounded, Gaussian, Laplace, SafeNoise
 from parley.protocol.queries import GradientQuery
@@ -354,6 +354,6 @@ def test_a_served_owner_says_only_that_it_is_in_trouble(tmp_path):
     log = io.StringIO()
     query = GradientQuery.ask(terms.hash, "learner", 1, np.ones(3))
     reply = OwnerService(owner, acceptances, Log(log)).ask(messages.write_query(query), Caller(("learner",)))
-    with pytest.raises(parley.errors.Unavailable, match=TROUBLE):
+    with pytest.raises(parley.errors.Unavailable, match=FAILURE_MESSAGE):
         messages.read_answer(reply, query, "a", 200, 3)
     assert owner.ledger.account(terms.hash).answered == 0

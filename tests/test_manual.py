@@ -13,7 +13,7 @@ import pytest
 from blocks import blocks
 
 import parley
-from parley_lab.papers.reproduce import COMMANDS, reproduce_app
+from parley_lab.papers.reproduce import COMMAND_BY_DOCUMENT, reproduce_app
 
 DOCS = Path(__file__).parents[1] / "docs"
 # in games.md and notebooks, since its module is called as it is; in networks.md, since that takes an extra
@@ -53,7 +53,7 @@ def test_what_shows_an_erratum_exists():
     named = re.findall(r"`parley reproduce ([\w-]+) --(figure|table) (\S+?)[ `]", (DOCS / "errata.md").read_text())
     assert len(named) > 12
     assert "equations" in {command.name for command in reproduce_app.registered_commands}
-    there = {(paper.name, exhibit.option, exhibit.word) for paper in COMMANDS for exhibit in paper.exhibits}
+    there = {(paper.name, exhibit.option, exhibit.word) for paper in COMMAND_BY_DOCUMENT for exhibit in paper.exhibits}
     assert set(named) - there == set()
 
 

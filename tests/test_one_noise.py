@@ -71,7 +71,7 @@ def laplace_pmf(recipe: Recipe) -> np.ndarray:
 def test_the_smoothed_law_is_the_discrete_gaussian_but_for_the_ripple(exponent: int) -> None:
     """Exactly, in whole numbers of 60 digits: the total variation is below the bound, and the bound is not far above
     it."""
-    from parley.privacy.mechanisms.shared_noise import _ripple
+    from parley.privacy.mechanisms.shared_noise import _smoothing_bound
 
     n, reach = 2**exponent, 140
     top = weights(10, reach)
@@ -81,7 +81,7 @@ def test_the_smoothed_law_is_the_discrete_gaussian_but_for_the_ripple(exponent: 
     a, b = smoothed(coarse, n), smoothed(fine, n)
     distance = sum(abs(int(x) * int(b.sum()) - int(y) * int(a.sum())) for x, y in zip(a, b, strict=True))
     exact = float(Fraction(distance, 2 * int(a.sum()) * int(b.sum())))
-    assert exact <= _ripple(exponent) <= 100 * exact + 1e-21
+    assert exact <= _smoothing_bound(exponent) <= 100 * exact + 1e-21
 
 
 def test_no_recipe_is_further_from_its_law_than_the_accounting_says() -> None:

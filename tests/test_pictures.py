@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 from parley.terms import load_terms
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def test_what_draws_them_exists(pictures):
     for words in (line.split() for drawing in pictures.DRAWINGS for line in drawing.typed):
         assert words[0] in ("parley", "python", "cp")
         if words[0] == "parley":
-            assert words[1] in PARTS
+            assert words[1] in PART_BY_COMMAND
         if words[0] == "python":
             assert Path(words[1]).is_file()
 

@@ -13,7 +13,7 @@ import parley
 from parley.learning.algorithms.algorithm import Algorithm, State
 from parley.learning.algorithms.catalogue import register
 from parley.losses import RecordBound
-from parley.protocol.queries import KINDS, Query, Question
+from parley.protocol.queries import QUESTION_KINDS, Query, Question
 from parley.protocol.queries.question import rows_and_slack
 from parley.terms.rules import OneRelease
 
@@ -50,7 +50,7 @@ class ConstantModel(Algorithm):
         return State(2, self.project(np.eye(state.theta.shape[-1])[-1] * combined))
 
 
-KINDS["mean"] = MeanQuestion
+QUESTION_KINDS["mean"] = MeanQuestion
 register("constant-model", ConstantModelRules(), ConstantModel)
 
 book = parley.data.synthetic_lending(4000, seed=1)

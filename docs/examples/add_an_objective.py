@@ -14,7 +14,7 @@ import numpy as np
 
 import parley
 from parley import losses
-from parley.losses.loss import PLAIN, Loss
+from parley.losses.loss import PLAIN_FUNCTIONS, Loss
 from parley.losses.objectives.margin import MarginObjective
 from parley.terms.catalogue import MODELS, ModelFacts
 
@@ -29,7 +29,7 @@ class Huber(Loss):
         size = np.abs(raw - y)
         return np.where(size <= self.width, size**2 / 2, self.width * (size - self.width / 2))
 
-    def gradient(self, raw, y, elementary=PLAIN):
+    def gradient(self, raw, y, elementary=PLAIN_FUNCTIONS):
         return np.clip(raw - y, -self.width, self.width)
 
     def hessian(self, raw, y):

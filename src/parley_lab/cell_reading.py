@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.audit.exact.cell_pool import COLUMN_ROWS, FORMS, TYPES, UNWRITABLE, Form
+from parley.audit.exact.cell_pool import COLUMN_ROWS, COLUMN_TYPES, FORMS, UNWRITABLE, Form
 from parley.data.cells import Schema
 from parley.data.sources import TableSource, open_table
 from parley.errors import DataError
 
-Outcomes = Mapping[str, tuple[Schema, Mapping[str, Any]]]  # by form: what is declared, and what each reader reads
+OutcomeByForm = Mapping[str, tuple[Schema, Mapping[str, Any]]]  # by form: what is declared, and what each reader reads
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,15 @@ def columns_beside(cells: pa.Array) -> pa.Table:
 def search_cells(
     readers: Sequence[Reader],
     places: Sequence[int],
-    types: Sequence[tuple[pa.DataType, list[Any], list[Any]]] = TYPES,
+    types: Sequence[tuple[pa.DataType, list[Any], list[Any]]] = COLUMN_TYPES,
     forms: Sequence[Form] = FORMS,
-    also: Callable[[Outcomes, pa.DataType, Findings], None] = lambda outcomes, kind, found: None,
+    also: Callable[[OutcomeByForm, pa.DataType, Findings], None] = lambda outcomes, kind, found: None,
 ) -> Findings:
     """All settings with the cell changed at these places; `also` looks at every table by itself."""
     found = Findings()
     with tempfile.TemporaryDirectory() as folder:
 
-        def read(cells: list[Any], kind: pa.DataType) -> Outcomes:
+        def read(cells: list[Any], kind: pa.DataType) -> OutcomeByForm:
             tables = _written(Path(folder), pa.array(cells, kind), forms)
             return {name: (opened.schema, {r.name: r.outcome(opened) for r in readers}) for name, opened in tables}
 
@@ -107,13 +107,17 @@ def search_cells(
                 for place in places:
                     now = read([*cells[:place], change, *cells[place + 1 :]], kind)
                     also(now, kind, found)
-                    said = f"{kind}, row {place + 1} to {str(change)[:30]!r}"
-                    _compare_all(readers, (base, now, alone), place, said, found)
+                    context = f"{kind}, row {place + 1} to {str(change)[:30]!r}"
+                    _compare_all(readers, (base, now, alone), place, context, found)
     return found
 
 
 def _compare_all(
-    readers: Sequence[Reader], tables: tuple[Outcomes, Outcomes, Outcomes], place: int, said: str, found: Findings
+    readers: Sequence[Reader],
+    tables: tuple[OutcomeByForm, OutcomeByForm, OutcomeByForm],
+    place: int,
+    said: str,
+    found: Findings,
 ) -> None:
     base, now, alone = tables
     for form in base.keys() & now.keys():

@@ -10,7 +10,7 @@ from parley.report.figures.colours import ALONE, INK, TOGETHER
 from parley.report.figures.picture import Picture, decorate, headed, lettered
 from parley.validate import Floats
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: str, up: str) -> Picture:
@@ -21,7 +21,7 @@ def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: 
     for axes, (name, laws) in zip(drawn, panels.items(), strict=True):
         decorate(axes)
         for place, (_, runs) in enumerate(laws):
-            low, q25, median, q75, high = np.quantile(runs, QUANTILES)
+            low, q25, median, q75, high = np.quantile(runs, QUANTILE_LEVELS)
             colour = INK if place == 0 else TOGETHER
             axes.plot([place, place], [low, high], color=colour, linewidth=1.2)
             axes.plot([place, place], [q25, q75], color=colour, linewidth=6, alpha=0.45, solid_capstyle="butt")

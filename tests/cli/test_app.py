@@ -8,14 +8,14 @@ from samples import make_terms
 from typer.testing import CliRunner
 
 import parley
-from parley.cli.app import PARTS, app, path_check
+from parley.cli.app import PART_BY_COMMAND, app, path_check
 from parley.terms import write_terms
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", PART_BY_COMMAND)
 def test_the_line_in_the_list_is_what_the_command_says_of_itself(name):
-    paragraph = (PARTS[name].load().help or "").split("\n\n")[0]
-    assert PARTS[name].line == " ".join(paragraph.split())
+    paragraph = (PART_BY_COMMAND[name].load().help or "").split("\n\n")[0]
+    assert PART_BY_COMMAND[name].line == " ".join(paragraph.split())
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
@@ -67,7 +67,7 @@ def test_options_are_called_as_they_are_typed():
         for inner in getattr(command, "commands", {}).values():
             yield from options(inner)
 
-    found = [word for part in PARTS.values() for word in options(part.load())]
+    found = [word for part in PART_BY_COMMAND.values() for word in options(part.load())]
     assert len(found) > 100
     assert [word for word in found if word != word.lower()] == []
     assert [name for file in Path(parley.__file__).parents[1].rglob("*.py") for name in unsaid(file)] == []
@@ -88,7 +88,7 @@ def unsaid(file):
 def test_what_help_says_without_them_is_what_they_say():
     """Names and numbers that stand in the help of a command, which does not load where they come from."""
     from parley.demo.unions import UNIONS
-    from parley.privacy.accounting.stable_bounds import FIGURES as CURVES
+    from parley.privacy.accounting.stable_bounds import PANELS_BY_FIGURE as CURVES
     from parley_lab.papers.aarhus2020.collaborative_descent import EPOCHS
 
     assert list(CURVES) == ["4.1", *(f"4.{number}" for number in range(6, 12))]
@@ -97,7 +97,7 @@ def test_what_help_says_without_them_is_what_they_say():
 
 
 def _option(part, name, inner=None):
-    command = PARTS[part].load()
+    command = PART_BY_COMMAND[part].load()
     command = command if inner is None else command.commands[inner]
     return next(option for option in command.params if option.name == name)
 
@@ -190,7 +190,7 @@ def test_it_is_known_of_every_path_whether_it_is_read_or_written():
             if param.type.name in ("path", "file", "directory") and path_check(param.name, param.metavar or "") is None:
                 yield f"{words} {param.name}", param.metavar
 
-    found = {words: shown for name, part in PARTS.items() for words, shown in unknown(name, part.load())}
+    found = {words: shown for name, part in PART_BY_COMMAND.items() for words, shown in unknown(name, part.load())}
     files = {words for words, shown in found.items() if shown not in ("DIR", "FOLDER")}
     assert files == {"owner backup file", "owner restore file", "owner accept terms_file", "certs show file"}
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from typer.testing import CliRunner
 
-from parley.cli.app import PARTS, app
+from parley.cli.app import PART_BY_COMMAND, app
 
 
 def completed(words, shell="complete_bash", **extra):
@@ -18,7 +18,7 @@ def completed(words, shell="complete_bash", **extra):
 
 
 def test_commands_their_parts_and_their_options_are_completed(tmp_path):
-    assert completed("parley ") == list(PARTS)
+    assert completed("parley ") == list(PART_BY_COMMAND)
     assert completed("parley tra") == ["train"]
     assert completed("parley owner acc") == ["accept"]
     assert completed("parley owner accept --own") == ["--owner"]
@@ -42,5 +42,5 @@ def test_the_script_for_a_shell_is_one(shell, tmp_path):
 
 
 def test_parts_of_a_command_offer_none_of_their_own():
-    for part in PARTS.values():
+    for part in PART_BY_COMMAND.values():
         assert not [option for option in part.load().params if "completion" in option.name]

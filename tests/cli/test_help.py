@@ -1,6 +1,6 @@
 """Help of options is short: what an option needs beside that stands in what its command says of itself."""
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 
 MAX_WORDS = 12
 
@@ -15,4 +15,4 @@ def long_helps(words, command):
 
 
 def test_an_option_is_explained_in_few_words():
-    assert [found for name, part in PARTS.items() for found in long_helps(name, part.load())] == []
+    assert [found for name, part in PART_BY_COMMAND.items() for found in long_helps(name, part.load())] == []

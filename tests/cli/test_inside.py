@@ -13,7 +13,7 @@ from newcomer import typed
 from raters import rating_terms, tastes
 from samples import regression_table
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.errors import DataError
 from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
@@ -134,7 +134,7 @@ def commands():
         for name, part in command.commands.items():
             yield from walk(part, (*path, name))
 
-    for name, part in PARTS.items():
+    for name, part in PART_BY_COMMAND.items():
         yield from walk(part.load(), (name,))
 
 

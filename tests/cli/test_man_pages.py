@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 from parley.cli.man import EXIT_CODES, man_pages
 
 
@@ -16,7 +16,7 @@ def pages():
 
 
 def commands():
-    for name, part in PARTS.items():
+    for name, part in PART_BY_COMMAND.items():
         command = part.load()
         yield f"parley-{name}", command
         yield from ((f"parley-{name}-{inner}", found) for inner, found in getattr(command, "commands", {}).items())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import parley
-from parley.cli.app import OLD_NAMES, PARTS
+from parley.cli.app import OLD_NAMES, PART_BY_COMMAND
 
 LISTED = json.loads((Path(__file__).parents[1] / "fixtures" / "surface.json").read_text(encoding="utf-8"))
 
@@ -12,7 +12,7 @@ LISTED = json.loads((Path(__file__).parents[1] / "fixtures" / "surface.json").re
 def surface():
     """Each command with its options and arguments, as they are typed."""
     found = {}
-    for name, part in {**PARTS, **{old: PARTS[new] for old, new in OLD_NAMES.items()}}.items():
+    for name, part in {**PART_BY_COMMAND, **{old: PART_BY_COMMAND[new] for old, new in OLD_NAMES.items()}}.items():
         command = part.load()
         parts = getattr(command, "commands", None)
         each = {name: command} if parts is None else {f"{name} {inner}": within for inner, within in parts.items()}

@@ -16,7 +16,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.audit.exact.cell_pool import FORMS, LARGE, TYPES
+from parley.audit.exact.cell_pool import COLUMN_TYPES, FORMS, LARGE_CELLS
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 from parley.tasks.statistics.column_statistics.question import NAMES, ColumnStatisticsQuery
@@ -46,7 +46,7 @@ def search(places, types, forms=FORMS):
 def test_no_cell_changes_how_another_row_reads():
     """A gap in the place of a cell, in Parquet columns of every fourth type, elsewhere of a few. The benchmark has all
     of them."""
-    gaps = [(kind, cells, changes[:1]) for kind, cells, changes in TYPES]
+    gaps = [(kind, cells, changes[:1]) for kind, cells, changes in COLUMN_TYPES]
     found = search((1,), gaps[5::4], [form for form in FORMS if form.name.startswith("Parquet")])
     few = search((1,), [gaps[place] for place in (6, 18)])
     assert found.settings > 200
@@ -59,7 +59,7 @@ def test_the_search_finds_the_old_reading():
     """By way of pandas one gap made floats of all whole numbers, and those from 2^53 on lost their names without a
     word."""
     with BENCHMARK.old_reading():
-        found = search((1,), [(pa.int64(), LARGE, [None])])
+        found = search((1,), [(pa.int64(), LARGE_CELLS, [None])])
     assert found.violations >= 5
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.data.encoding import INVERSES, TRANSFORMS
-from parley.terms.keys import DOMAINS
+from parley.terms.keys import TRANSFORM_DOMAINS
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 REFERENCES = {
@@ -19,7 +19,7 @@ REFERENCES = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_they_are_what_they_are_called(name):
-    least = DOMAINS.get(name, (-1e50, True))[0]
+    least = TRANSFORM_DOMAINS.get(name, (-1e50, True))[0]
     x = np.concatenate([np.geomspace(1e-50, 1e50, 2001), np.linspace(max(least, -0.999) + 1e-9, 5, 1001)])
     x = np.concatenate([x, -x]) if name == "signed-log1p" else x
     np.testing.assert_allclose(TRANSFORMS[name](x), REFERENCES[name](x), rtol=4e-15, atol=1e-15)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from parley.cli.app import PARTS, app
+from parley.cli.app import PART_BY_COMMAND, app
 from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import load_owner
 from parley.terms import load_terms
@@ -107,7 +107,7 @@ def test_containers_run_as_nobody_and_name_no_registry():
 
 def option_words(words):
     """The options of `parley WORDS...`, or a failure where there is no such command."""
-    group, inner = PARTS[words[0]].load(), words[1]
+    group, inner = PART_BY_COMMAND[words[0]].load(), words[1]
     return {option for param in group.commands[inner].params for option in param.opts}
 
 

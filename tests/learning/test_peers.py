@@ -204,7 +204,7 @@ def test_words_that_come_on_two_ways_must_be_the_same(tmp_path):
 
 def test_words_that_no_message_carries_are_refused_before_the_first_round(made, tmp_path, monkeypatch):
     ring = made(5, "star")
-    monkeypatch.setattr("parley.network.peering.neighbourhood.LARGEST_MESSAGE", 1024 + 8 * 3 * 3)
+    monkeypatch.setattr("parley.network.peering.neighbourhood.MAX_MESSAGE_BYTES", 1024 + 8 * 3 * 3)
     for name in "ab":  # the hub passes on four points, and a leaf hears them
         with pytest.raises(Malformed, match="4 vectors of 3 numbers exceed the longest message"):
             prepare_peer(ring.terms, name, tmp_path / "kept")

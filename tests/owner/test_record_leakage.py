@@ -104,7 +104,7 @@ def test_with_a_delta_the_table_says_how_often_a_belief_may_grow_further(tmp_pat
     assert promises(terms)[0]["posterior"]["failure"] > terms.privacy.delta
 
 
-@pytest.mark.parametrize("beside", [["--prior", "0.5"], ["--people", "100"]])
+@pytest.mark.parametrize("beside", [["--harm", "0.5"], ["--people", "100"]])
 def test_terms_are_explained_by_nothing_else(tmp_path, beside):
     write_terms(make_terms(50), tmp_path / "terms.toml")
     refused = CliRunner().invoke(app, ["budget", "explain", "--terms", str(tmp_path / "terms.toml"), *beside])

@@ -9,7 +9,7 @@ import parley
 from parley.errors import SettingError
 from parley.learning.outcome.correction import MadeOf
 from parley.report import figure, summary
-from parley.report.words.verdict import OF_OWN_ROWS
+from parley.report.words.verdict import OWN_MODEL_WORDS
 
 STAKES = {"value": 1000.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
 
@@ -101,4 +101,4 @@ def test_the_choice_of_an_option_is_checked():
 
 
 def test_every_model_alone_has_its_words():
-    assert {*OF_OWN_ROWS} == {*get_args(MadeOf)} - {"the joint model"}
+    assert {*OWN_MODEL_WORDS} == {*get_args(MadeOf)} - {"the joint model"}

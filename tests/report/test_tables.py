@@ -131,7 +131,7 @@ def attacked(count):
 
 def kinds(count):
     one = {"gains": [0.0] * count, "share_that_gains": 0.5, "delta": 1e-6, "relative_fitness": SMALL, "together": LARGE}
-    return dict.fromkeys(noise.KINDS, one)
+    return dict.fromkeys(noise.KIND_LABELS, one)
 
 
 def foreseen(count):
@@ -287,6 +287,6 @@ def test_and_those_that_take_more(owners, width):
     with mock.patch.object(training, "make_schedule", lambda terms: terms.schedule):
         remote = training.remote_owner_rows(result, dict.fromkeys(names(owners), 1.2345), set(names(owners)))
     spent = training.spent_rows({"owners": [vars(owner(name)) for name in names(owners)]})
-    ways = [Made(name=name, full=LARGE, share=0.12, loss=LARGE, gain=SMALL, error=SMALL) for name in judged.WAYS]
+    ways = [Made(name=name, full=LARGE, share=0.12, loss=LARGE, gain=SMALL, error=SMALL) for name in judged.WAY_LABELS]
     for rows in (remote, spent, judged.way_rows(Made(ways=ways))):
         assert len(lines(rows, width)) <= len(rows) - 1 + HEAD_LINES, "\n".join(lines(rows, width))

@@ -166,7 +166,7 @@ def test_a_name_with_a_comma_stays_one_name(client, folder):
             "ill: missing: the two names in ill",
         ),
         *(
-            ([*said(("ill", "", "", names)), ("target", "ill"), ("kind", "logistic-regression")], words.NOT_TWO)
+            ([*said(("ill", "", "", names)), ("target", "ill"), ("kind", "logistic-regression")], words.NOT_TWO_MESSAGE)
             for names in ("yes", "no,yes,perhaps", "yes,yes")
         ),
         (said(("age", "1_8", "100", "")), "age, low: expected a number"),

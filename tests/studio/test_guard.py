@@ -11,7 +11,7 @@ from starlette.routing import Route
 from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studio_at
 
 from parley.studio.guard import CONTENT_SECURITY_POLICY, CSRF_HEADER
-from parley.studio.pages import STATIC, TABS
+from parley.studio.pages import STATIC, TAB_TITLES
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def _posts(app):
 
 def test_every_page_needs_the_cookie(app, stranger):
     pages = [path for path in _gets(app) if path != "/welcome"]
-    assert set(TABS) <= set(pages)
+    assert set(TAB_TITLES) <= set(pages)
     for path in pages:
         assert stranger.get(path).status_code == 401, path
         wrong = {"cookie": f"{PLACE.cookie}={SECRETS.token}"}

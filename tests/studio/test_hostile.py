@@ -283,7 +283,7 @@ def test_the_token_is_in_no_program_that_is_started(folder, monkeypatch):
     monkeypatch.setattr(command.webbrowser, "open", asked.append)
     kept = folder / "kept"
     kept.mkdir()
-    with command._opened(address, kept):
+    with command._open_browser(address, kept):
         (leads,) = kept.iterdir()
         assert asked == [leads.resolve().as_uri()]
         assert "secret" not in asked[0]

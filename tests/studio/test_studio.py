@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from parley.cli.app import app as parley
 from parley.decisions.outlook.forecast import forecast, what_if
 from parley.errors import SettingError
-from parley.report.words.negotiation import SHARED
+from parley.report.words.negotiation import VALUES_SHARED_NOTE
 from parley.studio.claims import claimed, is_claimed, lock_of
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
@@ -214,8 +214,8 @@ def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(fo
     assert "Nobody joins" in silent.get(deal.search(dear).group(0)).text
     silent.post("/play/everyone", data={"all_value": "7", "all_cost": "0.5"}, headers=PROOF)
     saved = silent.post("/play/save", data={"save_as": "stated"}, headers=PROOF).text
-    assert SHARED in saved
-    assert SHARED in (Path(__file__).parents[2] / "docs" / "studio.md").read_text()
+    assert VALUES_SHARED_NOTE in saved
+    assert VALUES_SHARED_NOTE in (Path(__file__).parents[2] / "docs" / "studio.md").read_text()
     assert load_terms(folder / "stated.toml").hash != load_terms(folder / "silent.toml").hash
     owners = load_terms(folder / "stated.toml").owners
     assert [(part.value, part.privacy_cost.kind, part.privacy_cost.weight) for part in owners] == [
@@ -236,7 +236,7 @@ def test_saved_terms_say_what_comes_first_and_nothing_of_stakes_that_nobody_stat
         enter(stranger_at(studio_at(folder, play))).post("/play/save", data={"save_as": "later"}, headers=PROOF).text
     )
     assert "Next, ask for column scales on the Train tab" in saved
-    assert SHARED not in saved
+    assert VALUES_SHARED_NOTE not in saved
 
 
 def test_a_thousand_owners_are_shown_some_at_a_time(folder, base):

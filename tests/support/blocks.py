@@ -13,7 +13,7 @@ from unittest import mock
 
 from newcomer import typed
 
-from parley.cli.app import PARTS
+from parley.cli.app import PART_BY_COMMAND
 
 BLOCK = re.compile(r"(?:<!-- (not run|run by): (.+?) -->\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = ("sh", "bash", "console")
@@ -110,7 +110,7 @@ def understood(words: Sequence[str]) -> None:
     """The command exists and takes these words; nothing is done, and no file has to be there."""
     if words[0].startswith("--") or "…" in words:
         return
-    command, args, above = PARTS[words[0]].load(), list(words[1:]), None
+    command, args, above = PART_BY_COMMAND[words[0]].load(), list(words[1:]), None
     while hasattr(command, "commands"):
         above = command.make_context(None, args, parent=above, resilient_parsing=True)
         assert args[0] in command.commands, words

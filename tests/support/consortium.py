@@ -23,7 +23,7 @@ from parley.network.identity import certificate_authority
 from parley.network.identity.settings import Identity, load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
-from parley.network.serving.opening import SETTINGS
+from parley.network.serving.opening import SETTINGS_TEMPLATE
 from parley.protocol.queries import GradientQuery
 
 LEARNER = Caller(("learner",), "key")
@@ -96,7 +96,7 @@ class Consortium:
 
     def _settings(self, name: str) -> None:
         table, listen = json.dumps(f"{name}.csv"), json.dumps(f"127.0.0.1:{self.ports[name]}")
-        text = SETTINGS.format(quoted=json.dumps(name), name=name, table=table, listen=listen).replace(
+        text = SETTINGS_TEMPLATE.format(quoted=json.dumps(name), name=name, table=table, listen=listen).replace(
             '"accepted"', f'"accepted-{name}"'
         )
         text = text.replace('"inbox"', f'"inbox-{name}"')

@@ -6,7 +6,7 @@ from federated import FAMILY, family_terms
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 import parley
-from parley.protocol.queries import KINDS
+from parley.protocol.queries import QUESTION_KINDS
 from parley.protocol.task import task_named
 from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms.catalogue import PREDICTION, TASKS
@@ -233,4 +233,4 @@ def registered_kinds() -> set[str]:
     """Every kind that the trunk or a wing's task answers; networks where torch is installed."""
     here = [name for name in TASKS if name != "networks" or find_spec("torch") is not None]
     wings = (task_named(name) for name in here if name != PREDICTION)
-    return {*KINDS, *(kind for task in wings for kind in task.questions)}
+    return {*QUESTION_KINDS, *(kind for task in wings for kind in task.questions)}

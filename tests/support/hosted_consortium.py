@@ -15,7 +15,7 @@ from forked import SERVER, command, parley_process
 
 import parley
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.offer import SETTINGS
+from parley.network.hosting.offer import SETTINGS_TEMPLATE
 from parley.network.hosting.proposal import Record
 from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, grouped, read_certificate
@@ -41,7 +41,7 @@ class HostedConsortium(Consortium):
         for name in self.hosts:
             certificate_authority.make_request(folder, name)
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
-            text = SETTINGS.format(
+            text = SETTINGS_TEMPLATE.format(
                 quoted=json.dumps(name), name=name, listen=json.dumps(f"127.0.0.1:{self.host_ports[name]}")
             )
             peers = "".join(

@@ -9,7 +9,7 @@ from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.algorithm import Descent
 from parley.learning.algorithms.catalogue import ALGORITHMS as DONE
 from parley.learning.algorithms.catalogue import register
-from parley.protocol.queries import KINDS
+from parley.protocol.queries import QUESTION_KINDS
 from parley.terms import Learning, OwnerTerms, Privacy
 from parley.terms.algorithms import RULES
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
@@ -33,7 +33,7 @@ def test_rules_name_keys_that_there_are_and_a_question_that_somebody_answers(nam
         section, _, field = key.partition(".")
         assert field in SECTIONS[section].model_fields
         assert field in KEYS_ONLY_SOME_READ.get(section, ("clip_norm",))
-    assert rules.asks in KINDS or ALGORITHMS[name].task != PREDICTION
+    assert rules.asks in QUESTION_KINDS or ALGORITHMS[name].task != PREDICTION
     assert rules.rounds >= 1
 
 
@@ -65,7 +65,7 @@ class RulesOfOne(AlgorithmRules):
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr("parley.terms.rules._LOADED", {})
+    monkeypatch.setattr("parley.terms.rules._RULES_BY_NAME", {})
     register("one-of-mine", RulesOfOne(), Descent)
     yield
     del ALGORITHMS["one-of-mine"], DONE["one-of-mine"]
@@ -101,7 +101,7 @@ def test_a_home_without_rules_is_a_mistake_of_the_catalogue(monkeypatch):
 def test_what_a_question_is_proved_for_holds_whichever_algorithm_asks_it(monkeypatch, asks, changed, refusal):
     keys = ("batches", "epochs", "sampling", "optimiser", "batch_seed", "local_steps")
     rules = type("RulesOfAnother", (AlgorithmRules,), {"asks": asks, "keys": {f"learning.{key}": "" for key in keys}})
-    monkeypatch.setattr("parley.terms.rules._LOADED", {})
+    monkeypatch.setattr("parley.terms.rules._RULES_BY_NAME", {})
     register("another-of-mine", rules(), Descent)
     drawn = {"learning__batches": 4, "learning__sampling": "poisson"} if asks == "minibatch" else {}
     content = {"learning__algorithm": "another-of-mine", **drawn, **changed}

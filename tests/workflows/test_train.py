@@ -60,3 +60,55 @@ def test_a_person_who_says_no_ends_a_release(monkeypatch, terms_file):
         ask_where_rows_contradict(terms, terms_file, person)
     assert "rows contradict the public sample" in person.heard[0]
     ask_where_rows_contradict(terms, terms_file, Nobody())  # nobody is there: rows are not looked at
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """Terms for a table that names patients, in which the terms do not tell them apart."""
+    table = regression_table(100, seed=1).assign(patient=[place // 2 for place in range(100)])
+    table.to_csv(tmp_path / "a.csv", index=False)
+    terms = make_terms(100, learning__horizon=2).changed(
+        owners={"a": {"data": str(tmp_path / "a.csv")}}, model={"features": ["x0", "x1"]}
+    )
+    write_terms(terms, tmp_path / "terms.toml")
+    return tmp_path / "terms.toml"
+
+
+def test_a_column_that_names_people_is_asked_about_before_anything_is_spent(visits, tmp_path):
+    options = TrainOptions(RunOptions(ledgers=tmp_path / "books", lifetime=9.0))
+    person = Doubtful()
+    with pytest.raises(Declined, match="nothing was spent"):
+        train_model(visits, options, person)
+    assert any("Column 'patient' may tell people apart" in sentence for sentence in person.heard)
+    assert not list(tmp_path.glob("books/*.ledger"))
+    nobody = Nobody()  # a program: warned by the column's public name, and not stopped
+    train_model(visits, options, nobody)
+    assert any("Column 'patient'" in sentence for sentence in nobody.heard)
+    listed = CliRunner().invoke(app, ["owner", "ledger", str(tmp_path / "books" / "a.ledger"), "--json"])
+    assert json.loads(listed.stdout)["epsilon_spent"] > 0
+    assert "one person who has one row" in CliRunner().invoke(app, ["train", str(visits), "--seed", "1"]).output
+
+
+def test_terms_that_name_the_column_are_not_asked_about(visits):
+    from parley.terms import load_terms
+    from parley.workflows.release import ask_where_people_repeat
+
+    terms, person = load_terms(visits).changed(privacy={"person": "patient"}), Doubtful()
+    ask_where_people_repeat(terms, person)
+    assert not person.heard
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, "Protected: one row: no column tells people apart, so someone with m rows has m times this ε."),
+        ({"person": "patient", "records_per_person": 3}, "Protected: one person, with at most 3 rows"),
+    ],
+)
+def test_a_promise_names_its_unit(visits, changes, wanted):
+    from parley.terms import load_terms
+
+    write_terms(load_terms(visits).changed(privacy=changes), visits)
+    said = CliRunner().invoke(app, ["budget", "explain", "--terms", str(visits), "--prior", "0.01"]).output
+    assert wanted in " ".join(said.split())
+    assert "1.0% becomes at most" in said

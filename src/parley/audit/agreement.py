@@ -65,21 +65,21 @@ def search_with_others(
         own = search_elsewhere(environment, terms, name, tries, seed + place + 1)
         return [replace(each, instructions=instructions) for each in own]
 
-    found: list[Searched] = []
+    searched: list[Searched] = []
     with ThreadPoolExecutor(PARALLEL_PROCESSES) as pool:
         for place, own in enumerate(pool.map(search, range(len(ways)))):
-            found += own
+            searched += own
             progress(place + 1, len(ways))
-    return found
+    return searched
 
 
 def search_elsewhere(environment: Mapping[str, str], terms: Terms, name: str, tries: int, seed: int) -> list[Searched]:
     """Run the search with one of these instruction sets, in its own process."""
-    asked = {"terms": terms.model_dump(mode="json", exclude_none=True), "name": name, "tries": tries, "seed": seed}
+    request = {"terms": terms.model_dump(mode="json", exclude_none=True), "name": name, "tries": tries, "seed": seed}
     ran = subprocess.run(  # noqa: S603 - this program itself
         [sys.executable, "-c", SEARCH_PROGRAM],
         env={**os.environ, **environment},
-        input=json.dumps(asked),
+        input=json.dumps(request),
         capture_output=True,
         text=True,
         check=False,
@@ -110,7 +110,7 @@ class Kernel:
 @cache
 def kernels() -> tuple[Kernel, ...]:
     """Return the kernels that work here, one for each result's bits; neighbours differ in directions if any do."""
-    found: dict[str, Kernel] = {}
+    kernel_by_bits: dict[str, Kernel] = {}
     for name in KNOWN_KERNELS.get(platform.machine(), ()):
         ran = subprocess.run(  # noqa: S603 - the text above, and nothing from outside
             [sys.executable, "-c", KERNEL_PROBE],
@@ -121,9 +121,13 @@ def kernels() -> tuple[Kernel, ...]:
         )
         taken, bits, directions = [*ran.stdout.split(), "", "", ""][:3]
         if ran.returncode == 0 and taken == name.lower():
-            found.setdefault(bits, Kernel(name, directions))
-    usual = [kernel for kernel in found.values() if kernel.directions == next(iter(found.values())).directions]
-    others = [kernel for kernel in found.values() if kernel not in usual]
+            kernel_by_bits.setdefault(bits, Kernel(name, directions))
+    usual = [
+        kernel
+        for kernel in kernel_by_bits.values()
+        if kernel.directions == next(iter(kernel_by_bits.values())).directions
+    ]
+    others = [kernel for kernel in kernel_by_bits.values() if kernel not in usual]
     return tuple(kernel for pair in zip_longest(usual, others) for kernel in pair if kernel is not None)
 
 
@@ -220,19 +224,19 @@ def audit_terms(
     """
     terms.require_release()
     began = time.perf_counter()
-    alike, scored = owners_alike(terms), terms.privacy.score_epsilon is not None
-    seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROL_FACTORS) + 1).tolist())
-    each = 1 - (1 - confidence) / (len(alike) + scored + terms.noise.hosts)
-    found: dict[str, Verdict] = {}
-    for first, names in alike.items():
+    owner_groups, scored = owners_alike(terms), terms.privacy.score_epsilon is not None
+    seeds = iter(np.random.SeedSequence(seed).generate_state(len(owner_groups) + len(CONTROL_FACTORS) + 1).tolist())
+    each = 1 - (1 - confidence) / (len(owner_groups) + scored + terms.noise.hosts)
+    verdict_by_owner: dict[str, Verdict] = {}
+    for first, names in owner_groups.items():
         says(f"attacking {first}")
         verdict = audit_owner(terms, first, runs, next(seeds), each, progress)
-        found.update({name: replace(verdict, owner=name, confidence=confidence) for name in names})
+        verdict_by_owner.update({name: replace(verdict, owner=name, confidence=confidence) for name in names})
     controls: dict[int, bool] = {}
     name = terms.owners[0].name
     for factor in CONTROL_FACTORS:
         says(f"with noise for {factor} times the budget")
-        caught = _caught(terms, name, factor, found[name].runs, next(seeds), each, progress)
+        caught = _detects_less_noise(terms, name, factor, verdict_by_owner[name].runs, next(seeds), each, progress)
         if caught is not None:
             controls[factor] = caught
         if caught:
@@ -245,7 +249,7 @@ def audit_terms(
     if terms.noise.hosts:
         says("looking at what hosts see")
     hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
-    verdicts = tuple(found[part.name] for part in terms.owners)
+    verdicts = tuple(verdict_by_owner[part.name] for part in terms.owners)
     exact = (*exact_verdicts(setup, name), *size_verdicts(setup.part(name).stages))
     searched = tuple(_searched(setup, name, tries, seed or 0, progress, says))
     took = time.perf_counter() - began
@@ -273,7 +277,7 @@ def owners_alike(terms: Terms) -> dict[str, list[str]]:
     return {names[0]: names for names in groups.values()}
 
 
-def _caught(
+def _detects_less_noise(
     terms: Terms, name: str, factor: int, runs: int, seed: int, confidence: float, progress: Progress
 ) -> bool | None:
     """Return whether noise for `factor` times every budget is shown to break the terms; None if no such terms exist."""

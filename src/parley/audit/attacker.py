@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from parley.audit.canary import CanarySearch, compressed
 from parley.audit.distinguishing import rates, thresholds
-from parley.audit.exact.cell_pool import FRAME
+from parley.audit.exact.cell_pool import DECLARED_FRAME
 from parley.audit.exact.pair_search import PairSearch, answerable, exact_answer, farthest, plain_trial
 from parley.audit.exact.trial import Asked, StageQuestions, Trial, Unit, asked_at
 from parley.data.sources import Table
@@ -92,16 +92,16 @@ def epsilon_by_size(found: Rates, series: Series, claimed: float, delta: float) 
     return claimed * times if event.sampling < 1 else copies * times * event.count / event.multiplier
 
 
-def _less_noise(event: Event, apart: float) -> float:
+def _less_noise(event: Event, distance: float) -> float:
     """Return by which factor noise must be smaller for laws so far apart, rounded down; 0: below what is tried."""
-    if not apart > _total_variation(event, LEAST_NOISE_FACTOR):
+    if not distance > _total_variation(event, LEAST_NOISE_FACTOR):
         return 0.0
-    if _total_variation(event, LARGEST_NOISE_FACTOR) < apart:
+    if _total_variation(event, LARGEST_NOISE_FACTOR) < distance:
         return LARGEST_NOISE_FACTOR
-    low, high = (1.0, LARGEST_NOISE_FACTOR) if apart > _total_variation(event, 1.0) else (LEAST_NOISE_FACTOR, 1.0)
+    low, high = (1.0, LARGEST_NOISE_FACTOR) if distance > _total_variation(event, 1.0) else (LEAST_NOISE_FACTOR, 1.0)
     for _ in range(BISECTIONS):
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if apart > _total_variation(event, middle) else (low, middle)
+        low, high = (middle, high) if distance > _total_variation(event, middle) else (low, middle)
     return low
 
 
@@ -148,15 +148,15 @@ class Attacker:
     def directed(self, a: Mapping[int, Floats], b: Mapping[int, Floats], asked: Mapping[int, Query]) -> "Attacker":
         """Return the attacker with directions by round, from mean answers about a to those about b; if rows are drawn,
         between the exact answers to the mean question, which contain no noise."""
-        found = {number: b[number] - a[number] for number in a}
+        directions = {number: b[number] - a[number] for number in a}
         if self._stage.question.rate < 1:
             rows = np.arange(len(self.a.train))
             about = {
                 n: [self._stage.question.about(q, each, rows) for each in (self.a, self.b)] for n, q in asked.items()
             }
-            found = {number: at_b - at_a for number, (at_a, at_b) in about.items()}
-        middles = {number: float((a[number] + b[number]) @ found[number] / 2) for number in found}
-        return replace(self, directions=found, middles=middles)
+            directions = {number: at_b - at_a for number, (at_a, at_b) in about.items()}
+        middles = {number: float((a[number] + b[number]) @ directions[number] / 2) for number in directions}
+        return replace(self, directions=directions, middles=middles)
 
     def speaks(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
         """Score how much an answer to these questions speaks for b against a [*replicates]."""
@@ -193,12 +193,12 @@ class Attacker:
             return at_a, at_b, noise.noise_scale
         sizes = {name: self.setup.part(name).stage(query.round).question.records for name in questions}
         total = sum(sizes.values())
-        rest = np.zeros_like(at_a)
-        for name, asked in questions.items():
+        others_answer = np.zeros_like(at_a)
+        for name, others_query in questions.items():
             if name != self.name:
-                rest += sizes[name] / total * self._exact(name, asked, self.others[name], replicates)
+                others_answer += sizes[name] / total * self._exact(name, others_query, self.others[name], replicates)
         share = sizes[self.name] / total
-        return share * at_a + rest, share * at_b + rest, noise.over(total).noise_scale
+        return share * at_a + others_answer, share * at_b + others_answer, noise.over(total).noise_scale
 
     def _exact(self, name: str, query: Query, tables: Tables, replicates: tuple[int, ...]) -> Floats:
         return self.setup.part(name).stage(query.round).question.bounded(query, tables, replicates).value
@@ -283,19 +283,19 @@ def _smallest_tables(setup: Setup, name: str, others: list[str]) -> RunTables:
         sizes = {part.name: {"records": records} for part in setup.terms.owners}
         try:
             small = setup.under(setup.terms.changed(owners=sizes))
-            asked = Asked(small, small.part(name).training.question)
+            agreement = Asked(small, small.part(name).training.question)
         except TermsError:
             continue
         break
     else:
         raise TermsError(f"{name}: these terms allow no table of the agreed size or smaller")
-    base, a, b = _farthest(search, asked)
+    base, a, b = _farthest_canaries(search, agreement)
 
     def table(unit: Unit) -> Table:
-        return FRAME.write(search.shape.table(base, unit), Path())
+        return DECLARED_FRAME.write(search.shape.table(base, unit), Path())
 
-    rest = {other: Owner(other, table(base.a)) for other in others}
-    return RunTables(small, (Owner(name, table(a)), Owner(name, table(b))), rest)
+    other_owners = {other: Owner(other, table(base.a)) for other in others}
+    return RunTables(small, (Owner(name, table(a)), Owner(name, table(b))), other_owners)
 
 
 def _sizes(setup: Setup, name: str, least: int) -> Iterator[int]:
@@ -307,26 +307,26 @@ def _sizes(setup: Setup, name: str, least: int) -> Iterator[int]:
     yield agreed
 
 
-def _farthest(search: PairSearch, asked: Asked) -> tuple[Trial, Unit, Unit]:
+def _farthest_canaries(search: PairSearch, agreement: Asked) -> tuple[Trial, Unit, Unit]:
     """Find everybody else's rows and the two canaries whose answers lie farthest apart at the start of a run."""
     rng = np.random.default_rng(0)
-    questions = StageQuestions(asked.setup, search.name, 0)
-    queries = list(questions.queries(asked, questions.query(0).arrays, 0))
-    for base in _tables_of_others(search, asked, plain_trial(search, rng)):
-        units, tables = answerable(search, base, asked, rng, CANARIES_FACTOR)
+    questions = StageQuestions(agreement.setup, search.name, 0)
+    queries = list(questions.queries(agreement, questions.query(0).arrays, 0))
+    for base in _tables_of_others(search, agreement, plain_trial(search, rng)):
+        units, tables = answerable(search, base, agreement, rng, CANARIES_FACTOR)
         if len(units) < 2:
             continue
         # of L1 differences of one size noise hides those in a single number least
-        apart, a, b = farthest([exact_answer(asked, queries, each) for each in tables], "l2")
-        if apart > 0:
+        distance, a, b = farthest([exact_answer(agreement, queries, each) for each in tables], "l2")
+        if distance > 0:
             return base, units[a], units[b]
     raise TermsError(f"{search.name}: no record changes this owner's answers, so there is nothing to audit")
 
 
-def _tables_of_others(search: PairSearch, asked: Asked, plain: Trial) -> Iterator[Trial]:
+def _tables_of_others(search: PairSearch, agreement: Asked, plain: Trial) -> Iterator[Trial]:
     """Yield everybody else, without targets if allowed, with the canary at any place, since some may be held out."""
-    count = asked.setup.terms.owner(search.name).records - search.shape.records
-    targets = [{asked.setup.terms.model.target: None}] if asked.setup.task.predicts else []
+    count = agreement.setup.terms.owner(search.name).records - search.shape.records
+    targets = [{agreement.setup.terms.model.target: None}] if agreement.setup.task.predicts else []
     for blank in (*targets, {}):
         other = tuple({**row, **blank} for row in plain.others[0])
         for place in range(min(count, 8) + 1):

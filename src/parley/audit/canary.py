@@ -64,10 +64,10 @@ class PresentRows(Summable):
         return A * share, b * share, c * share
 
     def sum(self, part: Callable[[Design], Floats]) -> Floats:
-        return self.rows.sum(part) if len(self.rows) else 0.0 * part(self._one)
+        return self.rows.sum(part) if len(self.rows) else 0.0 * part(self._row_without_target)
 
     @property
-    def _one(self) -> Design:
+    def _row_without_target(self) -> Design:
         """A row without a target."""
         return Design(np.zeros((1, self.width)), np.ones(1), np.zeros(1), secret=self.rows.secret)
 
@@ -223,16 +223,16 @@ class CanarySearch:
         terms, preparation = self.setup.terms, self.setup.preparation
         records, person = terms.owner(self.name).records, terms.privacy.person
         extra = 0 if person is None else ROWS_BEYOND_LIMIT
-        places, found = self._places(records, extra), {}
+        places, cells_by_column = self._places(records, extra), {}
         for column, usual in {**self._candidates[0], **no_target(preparation)}.items():
             cells = np.full(records + extra, usual, dtype=np.float64 if isinstance(usual, float) else object)
             if canary is not None:
                 cells[places] = canary[column]
-            found[column] = cells
+            cells_by_column[column] = cells
         if person is not None:
-            found[person] = np.array([f"person {place}" for place in range(records + extra)], dtype=object)
-            found[person][places] = self._canary_name
-        return pd.DataFrame(found)
+            cells_by_column[person] = np.array([f"person {place}" for place in range(records + extra)], dtype=object)
+            cells_by_column[person][places] = self._canary_name
+        return pd.DataFrame(cells_by_column)
 
     def _places(self, records: int, extra: int) -> NDArray[np.int64]:
         """Return the places of the canary's rows: counting ones among the first, others at the end."""
@@ -265,10 +265,10 @@ def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterat
     rows = [{column: values[end] for column, values in columns.items()} for end in (0, 1)]
     alone = [(column, values[end]) for column, values in columns.items() for end in (0, 1)]
     targets = outcome_cells(preparation)
-    most = max(MAX_CANARIES // len(targets), 4)
-    kept = rng.permutation(len(alone))[: most - most // 4]
+    max_rows = max(MAX_CANARIES // len(targets), 4)
+    kept = rng.permutation(len(alone))[: max_rows - max_rows // 4]
     rows += [{**middle, alone[place][0]: alone[place][1]} for place in kept]
-    while len(rows) < most:
+    while len(rows) < max_rows:
         rows.append({column: values[int(rng.integers(len(values)))] for column, values in columns.items()})
     for row in rows:
         for target in targets:

@@ -51,10 +51,10 @@ def proved(signs: ArrayLike, alarms: ArrayLike, draws: int, delta: float, confid
     >>> bool(proved(5000, 5000, 10_000, 0.0, 0.99) == 0), round(float(proved(10_000, 0, 10_000, 0.0, 0.99)), 2)
     (True, 7.54)
     """
-    least, _ = rates(signs, draws, (1 - confidence) / 2)
-    _, most = rates(alarms, draws, (1 - confidence) / 2)
+    lowest_rate, _ = rates(signs, draws, (1 - confidence) / 2)
+    _, highest_rate = rates(alarms, draws, (1 - confidence) / 2)
     # ends of intervals come from an iteration: a part in 1e9 is more than it is off
-    ratio = np.maximum(least * (1 - 1e-9) - delta, 0.0) / np.maximum(most * (1 + 1e-9), 1e-300)
+    ratio = np.maximum(lowest_rate * (1 - 1e-9) - delta, 0.0) / np.maximum(highest_rate * (1 + 1e-9), 1e-300)
     return np.asarray(np.log(np.maximum(ratio, 1.0)))
 
 
@@ -80,9 +80,9 @@ def best_event(a: Floats, b: Floats, delta: float, confidence: float) -> Event:
     for above in (True, False):
         hits_a, hits_b = (above_a, above_b) if above else (n - above_a, n - above_b)
         for of_b in (True, False):
-            found = proved(*((hits_b, hits_a) if of_b else (hits_a, hits_b)), n, delta, confidence)
-            best = int(np.argmax(found))
-            candidates.append((float(found[best]), Event(float(cuts[best]), above, of_b)))
+            epsilons = proved(*((hits_b, hits_a) if of_b else (hits_a, hits_b)), n, delta, confidence)
+            best = int(np.argmax(epsilons))
+            candidates.append((float(epsilons[best]), Event(float(cuts[best]), above, of_b)))
     return max(candidates, key=lambda chance: chance[0])[1]
 
 
@@ -148,9 +148,9 @@ def proved_by_guesses(right: Any, guesses: Any, runs: int, delta: float, confide
         miss *= 1 - GIVEN_AWAY_SHARE
     counted = np.maximum(np.asarray(right, dtype=np.float64) - free, 0.0)
     others = np.asarray(guesses, dtype=np.float64) - counted + 1
-    least = np.where(counted > 0, betaincinv(np.maximum(counted, 1), others, miss), 0.0)
-    least *= 1 - 1e-9  # it comes from an iteration
-    return np.asarray(np.log(np.maximum(least / (1 - least), 1.0)))
+    min_right_share = np.where(counted > 0, betaincinv(np.maximum(counted, 1), others, miss), 0.0)
+    min_right_share *= 1 - 1e-9  # it comes from an iteration
+    return np.asarray(np.log(np.maximum(min_right_share / (1 - min_right_share), 1.0)))
 
 
 def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
@@ -168,9 +168,9 @@ def best_guess(a: Floats, b: Floats, delta: float, confidence: float) -> Guess:
         made = above[0] + above[1] + below[0] + below[1]
         for turned in (False, True):
             right = above[0] + below[1] if turned else above[1] + below[0]
-            found = proved_by_guesses(right, made, 2 * n, delta, cautious)
-            best = int(np.argmax(found))
-            candidates.append((float(found[best]), Guess(float(lows[best]), float(highs[best]), turned)))
+            epsilons = proved_by_guesses(right, made, 2 * n, delta, cautious)
+            best = int(np.argmax(epsilons))
+            candidates.append((float(epsilons[best]), Guess(float(lows[best]), float(highs[best]), turned)))
     return max(candidates, key=lambda chance: chance[0])[1]
 
 
@@ -239,7 +239,7 @@ def lower_bound(
     )
     event = best_event(pilot_a, pilot_b, delta, confidence)
     hits_a, hits_b = (
-        _hits(event, release, value, direction, draws, rng)
+        _count_hits(event, release, value, direction, draws, rng)
         for value, rng in zip((value_a, value_b), generators[2:], strict=True)
     )
     return event.bound(hits_a, hits_b, draws, delta, confidence)
@@ -281,7 +281,7 @@ def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedN
     return exact if safe else fast
 
 
-def _hits(
+def _count_hits(
     event: Event, release: Release, value: Floats, direction: Floats, draws: int, rng: np.random.Generator
 ) -> int:
     return sum(event.hits(chunk) for chunk in _projected(release, value, direction, draws, rng))
@@ -291,9 +291,9 @@ def _projected(
     release: Release, value: Floats, direction: Floats, draws: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
     """Yield the statistic of the releases of a value, chunk by chunk."""
-    most = max(1, NUMBERS_PER_CHUNK // max(value.size, 1))
-    for start in range(0, draws, most):
-        size = min(most, draws - start)
+    draws_at_once = max(1, NUMBERS_PER_CHUNK // max(value.size, 1))
+    for start in range(0, draws, draws_at_once):
+        size = min(draws_at_once, draws - start)
         released = np.asarray(release(value, size, rng), dtype=np.float64)
         if released.shape != (size, *value.shape):
             raise SettingError(f"release: expected an array of shape {(size, *value.shape)}, got {released.shape}")

@@ -79,8 +79,8 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
     miss = 1 - confidence - places * delta / (2 * (free + 1))
     if not correct > free:
         return 0.0
-    least = float(rates(correct - free, guesses, miss)[0]) * (1 - 1e-9)  # it comes from an iteration
-    return max(math.log(least / (1 - least)), 0.0) if least > 0 else 0.0
+    min_right_share = float(rates(correct - free, guesses, miss)[0]) * (1 - 1e-9)  # it comes from an iteration
+    return max(math.log(min_right_share / (1 - min_right_share)), 0.0) if min_right_share > 0 else 0.0
 
 
 def free_guesses(places: int, delta: float, confidence: float) -> int:
@@ -166,11 +166,11 @@ class PlantedPairs:
         """Return as many pairs of extreme rows, at most `most`, as there are directions in which answers move alone.
         Each pair picked is the farthest apart once earlier directions are removed."""
         tried = cls(setup, name, _sample_pairs(list(candidate_pairs(setup.preparation))))
-        apart = tried._apart(tried.search.asked[1], (), anywhere=True)
+        differences = tried._apart(tried.search.asked[1], (), anywhere=True)
         # of pairs that are equally far the first, on every machine
         first = np.linspace(1, 1 - FIRST_PAIR_PREFERENCE, len(tried))[:, None]
-        _, rest, order = qr((first * apart).T, mode="economic", pivoting=True)
-        remaining_distances = np.abs(np.diag(rest))
+        _, triangular, order = qr((first * differences).T, mode="economic", pivoting=True)
+        remaining_distances = np.abs(np.diag(triangular))
         if not remaining_distances[0] > 0:
             raise TermsError(f"{name}: no row changes this owner's answers, so there is nothing to audit")
         max_places = tried._records // tried._copies
@@ -213,12 +213,12 @@ class PlantedPairs:
         """Score how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise. The
         likelihood ratio treats every other place as if it held both records by halves, which does not matter where
         directions do not meet."""
-        middle, apart = self._expected(query, replicates)
+        middle, differences = self._expected(query, replicates)
         noise = self.setup.part(self.name).stage(query.round).series.mechanism
-        off, half = value.reshape(-1) - middle, apart / 2
+        off, half = value.reshape(-1) - middle, differences / 2
         if noise.norm == "l1":
             return np.asarray((np.abs(off + half) - np.abs(off - half)).sum(axis=1) / noise.noise_scale)
-        return np.asarray(apart @ off / noise.noise_scale**2)
+        return np.asarray(differences @ off / noise.noise_scale**2)
 
     @cached_property
     def search(self) -> CanarySearch:

@@ -89,8 +89,8 @@ class RunAudit:
         setup, names = found.setup, [part.name for part in terms.owners]
         sides = [{each: found.others.get(each, owner) for each in names} for owner in found.own]
         a, b = (owner.prepare(setup).tables for owner in found.own)
-        rest = {other: owner.prepare(setup).tables for other, owner in found.others.items()}
-        attacker = Attacker(setup, name, a, b, rest, stage)
+        other_tables = {other: owner.prepare(setup).tables for other, owner in found.others.items()}
+        attacker = Attacker(setup, name, a, b, other_tables, stage)
         return cls(setup, make_algorithm(setup), attacker, (sides[0], sides[1]), stage)
 
     def statistics(self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]) -> Floats:
@@ -98,21 +98,24 @@ class RunAudit:
         studies draw fast noise, whose last digits reveal what it was added to (`mechanisms.noise`). Owners never
         release it."""
         return np.concatenate(
-            [np.round(overheard.statistic, STATISTIC_DECIMALS) for overheard in self._overheard(side, runs, seed, done)]
+            [
+                np.round(overheard.statistic, STATISTIC_DECIMALS)
+                for overheard in self._overhear_runs(side, runs, seed, done)
+            ]
         )
 
     def directed(self, runs: int, seed: np.random.SeedSequence) -> "RunAudit":
         """Return the audit with an attacker that knows the mean difference of answers, if it needs that."""
         if not self.attacker.guesses:
             return self
-        means, asked = [], []
+        means, queries = [], []
         for side, own in enumerate(seed.spawn(2)):
-            overheard = list(self._overheard(side, runs, own, lambda count: None))
+            overheard = list(self._overhear_runs(side, runs, own, lambda count: None))
             means.append(
                 {number: np.mean([each.means[number] for each in overheard], axis=0) for number in overheard[0].means}
             )
-            asked.append(overheard[0].asked)
-        return replace(self, attacker=self.attacker.directed(means[0], means[1], asked[0]))
+            queries.append(overheard[0].asked)
+        return replace(self, attacker=self.attacker.directed(means[0], means[1], queries[0]))
 
     def repeats(self, seed: np.random.SeedSequence) -> bool:
         """Return whether noise repeats: in another run, a neighbour in the study, or the first or previous round."""
@@ -142,11 +145,11 @@ class RunAudit:
         size = self.setup.part(self.attacker.name).stages[self.stage].question.size
         return max(LEAST_RUNS, NUMBERS_AT_ONCE // size) if self.algorithm.parallel else 1
 
-    def _overheard(
+    def _overhear_runs(
         self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]
     ) -> Iterable[Overheard]:
-        most = self._piece
-        pieces = [most] * (runs // most) + ([runs % most] if runs % most else [])
+        runs_at_once = self._piece
+        pieces = [runs_at_once] * (runs // runs_at_once) + ([runs % runs_at_once] if runs % runs_at_once else [])
         for piece, own in zip(pieces, seed.spawn(len(pieces)), strict=True):
             yield self._run(side, piece, own)
             done(piece)

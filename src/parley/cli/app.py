@@ -94,7 +94,7 @@ def _with_path_checks(command: Command) -> Command:
     return command
 
 
-PARTS = {
+PART_BY_COMMAND = {
     "demo": Part(
         "cli.demo",
         "demo",
@@ -265,17 +265,17 @@ class _LazyGroup(TyperGroup):
     """All commands, not yet loaded."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(PARTS)
+        return list(PART_BY_COMMAND)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        near = difflib.get_close_matches(args[0], PARTS, n=1)
-        if args[0] not in (*PARTS, *OLD_NAMES) and near:
+        near = difflib.get_close_matches(args[0], PART_BY_COMMAND, n=1)
+        if args[0] not in (*PART_BY_COMMAND, *OLD_NAMES) and near:
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         cmd_name = OLD_NAMES.get(cmd_name, cmd_name)
-        return _LazyCommand(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
+        return _LazyCommand(cmd_name, PART_BY_COMMAND[cmd_name]) if cmd_name in PART_BY_COMMAND else None
 
 
 app = typer.Typer(

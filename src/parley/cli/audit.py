@@ -8,7 +8,7 @@ import typer
 
 from parley.report.terminal import Terminal, show
 
-MODELS = 128
+SHADOW_MODELS = 128
 
 
 def audit_command(
@@ -31,7 +31,7 @@ def audit_command(
     ] = None,
     models: Annotated[
         int, typer.Option(help="Model: number of shadow models, and of attacked models.", min=8)
-    ] = MODELS,
+    ] = SHADOW_MODELS,
     largest: Annotated[
         int | None,
         typer.Option(metavar="ROWS", help="Model: largest number of rows in a shadow model. Default: 50,000.", min=40),

@@ -18,11 +18,11 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 if TYPE_CHECKING:
     from parley.privacy.accounting.compose import Method
 
-KINDS: dict[str, type[Event]] = {
+EVENT_CLASSES: dict[str, type[Event]] = {
     kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
 }
 SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
-SAMPLED = (
+SAMPLED_NOTE = (
     "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, "
     "at most half the sensitivity away (in sums of clipped records that half is the clip)."
 )
@@ -42,19 +42,19 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.privacy.accounting.stable_bounds import ALL_ALPHAS, FIGURES, Panel, panel_curves
+    from parley.privacy.accounting.stable_bounds import ALL_ALPHAS, PANELS_BY_FIGURE, Panel, panel_curves
     from parley.privacy.events import Adjacency
 
     if plot is not None:
         from parley.report.figures import curves, picture  # a library that takes its time
 
         picture.require_figure_name(plot)
-    if figure is not None and figure not in FIGURES:
-        raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")
+    if figure is not None and figure not in PANELS_BY_FIGURE:
+        raise SettingError(f"figure = {figure!r}: expected one of {', '.join(PANELS_BY_FIGURE)}")
     own = Panel(
         f"scale {scale:g}", tuple(alpha or ALL_ALPHAS), scale=scale, compositions=(compositions,), sampling=(sampling,)
     )
-    panels = (own,) if figure is None else FIGURES[figure]
+    panels = (own,) if figure is None else PANELS_BY_FIGURE[figure]
     content = []
     with progress_bar("curves") as progress:
         for done, panel in enumerate(panels):
@@ -92,6 +92,8 @@ def explain(
     ] = None,
     prior: Annotated[float | None, typer.Option(help="What an adversary believes beforehand. Default: 0.5.")] = None,
     people: Annotated[int | None, typer.Option(help="Number of people among whom one is sought. Default: 100.")] = None,
+    harm: Annotated[float | None, typer.Option(help="The most that a release may cost a person, in money.")] = None,
+    payment: Annotated[float | None, typer.Option(help="What a person is paid for taking part.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
     ] = None,
@@ -101,6 +103,8 @@ def explain(
 
     Example:  parley budget explain --epsilon 1 --prior 0.01
 
+    Example:  parley budget explain --epsilon 1 --prior 0.001 --harm 10000 --payment 5
+
     Example:  parley budget explain --terms terms.toml
     """
     import numpy as np
@@ -108,14 +112,17 @@ def explain(
     from parley.privacy.accounting.meaning import error_tradeoff, explanation, sentences
 
     if terms is not None:
-        if epsilon is not None or delta or any(given is not None for given in (prior, people, plot)):
-            raise SettingError("--terms: not allowed with --epsilon, --delta, --prior, --people or --plot")
-        explain_terms(terms, as_json)
+        if epsilon is not None or delta or any(given is not None for given in (people, harm, payment, plot)):
+            others = "--epsilon, --delta, --people, --harm, --payment or --plot"
+            raise SettingError(f"--terms: not allowed with {others}")
+        explain_terms(terms, 0.5 if prior is None else prior, as_json)
         return
     if epsilon is None:
         raise SettingError("--epsilon: missing; give it, or give --terms")
     among = 100 if people is None else people
-    content = explanation(epsilon, delta, 0.5 if prior is None else prior, among)
+    if payment is not None and harm is None:
+        raise SettingError("--harm: missing; --payment is compared with the loss that it names")
+    content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
         from parley.report.figures import curves, picture  # a library that takes its time
@@ -164,7 +171,7 @@ def compose_command(
         f"{chosen.adjacency})"
     )
     if any(event.sampling < 1 for event in events):
-        console.print(SAMPLED, style="dim")
+        console.print(SAMPLED_NOTE, style="dim")
 
 
 def _rule_row(events: list[Event], delta: float, rule: "Method") -> list[str]:
@@ -179,7 +186,7 @@ def _rule_row(events: list[Event], delta: float, rule: "Method") -> list[str]:
 
 @budget_app.command()
 def calibrate(
-    mechanism: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")],
+    mechanism: Annotated[str, typer.Argument(help=f"One of {', '.join(EVENT_CLASSES)}.")],
     epsilon: Epsilon,
     delta: Delta = 0.0,
     rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
@@ -287,9 +294,9 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
     """Return a function from multiplier to event; `alpha` and `norm` are for stable noise."""
     from parley.privacy.mechanisms.stable_law import check_alpha
 
-    kind = KINDS.get(name)
+    kind = EVENT_CLASSES.get(name)
     if kind is None:
-        raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(KINDS)}")
+        raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(EVENT_CLASSES)}")
     if kind is not StableEvent:
         if alpha is not None:
             raise SettingError(f"alpha: allowed only with stable noise, not {name}")
@@ -324,10 +331,10 @@ def parse_release(text: str) -> Event:
     from parley.privacy.accounting.stable_bounds import sampling_rate
     from parley.validate import positive, whole
 
-    name, _, rest = text.partition(":")
+    name, _, settings = text.partition(":")
     known = {"multiplier", "epsilon", "count", "sampling", "alpha"}
     values: dict[str, float] = {}
-    for item in filter(None, rest.split(",")):
+    for item in filter(None, settings.split(",")):
         key, _, value = item.partition("=")
         if key not in known:
             raise SettingError(f"{text}: unknown key {key!r}; expected {', '.join(sorted(known))}")
@@ -346,6 +353,6 @@ def parse_release(text: str) -> Event:
         raise SettingError(f"{text}: expected either multiplier=... or epsilon=...")
     if "multiplier" in values:
         return make_event(positive(values["multiplier"], "multiplier"))
-    if not issubclass(KINDS[name], PureEvent):
+    if not issubclass(EVENT_CLASSES[name], PureEvent):
         raise SettingError(f"{text}: epsilon=... is for pure noise of one scale; expected multiplier=...")
     return make_event(positive(noise_multiplier(values["epsilon"], times), "multiplier"))

@@ -10,16 +10,18 @@ from parley.terms.sections import OWNER_UNIT
 from parley.validate import printable
 
 
-def explain_terms(file: Path, as_json: bool) -> None:
+def explain_terms(file: Path, prior: float, as_json: bool) -> None:
     """Print one row per owner."""
-    from parley.owner.disclosure import promises  # with libraries that the help of commands does not wait for
+    from parley.owner.disclosure import promises, protected_unit  # libraries that the help of commands need not load
 
     terms = load_terms(file)
-    found, adjacency = promises(terms), Adjacency.from_unit(terms.privacy.unit)
+    found, adjacency = promises(terms, prior), Adjacency.from_unit(terms.privacy.unit)
+    protected = protected_unit(terms)
     if as_json:
-        print_json({"owners": found, "adjacency": adjacency, "terms_hash": terms.hash}, inside=False)
+        facts = {"prior": prior, "protected": protected, "adjacency": adjacency, "terms_hash": terms.hash}
+        print_json({"owners": found, **facts}, inside=False)
         return
-    rows = [["owner", "ε", "δ", "50% becomes at most", "except with", "bits known", "factor of a guess"]]
+    rows = [["owner", "ε", "δ", f"{percent(prior)} becomes at most", "except with", "bits known", "factor of a guess"]]
     rows += [
         [
             printable(each["owner"]),
@@ -27,12 +29,14 @@ def explain_terms(file: Path, as_json: bool) -> None:
             number(each["delta"], side="above"),
             percent(each["posterior"]["high"], "above"),
             number(each["posterior"]["failure"], 3, "above"),
-            _said(each["mutual_information_bits"]),
-            _said(each["guess_factor"]),
+            _number_or_unknown(each["mutual_information_bits"]),
+            _number_or_unknown(each["guess_factor"]),
         ]
         for each in found
     ]
     console.print(terminal_table(rows, terms.title))
+    console.print(f"Protected: {protected}.")
+    console.print("This is for these terms alone. Other releases add to it, up to each ledger's lifetime budget.")
     console.print(caption(terms), style="dim")
 
 
@@ -59,5 +63,5 @@ def caption(terms: Terms) -> str:
     )
 
 
-def _said(value: float | None) -> str:
+def _number_or_unknown(value: float | None) -> str:
     return "not known" if value is None else number(value, 3, "above")

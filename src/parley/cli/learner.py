@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, which name the learner.")]
 Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="The owners' addresses, addresses.toml.")]
-To = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this owner; may be given several times.")]
+OnlyOwners = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only this owner; may be given several times.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
+def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
     """Propose terms to the owners that they name. Each daemon keeps them for its people to read, for as many days as
     its owner allows. Nothing is spent.
 
@@ -39,7 +41,7 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_jso
     _show(terms, propose(terms, owners, to or ()), to, as_json)
 
 
-def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
+def proposal_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
     """Show the state of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and why.
 
     Example:  parley learner proposal terms.toml --owners addresses.toml
@@ -50,7 +52,7 @@ def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
     _show(terms, propose(terms, owners, to or (), ask=True), to, as_json)
 
 
-def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
+def withdraw_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
     """Withdraw proposed terms at every owner where they are still open. Accepted terms stay accepted.
 
     Example:  parley learner withdraw terms.toml --owners addresses.toml
@@ -70,9 +72,11 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         console.print(terminal_table(proposal_rows(replies), terms.title or "Proposal"))
         for line in told_lines(replies):
             console.print(line, markup=False, soft_wrap=True)
-        here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in replies}
-        if here:
-            console.print(f"Not sent to {', '.join(sorted(here))}: that table is here.", markup=False, soft_wrap=True)
+        local_owners = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in replies}
+        if local_owners:
+            console.print(
+                f"Not sent to {', '.join(sorted(local_owners))}: that table is here.", markup=False, soft_wrap=True
+            )
         console.print(f"terms {terms.hash}", style="dim", soft_wrap=True)
     if any(each["state"] is None for each in replies):
         raise typer.Exit(1)

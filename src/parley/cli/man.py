@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperArgument, TyperGroup
 
-from parley.cli.app import PARTS, Command, app_command
+from parley.cli.app import PART_BY_COMMAND, Command, app_command
 from parley.durable import make_folder
 from parley.report.terminal import console
 from parley.version import __version__
@@ -53,7 +53,7 @@ def man_pages() -> Mapping[str, str]:
 
 
 def _commands() -> Iterator[tuple[tuple[str, ...], Command]]:
-    for name, part in PARTS.items():
+    for name, part in PART_BY_COMMAND.items():
         command = part.load()
         yield ("parley", name), command
         for inner, within in command.commands.items() if isinstance(command, TyperGroup) else ():

@@ -16,7 +16,7 @@ from parley.cli.owner_ledger import backup_command, close_command, ledger_comman
 from parley.cli.owner_snapshot import snapshot_command
 from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.network.serving.inbox import SHORTEST, Inbox, Proposal, open_inbox
+from parley.network.serving.inbox import MIN_HASH_DIGITS, Inbox, Proposal, open_inbox
 from parley.network.serving.opening import books_alike, open_ledger
 from parley.numerals import number
 from parley.privacy.events import Adjacency
@@ -26,7 +26,7 @@ from parley.report.words.ledgers import inbox_rows, proposal_line
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
-Named = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or its first digits.")]
+TermsHash = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or its first digits.")]
 PublicSample = Annotated[
     Path | None, typer.Option("--public", metavar="FILE", help="Your own copy of the public sample of proposed terms.")
 ]
@@ -81,11 +81,12 @@ def init_command(
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
-    alike = books_alike(folder, table)
+    similar_books = books_alike(folder, table)
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
-    if alike is not None:
+    if similar_books is not None:
         warn(
-            f"{alike} has the ledger of a table with the same keys and columns. If both tables are about the same "
+            f"{similar_books} has the ledger of a table with the same keys and columns. If both tables are about "
+            "the same "
             f"people, this new ledger is a second budget, which nobody promised them: move {folder} away now, while it "
             "is unused, and use the existing one."
         )
@@ -226,7 +227,7 @@ def _list(inbox: Inbox, settings: OwnerSettings, as_json: bool) -> None:
 
 
 def refuse_command(
-    named: Named,
+    named: TermsHash,
     settings_file: SettingsOption,
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="The reason, without figures of the table; the learner reads it.")
@@ -246,7 +247,7 @@ def offered_terms(
     named: Path, settings_file: Path, public: Path | None, preparation: Path | None
 ) -> tuple[Terms, Proposal | None]:
     """Return (terms, their proposal) by a proposal's hash, or (terms, None) by a file name."""
-    if named.exists() or not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", str(named)):
+    if named.exists() or not re.fullmatch(f"[0-9a-f]{{{MIN_HASH_DIGITS},64}}", str(named)):
         terms = load_terms(named)
         if public is not None or preparation is not None:
             raise SettingError(

@@ -1,5 +1,6 @@
 """`parley owner ledger`, `backup`, `restore` and `close`: an owner's ledger and its agreements."""
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,14 +10,17 @@ import typer
 from parley.errors import SettingError, UnknownTerms
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.opening import daemon_lock, statement
+from parley.network.serving.opening import daemon_lock, ledger_statement, statement
 from parley.numerals import counted
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
-from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line, other_books_lines
+from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line, other_books_lines, units_line
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
+
+
+SQLITE_HEAD = b"SQLite format 3"
 
 
 class AssumedSpent(StrEnum):
@@ -27,7 +31,9 @@ class AssumedSpent(StrEnum):
 
 
 def ledger_command(
-    settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
+    settings_file: Annotated[
+        Path, typer.Argument(metavar="OWNER|LEDGER", help="The owner's settings, owner.toml; or a ledger.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Verify the whole chain, from its first row.")] = False,
 ) -> None:
@@ -35,17 +41,29 @@ def ledger_command(
     the ledger's chain that are new since the last check (all rows up to 10,000, or with --verify).
 
     Example:  parley owner ledger bank-a/owner.toml
+
+    Example:  parley owner ledger ledgers/bank-a.ledger
     """
     with progress_bar("checking the chain"):
-        content = statement(load_owner(settings_file), verify)
+        content = _statement(settings_file, verify)
     if as_json:
         print_json(content, inside=False)
         return
     console.print(terminal_table(agreement_rows(content), f"Ledger of {content['owner']}"))
     console.print(f"\n{lifetime_line(content)}")
+    if (units := units_line(content)) is not None:
+        console.print(units, markup=False, soft_wrap=True)
     for line in other_books_lines(content):
         console.print(line, markup=False, soft_wrap=True)
     console.print(chain_line(content), style="dim")
+
+
+def _statement(file: Path, verify: bool) -> dict[str, Any]:
+    """Return the statement of the owner with these settings, or of a ledger that a release on one machine made."""
+    with suppress(OSError), file.open("rb") as opened:
+        if opened.read(len(SQLITE_HEAD)) == SQLITE_HEAD:
+            return ledger_statement(file.stem, file, file.with_suffix(".accepted"), verify)
+    return statement(load_owner(file), verify)
 
 
 def backup_command(
@@ -83,13 +101,13 @@ def restore_command(
     settings = load_owner(settings_file)
     everything = assume_spent is AssumedSpent.all
     lost = [] if everything and not settings.accepted.exists() else _accepted(settings)
-    what = (
+    spent_words = (
         "the whole lifetime budget"
         if everything
         else f"all that is reserved, also by the {counted(len(lost), 'acceptance')} in {settings.accepted},"
     )
     if not yes and not typer.confirm(
-        f"No agreement so far will be answered again, and {what} counts as spent. Restore?", err=True
+        f"No agreement so far will be answered again, and {spent_words} counts as spent. Restore?", err=True
     ):
         errors_console.print("Nothing was restored.")
         raise typer.Exit(1)

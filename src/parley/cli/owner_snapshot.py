@@ -42,10 +42,10 @@ def snapshot_command(
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03
     """
-    asked = query_text(query, query_file)
-    if asked is None:
+    sql = query_text(query, query_file)
+    if sql is None:
         raise SettingError("--query SQL or --query-file FILE: expected one of the two")
-    manifest, spreads = take_with_prompt(uri, asked, order_by, to, ask_password)
+    manifest, spreads = take_with_prompt(uri, sql, order_by, to, ask_password)
     if as_json:
         facts = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
         print_json({**facts, "spreads": list(spreads)}, inside=False)

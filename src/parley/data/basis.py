@@ -30,8 +30,8 @@ def nearness(columns: Floats, points: Floats, width: float, secret: bool = False
     scale = 2 * width**2
     far = np.stack([rowwise.halving_sum(np.square(columns - point[:, None])) for point in points])
     with np.errstate(under="ignore"):
-        found = rowwise.exp(-(far / scale)) if secret else np.exp(-(far / scale))
-    return clip_to_grid(found, 0.0, 1.0, found)
+        near = rowwise.exp(-(far / scale)) if secret else np.exp(-(far / scale))
+    return clip_to_grid(near, 0.0, 1.0, near)
 
 
 def waves(columns: Floats, drawn: Floats) -> Floats:
@@ -41,8 +41,8 @@ def waves(columns: Floats, drawn: Floats) -> Floats:
     >>> waves(np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]))
     array([[1.        , 0.54030231]])
     """
-    found = rowwise.cosine(rowwise.products(columns.T, drawn[:, :-1]) + drawn[:, -1:])
-    return clip_to_grid(found, -1.0, 1.0, found)
+    values = rowwise.cosine(rowwise.products(columns.T, drawn[:, :-1]) + drawn[:, -1:])
+    return clip_to_grid(values, -1.0, 1.0, values)
 
 
 def degrees(columns: int, most: int) -> Floats:
@@ -71,11 +71,11 @@ def polynomials(columns: Floats, powers: Floats, low: Floats, high: Floats) -> F
     whole = np.rint(powers).astype(np.intp)  # pinned numbers may be off by a rounding
     for _ in range(2, int(whole.max()) + 1):
         tower.append(np.clip(2 * t * tower[-1] - tower[-2], -1.0, 1.0))
-    found = np.ones((len(powers), columns.shape[1]))
-    for product, row in zip(found, whole, strict=True):
+    products = np.ones((len(powers), columns.shape[1]))
+    for product, row in zip(products, whole, strict=True):
         for column in np.flatnonzero(row):
             product *= tower[row[column]][column]
-    return clip_to_grid(found, -1.0, 1.0, found)
+    return clip_to_grid(products, -1.0, 1.0, products)
 
 
 def product_names(labels: Sequence[str], powers: Floats) -> tuple[str, ...]:

@@ -147,7 +147,7 @@ class Remembered(Generic[T]):
 
 def content_key(setting: object, *arrays: NDArray[np.generic]) -> bytes:
     """Return a hash of this setting, by its text, and of these arrays."""
-    found = hashlib.sha256(repr((setting, [(each.shape, each.dtype.str) for each in arrays])).encode())
+    digest = hashlib.sha256(repr((setting, [(each.shape, each.dtype.str) for each in arrays])).encode())
     for each in arrays:
-        found.update(np.ascontiguousarray(each).data)
-    return found.digest()
+        digest.update(np.ascontiguousarray(each).data)
+    return digest.digest()

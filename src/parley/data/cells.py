@@ -176,7 +176,7 @@ def _time_name(cell: Any) -> str | None:
         return None
 
 
-Listed = tuple[NDArray[np.int64], list[Any]]  # which of the cells listed each row holds, -1 for a gap; the list
+CellCodes = tuple[NDArray[np.int64], list[Any]]  # which of the cells listed each row holds, -1 for a gap; the list
 
 _TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
@@ -253,7 +253,7 @@ def plain_decimals(cells: pa.Array) -> Floats | None:
     return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False)) if plain else None
 
 
-def distinct_cells(cells: pa.Array) -> Listed:
+def distinct_cells(cells: pa.Array) -> CellCodes:
     """List every different cell once, as a Python value; text that is not UTF-8 is a `UnicodeError`."""
     cells = decoded(cells)
     cells = cells.cast(selectable_type(cells.type))
@@ -262,11 +262,11 @@ def distinct_cells(cells: pa.Array) -> Listed:
         return np.asarray(place, dtype=np.int64), kinds.tolist()
     if any(test(cells.type) for test in _TEXT_TYPES):
         encoded = _cut_text(cells).dictionary_encode()
-        found = encoded.dictionary.to_pylist()
+        values = encoded.dictionary.to_pylist()
     else:
         encoded = _cut_bytes(cells).dictionary_encode()
-        found = [_cell(each) for each in encoded.dictionary]
-    return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), found
+        values = [_cell(each) for each in encoded.dictionary]
+    return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), values
 
 
 def selectable_type(kind: pa.DataType) -> pa.DataType:

@@ -52,14 +52,14 @@ class Held(ABC):
 
     def sums(self, part: Callable[[Any], Floats], first: int) -> list[Floats]:
         """Return one sum for each of its pieces from number `first` on, as many as travel at once."""
-        found, size = list[Floats](), 0
+        values, size = list[Floats](), 0
         with one_blas_thread():
             for value in self._sums(part, first):
-                found.append(value)
+                values.append(value)
                 size += value.nbytes
                 if size >= MAX_BATCH_BYTES:
                     break
-        return found
+        return values
 
     @abstractmethod
     def _sums(self, part: Callable[[Any], Floats], first: int) -> Iterator[Floats]:
@@ -259,12 +259,12 @@ class Cluster:
         while first * threads < pieces:
             seats = zip(dealt.holders, dealt.seats, strict=True)
             with _connection_errors(dealt.client):
-                asked = [self._submit(dealt.client, seat, _sums_of, holder, part, first) for holder, seat in seats]
-            results = self._told(dealt, asked)
+                tasks = [self._submit(dealt.client, seat, _sums_of, holder, part, first) for holder, seat in seats]
+            results = self._told(dealt, tasks)
             yield from _in_order(results, pieces - first * threads)
             first += len(results[0])
 
-    def _told(self, dealt: Dealt, asked: list[Any]) -> list[list[Floats]]:
+    def _told(self, dealt: Dealt, tasks: list[Any]) -> list[list[Floats]]:
         """Return the results of these tasks; a lost worker's pieces are lost, and then all is dealt again."""
         from distributed import KilledWorker, wait
 
@@ -272,10 +272,10 @@ class Cluster:
         while late_arrivals < MAX_ATTEMPTS:
             computed = False
             try:
-                with _connection_errors(dealt.client, asked), dealt.client.as_current():  # which is nobody's default
-                    wait(asked, timeout=WORKER_CHECK_INTERVAL_S)  # type: ignore[no-untyped-call, unused-ignore]
+                with _connection_errors(dealt.client, tasks), dealt.client.as_current():  # which is nobody's default
+                    wait(tasks, timeout=WORKER_CHECK_INTERVAL_S)  # type: ignore[no-untyped-call, unused-ignore]
                     computed = True
-                    return [each.result(timeout=MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S) for each in asked]
+                    return [each.result(timeout=MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S) for each in tasks]
             except KilledWorker:
                 raise _WorkerLost from None
             except TimeoutError:

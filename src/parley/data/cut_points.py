@@ -166,23 +166,23 @@ def _pairs(encodings: Sequence[Encoding], where: _CutRules, crossed: Sequence[tu
     """Yield the questions of each pair's tree: the first feature's, then the second's."""
     if not crossed:
         return
-    asked = dict(zip((encoding.column for encoding in encodings), _questions(encodings, where), strict=True))
+    questions_of = dict(zip((encoding.column for encoding in encodings), _questions(encodings, where), strict=True))
     for pair in crossed:
-        if not asked.keys() >= set(pair):
+        if not questions_of.keys() >= set(pair):
             raise DataError(
                 f"model.crossed: both columns of a pair must be features, and one of these is not: {' and '.join(pair)}"
             )
-        if any(not asked[column] for column in pair):
+        if any(not questions_of[column] for column in pair):
             raise DataError(
                 f"model.crossed: {' and '.join(pair)}: one of them is constant in the public sample; remove the pair"
             )
-        bins = math.prod(1 + len(asked[column]) for column in pair)
+        bins = math.prod(1 + len(questions_of[column]) for column in pair)
         if bins > MAX_CROSSED_BINS:
             raise DataError(
                 f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, more than "
                 f"{MAX_CROSSED_BINS:,}; use fewer bins or list fewer names"
             )
-        yield [asked[column] for column in pair]
+        yield [questions_of[column] for column in pair]
 
 
 def _joined(
@@ -191,11 +191,11 @@ def _joined(
     """Return the bins with the knots of their lines; those of one column of numbers are consecutive."""
     knots, along = list[float](), list[int]()
     for encoding, questions in zip(encodings, alone, strict=True):
-        cuts = [asked for asked in questions if asked.ends] if isinstance(encoding, Numbers) else []
+        cuts = [question for question in questions if question.ends] if isinstance(encoding, Numbers) else []
         apart = len(questions) - len(cuts) + (not cuts)  # names, gaps, or a column that is one bin
         knots, along = knots + [0.0] * apart, along + [-1] * apart
         if cuts:
-            knots += where.knots([asked.at for asked in cuts], cuts[0].column)
+            knots += where.knots([question.at for question in cuts], cuts[0].column)
             along += [cuts[0].column] * len(cuts) + [-1]
     pairs = made.leaves - len(knots)
     lines = np.array(along + [-1] * pairs, dtype=np.intp)
@@ -259,10 +259,10 @@ def _grow(nodes: list[tuple[int, float, int, int]], levels: _Levels) -> None:
     if not levels:
         nodes.append((-1, 0.0, 0, 0))
         return
-    for asked in levels[0]:
-        here = len(nodes)
+    for question in levels[0]:
+        node = len(nodes)
         nodes.append((-1, 0.0, 0, 0))  # its children are known when they are there
         _grow(nodes, levels[1:])
-        end, following = here + 1, len(nodes)
-        nodes[here] = (asked.column, asked.at, *((end, following) if asked.ends else (following, end)))
+        end, following = node + 1, len(nodes)
+        nodes[node] = (question.column, question.at, *((end, following) if question.ends else (following, end)))
     _grow(nodes, levels[1:])

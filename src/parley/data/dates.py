@@ -48,8 +48,8 @@ def day_number(cell: Any, written: str) -> float:
     if text is None or pattern is None:
         return math.nan
     # "20191224.0", as tools write whole numbers in a column with gaps
-    found = pattern.fullmatch(text.strip()) or pattern.fullmatch(plain_name(text.strip()))
-    return math.nan if found is None else _days(found.groupdict())
+    matched = pattern.fullmatch(text.strip()) or pattern.fullmatch(plain_name(text.strip()))
+    return math.nan if matched is None else _days(matched.groupdict())
 
 
 def _days(parts: Mapping[str, str]) -> float:
@@ -95,7 +95,7 @@ class WrittenDates:
             return None
         counts, total = list(cells.values()), sum(cells.values())
         fits = {each: np.array([not math.isnan(day_number(cell, each)) for cell in cells]) for each in sorted({*usual})}
-        rows = {each: int(np.dot(found, counts)) for each, found in fits.items()}
+        rows = {each: int(np.dot(is_date, counts)) for each, is_date in fits.items()}
         dates, best = int(np.dot(np.any(list(fits.values()), axis=0), counts)), max(rows.values())
         if dates < MIN_DATE_SHARE * total:
             return None

@@ -50,8 +50,8 @@ def fit_preparation(
         require_columns(public, [*features, *model.outcome_columns], PUBLIC_SAMPLE)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
-        found = with_forest(_with_basis(plain, None), None, pins)
-        return (found if pins is None else apply_pins(found, pins)), None
+        prepared = with_forest(_with_basis(plain, None), None, pins)
+        return (prepared if pins is None else apply_pins(prepared, pins)), None
     fitted = _fit_on_public(plain, public, pins)
     if model.whitening is not None:
         fitted = whitened(fitted, fitted.design(public, PUBLIC_SAMPLE), redraw, curvatures)
@@ -111,10 +111,10 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
     if (
         model.predicts == "two classes"
         and model.target not in model.categories
-        and len(found := categories.get(model.target, ())) > 2
+        and len(classes := categories.get(model.target, ())) > 2
     ):
         raise DataError(
-            f"{PUBLIC_SAMPLE}: column {model.target!r} has {len(found)} different values, but this model needs two "
+            f"{PUBLIC_SAMPLE}: column {model.target!r} has {len(classes)} different values, but this model needs two "
             f"classes: {TWO_CLASSES_HINT}"
         )
     for column in categories.keys() & model.bounds.keys() - {model.target}:

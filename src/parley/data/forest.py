@@ -98,10 +98,10 @@ class Forest:
     @cached_property
     def tree_of_leaf(self) -> Integers:
         """The tree of each leaf [leaves]."""
-        found, ends = np.empty(self.leaves, dtype=np.intp), np.append(self.roots, len(self.column))
+        trees, ends = np.empty(self.leaves, dtype=np.intp), np.append(self.roots, len(self.column))
         for tree, (a, b) in enumerate(pairwise(ends)):
-            found[self.left[a:b][self.column[a:b] < 0]] = tree
-        return found
+            trees[self.left[a:b][self.column[a:b] < 0]] = tree
+        return trees
 
     def reached(self, columns: Floats) -> Integers:
         """Return the leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
@@ -135,11 +135,11 @@ class Forest:
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
         """Describe each leaf's column, with the names of the coded columns."""
-        found = [""] * self.leaves
+        descriptions = [""] * self.leaves
         for tree, root in enumerate(self.roots):
             for leaf, path in self._paths(int(root), tuple(names)):
-                found[leaf] = f"tree {tree + 1}: {' and '.join(path) or 'always'}"
-        return tuple(found)
+                descriptions[leaf] = f"tree {tree + 1}: {' and '.join(path) or 'always'}"
+        return tuple(descriptions)
 
     def _paths(self, root: int, names: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
         """Yield each leaf under a node with the conditions that lead to it."""
@@ -195,8 +195,8 @@ class Forest:
         if not (self.column >= -1).all() or not (self.column < columns).all():
             return f"expected columns below {columns}"
         children = np.concatenate([self.left[inner], self.right[inner]])
-        here = np.tile(np.flatnonzero(inner), 2)
-        if not ((children > here) & (children < nodes)).all():
+        parents = np.tile(np.flatnonzero(inner), 2)
+        if not ((children > parents) & (children < nodes)).all():
             return "expected children after their parents"
         if not (np.diff(self.roots) > 0).all() or self.roots[0] != 0:
             return "expected trees one after the other"

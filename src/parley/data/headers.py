@@ -21,7 +21,7 @@ import pandas as pd
 
 from parley.data.cells import TRUTH_VALUES
 from parley.data.dates import WrittenDates
-from parley.data.holdout import Kept, parts_of
+from parley.data.holdout import CountedRows, parts_of
 from parley.data.sources import Rows, Table, TableSource, find_source, open_table
 from parley.data.table import cell_counts, days, first_rows, is_text, names, numbers, require_columns
 from parley.errors import DataError
@@ -57,10 +57,10 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
 
 def column_kinds(table: Table, columns: Sequence[str], name: str) -> dict[str, Kind]:
     """Tell whether each column holds numbers, names or dates; this reads cells of columns not declared numeric."""
-    found = open_table(table)
-    example = found.example
+    source = open_table(table)
+    example = source.example
     require_columns(example, columns, name)
-    return {column: _kind(found, example, column, name) for column in columns}
+    return {column: _kind(source, example, column, name) for column in columns}
 
 
 def _kind(table: TableSource, example: pd.DataFrame, column: str, name: str) -> Kind:
@@ -97,7 +97,7 @@ def ranges(
     table: Table,
     agreed: Mapping[str, tuple[float, float]],
     name: str,
-    kept: Kept = None,
+    kept: CountedRows = None,
     dates: Mapping[str, str] | None = None,
 ) -> dict[str, Range]:
     """Return the range of every `agreed` column over the rows that count, in one pass; none without rows."""
@@ -119,5 +119,5 @@ def ranges(
             rows += values.shape[1]
     if not rows:
         return {}
-    found = zip(np.fmin.reduce(lows, axis=0), np.fmax.reduce(highs, axis=0), beyond / rows, strict=True)
-    return {column: Range(*map(float, facts)) for column, facts in zip(agreed, found, strict=True)}
+    facts_by_column = zip(np.fmin.reduce(lows, axis=0), np.fmax.reduce(highs, axis=0), beyond / rows, strict=True)
+    return {column: Range(*map(float, facts)) for column, facts in zip(agreed, facts_by_column, strict=True)}

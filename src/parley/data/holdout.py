@@ -70,8 +70,8 @@ class Marked(Choice):
     def marks(self, start: int, stop: int) -> Marks:
         start, stop = start - self.first, stop - self.first
         byte = start // 8
-        found = np.unpackbits(self.bits[byte : -(-stop // 8)], count=stop - 8 * byte)
-        return found[start - 8 * byte :].astype(bool)
+        bits = np.unpackbits(self.bits[byte : -(-stop // 8)], count=stop - 8 * byte)
+        return bits[start - 8 * byte :].astype(bool)
 
     def count(self, start: int, stop: int) -> int:
         return int(np.count_nonzero(self.marks(start, stop)))
@@ -173,19 +173,19 @@ def _permuted(rows: int, kept: int) -> Marks:
     return train
 
 
-Kept = NDArray[np.bool_] | None  # which rows count; None: all
+CountedRows = NDArray[np.bool_] | None  # which rows count; None: all
 
 
-def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> Iterator[tuple[int, Rows]]:
+def parts_of(table: TableSource, columns: Sequence[str], kept: CountedRows = None) -> Iterator[tuple[int, Rows]]:
     """Yield (number of counted rows before, some rows of these columns): every row that counts once, or an error."""
     place = counted = 0
     table.require_unchanged()
     for rows in table.batches(columns):
-        here = None if kept is None else kept[place : place + len(rows)]
+        counted_here = None if kept is None else kept[place : place + len(rows)]
         place += len(rows)
         _require_same_size(place <= len(table), table)
-        if here is not None and not here.all():
-            rows = chosen_rows(rows, here)
+        if counted_here is not None and not counted_here.all():
+            rows = chosen_rows(rows, counted_here)
         yield counted, rows
         counted += len(rows)
     table.require_unchanged()
@@ -208,7 +208,7 @@ def _require_same_size(whole: bool, table: TableSource) -> None:
         raise DataError(f"{table.where}: its number of rows changed since the table was opened; open it again")
 
 
-def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
+def counted_rows(table: TableSource, privacy: Privacy, name: str) -> CountedRows:
     """Mark the first `privacy.records_per_person` rows of every person; None, for all, without `privacy.person`."""
     if privacy.person is None:
         return None
@@ -221,7 +221,7 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
 
 
-def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> NDArray[np.bool_]:
+def held_out_people(table: TableSource, terms: Terms, name: str, kept: CountedRows) -> NDArray[np.bool_]:
     """Mark the counted rows about people who are held out; all rows of a person are on one side.
 
     Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
@@ -242,7 +242,7 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
         )
 
 
-def count_rows(table: TableSource, kept: Kept) -> int:
+def count_rows(table: TableSource, kept: CountedRows) -> int:
     """Return the number of rows that count."""
     return len(table) if kept is None else int(np.count_nonzero(kept))
 
@@ -256,8 +256,8 @@ def gather_designs(
     filled = [0, 0]
     for start, rows in parts:
         block = prepare(rows, name if not start else f"{name}, counted from row {start + 1} on")
-        here = train[start : start + len(block)]
-        for which, chosen in enumerate((here, ~here)):
+        in_training = train[start : start + len(block)]
+        for which, chosen in enumerate((in_training, ~in_training)):
             some, whole, first = block if chosen.all() else block.where(chosen), designs[which], filled[which]
             filled[which] = last = first + len(some)
             whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight

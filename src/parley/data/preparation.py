@@ -289,8 +289,8 @@ class Preparation:
             y = self.target(frame, name)
             return y, self.weights(y)
         weight = self.exposure_weights(frame, name)
-        found = np.clip(self.target_column(frame, name), *self.target_bounds)
-        return clip_to_grid(found / weight, *self._target_limits), weight
+        clipped = np.clip(self.target_column(frame, name), *self.target_bounds)
+        return clip_to_grid(clipped / weight, *self._target_limits), weight
 
     def exposure_weights(self, frame: Rows, name: str) -> Floats:
         """Return each record's expected count at the typical rate [n]."""
@@ -397,8 +397,8 @@ class Preparation:
         )
         for start, some in parts:
             block = self.block(some, name if not start else f"{name}, counted from row {start + 1} on")
-            here = held_out[start : start + len(block)]
-            for whole, chosen in ((train, ~here), (kept, here)):
+            is_held_out = held_out[start : start + len(block)]
+            for whole, chosen in ((train, ~is_held_out), (kept, is_held_out)):
                 places = start + np.flatnonzero(chosen)
                 whole.X[places], whole.y[places], whole.weight[places] = (
                     block.X[chosen],

@@ -92,8 +92,10 @@ class PublicNumbers:
             other = [key for key in self.names if names.get(key) != self.names[key]]
             return f"the names of {other[0] if other else 'something else'} are not the same"
         if dict(shapes) != self.shapes:
-            here = ", ".join(f"{key} {list(shape)}" for key, shape in self.shapes.items() if shapes.get(key) != shape)
-            return f"there are other arrays of numbers there; here {here or 'fewer'}"
+            own_shapes = ", ".join(
+                f"{key} {list(shape)}" for key, shape in self.shapes.items() if shapes.get(key) != shape
+            )
+            return f"there are other arrays of numbers there; here {own_shapes or 'fewer'}"
         return None
 
     def difference(self, other: "PublicNumbers") -> str | None:
@@ -102,11 +104,11 @@ class PublicNumbers:
         Formal guarantee: None means that the names are these and every number is within `TOLERANCE` of its unit
         (`STEP_TOLERANCE` of a step, `SEARCH_TOLERANCE` of a start).
         """
-        found = self.misfit(other.names, other.shapes)
-        if found is not None:
-            return found
+        misfit = self.misfit(other.names, other.shapes)
+        if misfit is not None:
+            return misfit
         units = _units(self.arrays)
-        offs = (_largest_difference(name, here, other.arrays[name], units[name]) for name, here in self.arrays.items())
+        offs = (_largest_difference(name, own, other.arrays[name], units[name]) for name, own in self.arrays.items())
         worst = max(offs, key=lambda difference: difference.off, default=None)
         return None if worst is None or worst.off <= 1 else str(worst)
 
@@ -114,9 +116,9 @@ class PublicNumbers:
 def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
     """Return the numbers by which raw columns become features."""
     p = preparation
-    found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMN_ARRAYS}
-    found |= {"target_bounds": np.array(p.target_bounds), "target_centre": np.array([p.target_centre])}
-    found |= {
+    arrays: dict[str, Floats] = {name: getattr(p, name) for name in COLUMN_ARRAYS}
+    arrays |= {"target_bounds": np.array(p.target_bounds), "target_centre": np.array([p.target_centre])}
+    arrays |= {
         "target_scale": np.array([p.target_scale]),
         "fills": np.array([p.fills[column] for column in sorted(p.fills)]),
     }
@@ -126,8 +128,8 @@ def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
         "component_high": p.component_high,
         "basis": p.basis,
     }
-    found |= {name: array for name, array in turned.items() if array is not None}
-    return found if p.forest is None else found | p.forest.arrays
+    arrays |= {name: array for name, array in turned.items() if array is not None}
+    return arrays if p.forest is None else arrays | p.forest.arrays
 
 
 def preparation_names(preparation: Preparation) -> dict[str, str]:
@@ -187,10 +189,10 @@ def read_pins(model: Model) -> Pins | None:
 def apply_pins(fitted: Preparation, pins: Pins) -> Preparation:
     """Return the preparation with the pinned numbers, which must equal those computed here up to rounding."""
     own = {name: array for name, array in preparation_numbers(fitted).items() if np.isfinite(array).all()}
-    found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
-    if found is not None:
+    difference = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
+    if difference is not None:
         raise StalePinsError(
-            f"model.preparation: the pinned numbers differ from those of the terms and the public sample: {found} "
+            f"model.preparation: the pinned numbers differ from those of the terms and the public sample: {difference} "
             f"(there: the file). {PIN_AGAIN}"
         )
     _require_ordered(pins)
@@ -226,7 +228,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
 
 def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return each entry's unit: the scale of its column, the largest entry of its matrix, or its own size."""
-    found = {}
+    units = {}
     for name, array in arrays.items():
         size = np.abs(np.where(np.isfinite(array), array, 0.0))
         if name in MATRIX_ARRAYS:
@@ -241,8 +243,8 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
             size = np.maximum(np.abs(arrays["component_low"]), np.abs(arrays["component_high"]))
             # one in which the sample does not spread at all is rounding alone
             size = size + TOLERANCE * size.max(initial=0.0)
-        found[name] = size
-    return found
+        units[name] = size
+    return units
 
 
 def _largest_difference(name: str, here: Floats, there: Floats, unit: Floats) -> Difference:

@@ -19,7 +19,7 @@ from parley.validate import LARGEST, Floats
 
 BATCH_NUMBERS = 1 << 16  # numbers multiplied at a time: they fit a core's own memory
 MAX_EXPONENT = 700.0  # beyond it, exponentials are taken to be those of its ends: 1e-304 and 1e304
-PER_LN2 = 1.4426950408889634
+INVERSE_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 2977044471 * 2.0**-32, 1.9082149292705877e-10  # of the first every multiple up to 2^21 is exact
 # r coth(r/2) = 2 + r^2/6 - ...: in powers of r^2 by Bernoulli's numbers; for |r| <= ln(2)/2 what is left out is below
 # 1e-17
@@ -55,14 +55,14 @@ def products(X: Floats, flat: Floats) -> Floats:
     array([[12., 34.]])
     """
     rows, width = X.shape
-    found = np.empty((len(flat), rows))
+    result = np.empty((len(flat), rows))
     step = max(BATCH_NUMBERS // max(width, 1), 1)
     for start in range(0, rows, step):
         columns = np.ascontiguousarray(X[start : start + step].T)
         terms = np.empty_like(columns)
-        for row, theta in zip(found, flat, strict=True):
+        for row, theta in zip(result, flat, strict=True):
             row[start : start + step] = halving_sum(np.multiply(columns, theta[:, None], out=terms))
-    return found
+    return result
 
 
 def absolute_sums(X: Floats) -> Floats:
@@ -106,19 +106,19 @@ def cosine(values: Floats) -> Floats:
     r: Floats = values - turns * TURN_HIGH
     r -= turns * TURN_LOW
     square = np.square(np.clip(r, -math.pi, math.pi))
-    found: Floats = square * COSINE_SERIES[-1]
+    result: Floats = square * COSINE_SERIES[-1]
     for term in COSINE_SERIES[-2::-1]:
-        found += term
-        found *= square
-    found += 1.0
-    return np.clip(found, -1.0, 1.0, out=found)
+        result += term
+        result *= square
+    result += 1.0
+    return np.clip(result, -1.0, 1.0, out=result)
 
 
 def _exp_as_ratio(values: Floats) -> tuple[Floats, Floats]:
     """Return (a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with
     c = r coth(r/2)."""
     r: Floats = np.clip(values, -MAX_EXPONENT, MAX_EXPONENT)
-    k = np.rint(r * PER_LN2)
+    k = np.rint(r * INVERSE_LN2)
     r -= k * LN2_HIGH
     r -= k * LN2_LOW
     square = r * r

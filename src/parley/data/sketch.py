@@ -107,12 +107,12 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
         sums: Hashes = np.add.reduce([each for each, _, _ in hashed], dtype=np.uint64)
         chosen = [hashed[place] for place in places]
         whole.add(cells.mixed(sums, "row"), [each for each, _, _ in chosen])
-        for k, (each, present, found) in enumerate(chosen):
+        for k, (each, present, present_numbers) in enumerate(chosen):
             without[k].add(cells.mixed(sums - each, "row"))
             values = cells.mixed(each, "value")
             single[k].add(values[present])
             contents[k : k + 1] += values.sum(dtype=np.uint64)
-            numbers[k].add(found)
+            numbers[k].add(present_numbers)
         rows += len(sums)
     kept = [each.keys() for each in single]
     return TableSketch(
@@ -125,7 +125,9 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
         tuple(kept),
         contents,
         np.array([_bits(each) for each in kept]),
-        np.array([each.without_gaps(one.distinct) for each, one in zip(numbers, kept, strict=True)], bool),
+        np.array(
+            [each.without_gaps(column_keys.distinct) for each, column_keys in zip(numbers, kept, strict=True)], bool
+        ),
     )
 
 
@@ -135,18 +137,18 @@ def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner
     narrow, wide = sorted((one, other), key=lambda each: each.width)
     if _same_cells(narrow, wide):
         return Overlap(1.0, True)
-    found = [_overlap_by_rows(narrow, wide)]
+    overlaps = [_overlap_by_rows(narrow, wide)]
     if person in one.columns and person in other.columns:
-        at, there = one.columns.index(person), other.columns.index(person)
-        if same_owner or not (one.counting[at] and other.counting[there]):
-            share, compared = _contained(one.single[at], other.single[there])
-            found.append(Overlap(_share_beyond_chance(share, compared, 0.0), True))
-        found.append(
-            _overlap_beyond_chance(one.without[at], other.without[there], max(one.alike, other.alike), one, other)
+        at, other_at = one.columns.index(person), other.columns.index(person)
+        if same_owner or not (one.counting[at] and other.counting[other_at]):
+            share, compared = _contained(one.single[at], other.single[other_at])
+            overlaps.append(Overlap(_share_beyond_chance(share, compared, 0.0), True))
+        overlaps.append(
+            _overlap_beyond_chance(one.without[at], other.without[other_at], max(one.alike, other.alike), one, other)
         )
     if wide.width - narrow.width > 1 or wide.width > MAX_COLUMNS:
-        found.append(_overlap_by_columns(narrow, wide))
-    return max(found, key=lambda each: (each.keys, each.certain))
+        overlaps.append(_overlap_by_columns(narrow, wide))
+    return max(overlaps, key=lambda each: (each.keys, each.certain))
 
 
 def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
@@ -161,11 +163,14 @@ def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
     if narrow.rows != wide.rows:
         return False
     bits = [float(narrow.bits[k]) for k in _comparable(narrow, wide)]
-    here = {narrow.columns[k]: int(narrow.contents[k]) for k in _comparable(narrow, wide) if narrow.bits[k]}
-    there = dict(zip(wide.columns, wide.contents.tolist(), strict=True))
-    renamed = Counter(cells for name, cells in here.items() if name not in there)
-    others = Counter(cells for name, cells in there.items() if name not in narrow.columns)
-    same = all(there[name] == cells for name, cells in here.items() if name in there) and renamed <= others
+    narrow_cells = {narrow.columns[k]: int(narrow.contents[k]) for k in _comparable(narrow, wide) if narrow.bits[k]}
+    wide_cells = dict(zip(wide.columns, wide.contents.tolist(), strict=True))
+    renamed = Counter(cells for name, cells in narrow_cells.items() if name not in wide_cells)
+    others = Counter(cells for name, cells in wide_cells.items() if name not in narrow.columns)
+    same = (
+        all(wide_cells[name] == cells for name, cells in narrow_cells.items() if name in wide_cells)
+        and renamed <= others
+    )
     ways = math.lgamma(renamed.total() + 1) / math.log(2)
     return same and sum(bits) - max(bits, default=0.0) - ways >= MIN_BITS
 
@@ -175,8 +180,8 @@ def _overlap_by_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
     if wide.width - narrow.width > 1:
         return Overlap(0.0, False)
     held = (wide.whole,) if wide.width == narrow.width else wide.without
-    found = [_overlap_beyond_chance(narrow.whole, keys, narrow.alike, narrow, wide) for keys in held]
-    return max(found, key=lambda each: each.keys, default=Overlap(0.0, False))
+    overlaps = [_overlap_beyond_chance(narrow.whole, keys, narrow.alike, narrow, wide) for keys in held]
+    return max(overlaps, key=lambda each: each.keys, default=Overlap(0.0, False))
 
 
 def _overlap_beyond_chance(one: Keys, other: Keys, alike: float, table: TableSketch, its: TableSketch) -> Overlap:
@@ -191,22 +196,25 @@ def _overlap_beyond_chance(one: Keys, other: Keys, alike: float, table: TableSke
 
 def _overlap_by_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
     """Compare all columns that identify the narrower table's rows, at least two: weaker evidence."""
-    there = dict(zip(wide.columns, wide.single, strict=True))
-    here = {narrow.columns[k]: narrow.single[k] for k in _comparable(narrow, wide)}
-    apart = {name: keys for name, keys in here.items() if keys.chance() <= MAX_UNIQUE_CHANCE}
-    if len(apart) < 2 or not apart.keys() <= there.keys():
+    wide_keys = dict(zip(wide.columns, wide.single, strict=True))
+    narrow_keys = {narrow.columns[k]: narrow.single[k] for k in _comparable(narrow, wide)}
+    apart = {name: keys for name, keys in narrow_keys.items() if keys.chance() <= MAX_UNIQUE_CHANCE}
+    if len(apart) < 2 or not apart.keys() <= wide_keys.keys():
         return Overlap(0.0, False)
     return Overlap(
-        min(_share_beyond_chance(*_contained(keys, there[name]), keys.chance()) for name, keys in apart.items()), False
+        min(_share_beyond_chance(*_contained(keys, wide_keys[name]), keys.chance()) for name, keys in apart.items()),
+        False,
     )
 
 
 def _contained(one: Keys, other: Keys) -> tuple[float, int]:
     """Return (the share of the fewer keys that are among the others, the number of keys compared)."""
     limit = min(one.limit, other.limit)
-    here, there = (each.hashes if limit == _HASH_COUNT else each.hashes[each.hashes < limit] for each in (one, other))
-    compared = min(len(here), len(there))
-    both = np.intersect1d(here, there, assume_unique=True)
+    own_hashes, other_hashes = (
+        each.hashes if limit == _HASH_COUNT else each.hashes[each.hashes < limit] for each in (one, other)
+    )
+    compared = min(len(own_hashes), len(other_hashes))
+    both = np.intersect1d(own_hashes, other_hashes, assume_unique=True)
     return (len(both) / compared if compared else 0.0), compared
 
 
@@ -257,8 +265,8 @@ class _Smallest:
             return
         both = np.concatenate([self._hashes, hashes])
         counts = np.concatenate([self._counts, np.ones(len(hashes), np.int64)])
-        found, first, inverse = np.unique(both, return_index=True, return_inverse=True)
-        self._hashes = found[:MAX_HASHES]
+        distinct, first, inverse = np.unique(both, return_index=True, return_inverse=True)
+        self._hashes = distinct[:MAX_HASHES]
         self._counts = np.bincount(inverse, weights=counts).astype(np.int64)[:MAX_HASHES]
         if cells:
             new = np.stack([column[chosen] for column in cells], axis=1)
@@ -299,14 +307,14 @@ class _Cells:
     def mixed(self, words: Hashes, use: str) -> Hashes:
         """Spread words over all hashes (the finaliser of SplitMix64, with two words of the key)."""
         first, second = self._keys[use]
-        found = words ^ first
-        found ^= found >> np.uint64(30)
-        found *= np.uint64(0xBF58476D1CE4E5B9)
-        found ^= second
-        found ^= found >> np.uint64(27)
-        found *= np.uint64(0x94D049BB133111EB)
-        found ^= found >> np.uint64(31)
-        return found
+        mixed = words ^ first
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= second
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        return mixed
 
     def column(self, rows: Rows, name: str) -> tuple[Hashes, NDArray[np.bool_], NDArray[np.float64] | None]:
         """Return (hashes of cells, which cells are present, the present numbers if all of them are numbers)."""
@@ -322,8 +330,8 @@ class _Cells:
         places = pc.fill_null(coded.indices, len(hashes) - 1).to_numpy(zero_copy_only=False)
         hashes = hashes[places]
         present = hashes != self._missing
-        found = numbers[places][present]
-        return hashes, present, None if np.isnan(found).any() else found
+        present_numbers = numbers[places][present]
+        return hashes, present, None if np.isnan(present_numbers).any() else present_numbers
 
     @property
     def _missing(self) -> np.uint64:

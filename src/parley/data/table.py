@@ -116,10 +116,10 @@ def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) 
 def cell_counts(frame: Rows, column: str, name: str) -> Counter[str | date]:
     """Count each date and each name in a column, without gaps."""
     place, cells = _cells(frame, column, name, gaps=True)
-    found = Counter[str | date]()
+    counts = Counter[str | date]()
     for cell, count in zip(cells, np.bincount(place[place >= 0], minlength=len(cells)).tolist(), strict=True):
-        found[cell if isinstance(cell, date) else cell_name(cell) or ""] += count
-    return found
+        counts[cell if isinstance(cell, date) else cell_name(cell) or ""] += count
+    return counts
 
 
 def codes(

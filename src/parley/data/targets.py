@@ -111,8 +111,8 @@ def names_of_one_and_zero(model: Model, categories: Categories) -> tuple[str, st
     if not names:
         return "1 (or True)", "0 (or -1, False)"
     if model.positive is not None:
-        one = names.index(model.positive)
-        return quoted[one], quoted[1 - one] if len(names) > 1 else "every other name"
+        positive_place = names.index(model.positive)
+        return quoted[positive_place], quoted[1 - positive_place] if len(names) > 1 else "every other name"
     return quoted[1] if len(names) > 1 else "every other name", quoted[0]
 
 
@@ -123,10 +123,10 @@ def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
     ('not yes', 'yes')
     """
     listed = categories.get(model.target, ())
-    one = model.positive if model.positive is not None else listed[1] if len(listed) == 2 else None
-    if one is None:
+    positive = model.positive if model.positive is not None else listed[1] if len(listed) == 2 else None
+    if positive is None:
         return None
-    return next((name for name in listed if name != one), f"not {one}"), one
+    return next((name for name in listed if name != positive), f"not {positive}"), positive
 
 
 def class_words(model: Model, categories: Categories) -> str:

@@ -71,7 +71,7 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
         content = json.loads(path.read_text(encoding="utf-8"))
         checksum = content.pop("checksum", None)
         checksum_matches = checksum == (None if content["format"] == EARLIER_FORMAT else _checksum(_canonical(content)))
-        found = (
+        checkpoint = (
             None
             if not checksum_matches or content["terms"] != expected
             else _read(content, terms, start, watched or {})
@@ -85,11 +85,11 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
             f"{path}: its checksum differs, so it was changed after it was written; restore the run's checkpoint, or "
             "move this file away to start again"
         )
-    if found is None:
+    if checkpoint is None:
         raise SettingError(
             f"{path}: this checkpoint belongs to other terms; give the terms with the hash {expected[:16]}…"
         )
-    return found
+    return checkpoint
 
 
 def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str, Floats]) -> Checkpoint:

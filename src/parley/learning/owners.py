@@ -119,7 +119,7 @@ def missing_ledgers(terms: Terms, folder: Path) -> list[str]:
 
 def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
     """Return the spending on these terms of each owner that has answered; asking its stored answers again is free."""
-    found = {}
+    spent_by_owner = {}
     for part in terms.owners:
         path = _ledger_path(folder, part.name)
         if not begun(path):
@@ -132,8 +132,8 @@ def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
         finally:
             ledger.close()
         if account.answers:
-            found[part.name] = account.spent
-    return found
+            spent_by_owner[part.name] = account.spent
+    return spent_by_owner
 
 
 def _require_place(folder: Path) -> None:

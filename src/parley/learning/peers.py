@@ -273,7 +273,7 @@ def learn_as_peer(
     finished. A killed peer continues with the same messages."""
     began, setup, kept = time.perf_counter(), peer.setup, KeptPeer(peer, federation, neighbourhood, begin)
     points = kept.points(progress)
-    ended = _gathered(peer, points)
+    ended = _gather_state(peer, points)
     if peer.model is not None:
         make_model(setup.preparation, ended.theta, setup.hash, True).save(peer.model)
     scores = ask_scores(setup, setup.aggregation, kept.exchange, ended.theta)
@@ -297,7 +297,7 @@ def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Float
     return found or None
 
 
-def _gathered(peer: PeerRun, points: Mapping[str, Floats]) -> State:
+def _gather_state(peer: PeerRun, points: Mapping[str, Floats]) -> State:
     """Return the state one learner would have: everybody's points, and their mean as the model."""
     theta = peer.whole.mean(np.stack([points[name] for name in peer.whole.names]))
     return State(peer.points_round, theta, {f"{POINT} of {name}": value for name, value in points.items()})
@@ -315,16 +315,16 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
     """Return the owners' outcomes: its own by its statement, others' by the terms, because nobody here knows them."""
-    found = []
+    outcomes = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))
         promised, step = (
             upper(peer.setup.terms.promised_epsilon(part.name)),
             upper(peer.setup.part(part.name).step_epsilon),
         )
-        found.append(
+        outcomes.append(
             OwnerOutcome(
                 part.name, part.records, promised, spent if own else None, None, answers if own else turns, step
             )
         )
-    return found
+    return outcomes

@@ -15,7 +15,7 @@ from parley.protocol.setup import Setup
 from parley.validate import Floats
 
 FOLDS = 10
-RIDGES = (
+RIDGE_SHARES = (
     1e-4,
     1e-3,
     1e-2,
@@ -64,7 +64,7 @@ def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, 
     parts = folds(len(design), 3 if many else FOLDS)
     size = objective.loss.largest_curvature * float(np.trace(design.statistics[0])) / design.width
     best: tuple[HeldBack, float] | None = None
-    for share in RIDGES[::2] if many else RIDGES:
+    for share in RIDGE_SHARES[::2] if many else RIDGE_SHARES:
         costs = _held_back_costs(objective, design, parts, share * size, radius, origin)
         if costs is None:
             continue

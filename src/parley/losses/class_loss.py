@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from parley.data import rowwise
-from parley.losses.loss import PLAIN, ClipNorm, Elementary, Loss
+from parley.losses.loss import PLAIN_FUNCTIONS, ClipNorm, Elementary, Loss
 from parley.validate import Floats
 
 MAX_RESIDUAL_NORMS: dict[ClipNorm, float] = {"l1": 2.0, "l2": 2.0**0.5, "linf": 1.0}  # |p - e_y| at most
@@ -29,7 +29,7 @@ class ClassLoss(ABC):
         """Return the loss of every record [..., n]."""
 
     @abstractmethod
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         """Return d loss/d raw [..., classes, n]. May overwrite `raw`. Formal guarantee: as `Loss.gradient`."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class EachClass(ClassLoss):
     def loss(self, raw: Floats, y: Floats) -> Floats:
         return np.asarray(self.of.loss(raw, self.targets(y, raw.shape[-2])).sum(axis=-2))
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         return self.of.gradient(raw, self.targets(y, raw.shape[-2]), elementary)
 
     def hessian(self, raw: Floats, y: Floats) -> Iterator[tuple[int, int, Floats]]:
@@ -114,13 +114,13 @@ class Multinomial(ClassLoss):
         total = np.log(np.exp(raw - top[..., None, :]).sum(axis=-2)) + top
         return np.asarray(total - raw[..., _classes(y), np.arange(len(y))])
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         residual = _probabilities(raw, elementary)
         residual[..., _classes(y), np.arange(len(y))] -= 1.0
         return residual
 
     def hessian(self, raw: Floats, y: Floats) -> Iterator[tuple[int, int, Floats]]:
-        p = _probabilities(raw.copy(), PLAIN)
+        p = _probabilities(raw.copy(), PLAIN_FUNCTIONS)
         for c in range(len(p)):
             for d in range(c, len(p)):
                 yield c, d, p[c] * ((c == d) - p[d])
@@ -153,7 +153,7 @@ class Hazards(ClassLoss):
         counts, happened = periods(y, raw.shape[-2])
         return over_classes(np.asarray(np.logaddexp(0.0, np.where(happened, -raw, raw)) * counts, dtype=np.float64))
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         counts, happened = periods(y, raw.shape[-2])
         derivative = elementary.logistic(raw)
         derivative -= happened

@@ -141,7 +141,7 @@ class Plain:
         return np.asarray(expit(values, out=values))
 
 
-PLAIN = Plain()
+PLAIN_FUNCTIONS = Plain()
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Loss(ABC):
         """Return the loss of every record, in the shape of its raw predictions."""
 
     @abstractmethod
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         """Return d loss/d raw (an element of the subdifferential). May overwrite `raw`: this is the innermost loop.
 
         Formal guarantee: each record's result is a function of its own raw prediction and target. All except additions,
@@ -194,7 +194,7 @@ class Squared(Loss):
     def loss(self, raw: Floats, y: Floats) -> Floats:
         return np.square(raw - y)
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         raw -= y
         raw += raw
         return raw
@@ -223,7 +223,7 @@ class Logistic(Loss):
     def loss(self, raw: Floats, y: Floats) -> Floats:
         return np.logaddexp(0.0, -y * raw)
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         raw *= -y
         derivative = elementary.logistic(raw)
         derivative *= -y
@@ -255,7 +255,7 @@ class Hinge(Loss):
             return gap
         return np.where(gap < self.smoothing, gap**2 / (2 * self.smoothing), gap - self.smoothing / 2)
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         raw *= y
         if not self.smoothing > 0:
             return np.multiply(raw < 1, -y, out=raw)
@@ -303,7 +303,7 @@ class Poisson(Loss):
     def largest_curvature(self) -> float:  # type: ignore[override]
         return self.ceiling
 
-    def rate(self, raw: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def rate(self, raw: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         """Return min(e^raw, ceiling). May overwrite `raw`."""
         found = elementary.exp(np.minimum(raw, np.log(self.ceiling), out=raw))
         return np.minimum(found, self.ceiling, out=found)
@@ -313,7 +313,7 @@ class Poisson(Loss):
         beyond = self.ceiling * np.maximum(0.0, raw - np.log(self.ceiling))
         return np.asarray(np.maximum(0.0, rate + beyond - y * raw + xlogy(y, y) - y))
 
-    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN_FUNCTIONS) -> Floats:
         derivative = self.rate(raw, elementary)
         derivative -= y
         return derivative

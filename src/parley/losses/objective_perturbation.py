@@ -27,7 +27,7 @@ from parley.data.design import UNIT_ROUNDOFF, summation_slack
 from parley.errors import GuaranteeError, TermsError
 from parley.losses.loss import RecordBound
 from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk
-from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, near_normal
+from parley.privacy.mechanisms.exact_samplers import DrawWords, SeededWords, near_normal
 from parley.validate import SMALLEST, Floats
 
 ROUNDING_MARGIN = 1e-9  # by which constants are on the safe side of their rounding
@@ -78,8 +78,8 @@ class LinearTermLaw:
         def inverse(q: float) -> float:
             return -(rate * q + rank * math.log1p(self.trace(q) * (1 + ROUNDING_MARGIN) / (rank * penalty)))
 
-        found = minimize_scalar(inverse, bounds=(0.0, end), method="bounded", options={"xatol": 1e-12})
-        return -min(float(found.fun), inverse(corner), inverse(end)) * (1 + ROUNDING_MARGIN)
+        minimum = minimize_scalar(inverse, bounds=(0.0, end), method="bounded", options={"xatol": 1e-12})
+        return -min(float(minimum.fun), inverse(corner), inverse(end)) * (1 + ROUNDING_MARGIN)
 
     def rate(self, epsilon: float, people: int, penalty: float) -> float:
         """Return the largest rate for this penalty, rounded down; 0 if there is none."""
@@ -87,14 +87,14 @@ class LinearTermLaw:
         def excess(rate: float) -> float:
             return people * (self.size * rate + self.row_cost(rate, penalty)) / epsilon - 1
 
-        most = epsilon / (2 * people * self.size) * (1 - 4 * ROUNDING_MARGIN)
-        if excess(most) <= 0:
-            return most
-        low = most * 2.0**-30
+        max_rate = epsilon / (2 * people * self.size) * (1 - 4 * ROUNDING_MARGIN)
+        if excess(max_rate) <= 0:
+            return max_rate
+        low = max_rate * 2.0**-30
         if excess(low) > 0:
             return 0.0
-        found = brentq(excess, low, most, xtol=1e-15 * most) * (1 - ROUNDING_MARGIN)
-        return float(found) if excess(found) <= 0 else 0.0
+        root = brentq(excess, low, max_rate, xtol=1e-15 * max_rate) * (1 - ROUNDING_MARGIN)
+        return float(root) if excess(root) <= 0 else 0.0
 
     def choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
         """Return the (rate, penalty) that serve a usual table best, the terms' own penalty included; all of it is
@@ -109,7 +109,7 @@ class LinearTermLaw:
     def _choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
         wanted = float(epsilon) * (1 - ROUNDING_MARGIN)
         free = 2 * people * self.size**2 * (2 if self.several else 1) / wanted * (1 + 8 * ROUNDING_MARGIN)
-        curvature, best, found = USUAL_CURVATURE * records / numbers, math.inf, (0.0, 0.0)
+        curvature, best, rate_and_curvature = USUAL_CURVATURE * records / numbers, math.inf, (0.0, 0.0)
         for step in PENALTY_EXPONENTS:
             added = max(free * 2 ** (step / 2), LEAST_PENALTY_PER_ROW * records)
             rate = self.rate(wanted, people, added + own)
@@ -120,8 +120,8 @@ class LinearTermLaw:
                 else math.inf
             )
             if expected_excess < best:
-                best, found = expected_excess, (rate, added + own)
-        return found
+                best, rate_and_curvature = expected_excess, (rate, added + own)
+        return rate_and_curvature
 
 
 @lru_cache(maxsize=1024)
@@ -269,7 +269,7 @@ class PerturbedCost:
             start, before = phi, linear
         return minima
 
-    def linear_term(self, draw: Draw) -> tuple[Floats, float]:
+    def linear_term(self, draw: DrawWords) -> tuple[Floats, float]:
         """Return (floats near the exact random b [d], their L2 distance from it at most, besides their last digits)."""
         numbers = near_normal(2 * self.numbers + 1, draw)
         lengths = _norm(numbers[self.numbers :]), _norm(numbers[: self.numbers])
@@ -296,7 +296,7 @@ class PerturbedCost:
         is shortened to ln(1 + m |s|)/(m |s|), m = sqrt 2: F's third derivative is at most m times its second, so each
         such step lowers F (Sun and Tran-Dinh 2019).
         """
-        phi, least = start, np.inf
+        phi, shortest = start, np.inf
         gradient, curve = self.derivatives(design, phi, linear)
         for step in range(MAX_STEPS):
             length = _norm(gradient) * (1 + 2 * self.numbers * UNIT_ROUNDOFF)
@@ -304,11 +304,11 @@ class PerturbedCost:
                 phi, linear, slack
             ):
                 return phi, length, curve
-            least = min(least, length)
+            shortest = min(shortest, length)
             towards: Floats = -np.linalg.solve(curve, gradient).astype(np.float64)
             next_phi: Floats = phi + towards
             next_gradient, curvature = self.derivatives(design, next_phi, linear)
-            if not _norm(next_gradient) <= max(0.5 * least, 0.5 * self._rounding(next_phi, linear, slack)):
+            if not _norm(next_gradient) <= max(0.5 * shortest, 0.5 * self._rounding(next_phi, linear, slack)):
                 far = 2**0.5 * _norm(towards)
                 next_phi = phi + towards * (np.log1p(far) / max(far, SMALLEST))
                 next_gradient, curvature = self.derivatives(design, next_phi, linear)

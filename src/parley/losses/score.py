@@ -58,11 +58,11 @@ def two_class_figures(shares: Floats, deviation: float, public: bool = True) -> 
     hit, alarm, miss, quiet = np.moveaxis(known, -1, 0)
     none = np.zeros_like(hit)
     recall, of_hit, of_miss = _ratio(hit, miss, each[..., 0])
-    rest, of_quiet, of_alarm = _ratio(quiet, alarm, each[..., 0])
+    specificity, of_quiet, of_alarm = _ratio(quiet, alarm, each[..., 0])
     precision, by_hit, by_alarm = _ratio(hit, alarm, each[..., 0])
     gradients = {
         "accuracy": (hit + quiet, [none + 1, none, none, none + 1]),
-        "balanced_accuracy": ((recall + rest) / 2, [of_hit / 2, of_alarm / 2, of_miss / 2, of_quiet / 2]),
+        "balanced_accuracy": ((recall + specificity) / 2, [of_hit / 2, of_alarm / 2, of_miss / 2, of_quiet / 2]),
         "recall": (recall, [of_hit, none, of_miss, none]),
         "precision": (precision, [by_hit, by_alarm, none, none]),
     }

@@ -54,7 +54,7 @@ def acceptance_summary(
         *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),
         *_arrivals(agreement),
-        *_liars(terms),
+        *_liars_sentence(terms),
         *sentences(agreement),
         f"What it promises {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
@@ -72,7 +72,9 @@ def acceptance_summary(
 def _protected(agreement: Agreement) -> str:
     """Return whom the guarantee is about."""
     whole = agreement.setup.terms.privacy.unit == OWNER_UNIT
-    return "your table as a whole" if whole else f"every {agreement.setup.task.unit} in the table"
+    terms, unit = agreement.setup.terms, agreement.setup.task.unit
+    once = " who has one row" if unit == Task.unit and terms.privacy.person is None else ""
+    return "your table as a whole" if whole else f"every {unit}{once} in the table"
 
 
 def _limits(agreement: Agreement) -> str:
@@ -229,7 +231,7 @@ def _arrivals(agreement: Agreement) -> list[str]:
     ]
 
 
-def _liars(terms: Terms) -> list[str]:
+def _liars_sentence(terms: Terms) -> list[str]:
     """Return what the learner does about owners that lie, where the terms say how many may."""
     section = terms.aggregation
     if section is None:

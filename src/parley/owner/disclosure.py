@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.owner.owner import Agreement, reservation
 from parley.privacy.accounting.meaning import (
     Leakage,
@@ -18,6 +18,7 @@ from parley.privacy.mechanisms import Gaussian
 from parley.protocol.aggregation.mean import pieces
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.stages import Stage
+from parley.protocol.task import Task, task_of
 from parley.terms import Host, Terms
 from parley.terms.catalogue import ALL_MECHANISMS
 from parley.terms.file import TermsWarning
@@ -43,14 +44,14 @@ def host_names(terms: Terms) -> str:
 
 def role_warnings(terms: Terms) -> list[TermsWarning]:
     """Warn of hosts that have an interest in what they could read together."""
-    found = []
+    warnings = []
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
     owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
     two = terms.noise.hosts == 2
     many, more, other = ("two", "the other", "the other host") if two else ("three", "one more", "any other host")
     if learners:
         others = join_names([printable(host.name) for host in terms.hosts if host not in learners], "or")
-        found.append(
+        warnings.append(
             TermsWarning(
                 "hosts",
                 f"The learner, {printable(learners[0].name)}, is one of the {many} hosts. Together with {more}, "
@@ -59,15 +60,16 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
         )
     if owners:
         names = join_names([printable(host.name) for host in owners])
-        who = "Owners are" if len(owners) > 1 else "An owner is"
-        found.append(
+        subject = "Owners are" if len(owners) > 1 else "An owner is"
+        warnings.append(
             TermsWarning(
                 "hosts",
-                f"{who} among the hosts ({names}). The guarantee holds as long as no two hosts act together, and an "
+                f"{subject} among the hosts ({names}). The guarantee holds as long as no two hosts act together, "
+                "and an "
                 f"owner that hosts counts as a host. Together with {other} it can read every owner's exact sums.",
             )
         )
-    return found
+    return warnings
 
 
 def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[TermsWarning]:
@@ -92,8 +94,8 @@ def join_names(names: Collection[str], word: str = "and") -> str:
     >>> join_names(["a", "b", "c"])
     'a, b and c'
     """
-    *most, last = names
-    return f"{', '.join(most)} {word} {last}" if most else last
+    *first_names, last = names
+    return f"{', '.join(first_names)} {word} {last}" if first_names else last
 
 
 def _named(terms: Terms, host: Host) -> str:
@@ -104,22 +106,26 @@ def _named(terms: Terms, host: Host) -> str:
 
 
 def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
-    """Say what limits an answer; `found` holds the same limits as figures (`warnings.figures`)."""
-    moves = _whole(found) if agreement.setup.terms.privacy.unit == OWNER_UNIT else _of_records(agreement, found)
+    """Say what limits an answer; `warnings` holds the same limits as figures (`warnings.figures`)."""
+    moves = (
+        _answer_bound_words(found)
+        if agreement.setup.terms.privacy.unit == OWNER_UNIT
+        else _record_bound_words(agreement, found)
+    )
     return (
         f"{moves} an answer by at most {number(found['sensitivity'])}; the noise has scale "
         f"{number(found['noise_scale'])}."
     )
 
 
-def _whole(found: Mapping[str, Any]) -> str:
+def _answer_bound_words(found: Mapping[str, Any]) -> str:
     return (
         f"Bound on your whole answer: {number(found['clip'])} in {found['norm'].upper()}, from privacy.clip "
         f"(parameters: {_radius_words(found)}). All of your rows together change"
     )
 
 
-def _of_records(agreement: Agreement, found: Mapping[str, Any]) -> str:
+def _record_bound_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
     task = agreement.setup.task
     if found["record_bound"] is None:
         return f"A {task.unit} changes"
@@ -166,12 +172,14 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
         return Leakage(None, None, "nothing: some of delta is the probability that the noise fails")
     if not ALL_MECHANISMS[terms.privacy.mechanism].approximate:
         return pure_leakage(upper(covering_epsilon(terms, name)))
-    parts = _involved(setup, name)
+    parts = _record_holders(setup, name)
     if any(setup.part(each).training.question.own_noise is not None for each in parts):
         return Leakage(None, None, "nothing: noise inside of what is minimised has no known divergence")
-    found = [each for each in (_by_zcdp(setup, name, parts), _answer_by_answer(setup, name, parts)) if each is not None]
+    leakages = [
+        each for each in (_by_zcdp(setup, name, parts), _answer_by_answer(setup, name, parts)) if each is not None
+    ]
     unknown = Leakage(None, None, "nothing: no divergence is known of this noise")
-    return min(found, key=lambda each: each.mutual_information or 0.0, default=unknown)
+    return min(leakages, key=lambda each: each.mutual_information or 0.0, default=unknown)
 
 
 def covering_cost(costs: Mapping[str, Cost], name: str, copies: int) -> Cost:
@@ -194,17 +202,31 @@ def covering_epsilon(terms: Terms, name: str) -> Fraction:
     return covering_cost(promised, name, copies) / copies
 
 
-def promises(terms: Terms) -> list[dict[str, Any]]:
+def protected_unit(terms: Terms) -> str:
+    """Say what the terms' epsilon protects: a person, a row, a table, or the unit of another task."""
+    privacy, unit = terms.privacy, task_of(terms).unit
+    if privacy.unit == OWNER_UNIT:
+        return "an owner's whole table"
+    if unit != Task.unit:
+        return f"one {unit}"
+    if privacy.person is None:
+        more = " and a larger δ" if privacy.delta > 0 else ""
+        return f"one row: no column tells people apart, so someone with m rows has m times this ε{more}"
+    rows = counted(privacy.records_per_person, "row")
+    return f"one person, with at most {rows} (column {printable(privacy.person)!r} tells people apart)"
+
+
+def promises(terms: Terms, prior: float = 0.5) -> list[dict[str, Any]]:
     """Return what the terms promise of each owner's people; no private record is looked at."""
-    setup, found = resolve(terms), []
+    setup, lines = resolve(terms), []
     for owner in terms.owners:
         leakage = record_leakage(setup, owner.name)
         covered, delta, failure = upper(covering_epsilon(terms, owner.name)), terms.privacy.delta, 0.0
         if delta > 0:
-            low, high, failure = approximate_posterior(covered, delta, 0.5)
+            low, high, failure = approximate_posterior(covered, delta, prior)
         else:
-            low, high = posterior_bounds(covered, 0.5)
-        found.append(
+            low, high = posterior_bounds(covered, prior)
+        lines.append(
             {
                 "owner": owner.name,
                 "epsilon": float(setup.part(owner.name).epsilon),
@@ -217,10 +239,10 @@ def promises(terms: Terms) -> list[dict[str, Any]]:
                 "by": leakage.by,
             }
         )
-    return found
+    return lines
 
 
-def _involved(setup: Setup, name: str) -> tuple[str, ...]:
+def _record_holders(setup: Setup, name: str) -> tuple[str, ...]:
     """Return the owners that may hold a record of this one's table."""
     return tuple(setup.parts) if setup.terms.privacy.shared_records > 1 else (name,)
 

@@ -56,7 +56,7 @@ from parley.terms import Terms
 from parley.validate import printable
 
 FORMAT = 1
-_FACTS = ("ledger", "path", "owner", "person", "settled")
+_NOTE_FIELDS = ("ledger", "path", "owner", "person", "settled")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +102,13 @@ class TableNotes:
 
     def read(self) -> list[Note]:
         """Return all notes in the state folder."""
-        return [_remembered(file) for file in sorted(self._folder.glob("*.npz"))]
+        return [_cached_note(file) for file in sorted(self._folder.glob("*.npz"))]
 
     def write(self, note: Note, cells: bytes, table: Path | None) -> None:
         """Keep a note, and one beside the table if that is possible."""
         replace_bytes(self._file(note), _written(note))
         salt = secrets.token_hex(16)
-        self._write_beside(note, cells, table, [_facts(note) | {"salt": salt, "digest": _salted(salt, cells)}])
+        self._write_beside(note, cells, table, [_facts(note) | {"salt": salt, "digest": _salted_digest(salt, cells)}])
 
     def remove(self, note: Note, cells: bytes, table: Path | None) -> None:
         """Forget a note: its ledger accepted nothing after all."""
@@ -126,9 +126,11 @@ class TableNotes:
         ]
         with suppress(OSError, DiskError):  # a folder that cannot be written to
             if others or new:
-                replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n")
+                replace_text(
+                    _books_file(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n"
+                )
             else:
-                _beside(table).unlink(missing_ok=True)
+                _books_file(table).unlink(missing_ok=True)
 
 
 def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
@@ -138,33 +140,38 @@ def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
     return [_note(each, digest="") for each in _entries(table) if _entry_matches(each, cells)]
 
 
-def _beside(table: Path) -> Path:
+def _books_file(table: Path) -> Path:
     return table.with_name(f".{table.name}.books")
 
 
 def _entries(table: Path) -> list[dict[str, Any]]:
     try:
-        found = json.loads(_beside(table).read_text(encoding="utf-8"))["books"]
-        return [each for each in found if {*_FACTS, "salt", "digest"} <= each.keys()]
+        found = json.loads(_books_file(table).read_text(encoding="utf-8"))["books"]
+        return [each for each in found if {*_NOTE_FIELDS, "salt", "digest"} <= each.keys()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
 
 
 def _entry_matches(entry: dict[str, Any], cells: bytes) -> bool:
-    return hmac.compare_digest(str(entry["digest"]), _salted(str(entry["salt"]), cells))
+    return hmac.compare_digest(str(entry["digest"]), _salted_digest(str(entry["salt"]), cells))
 
 
-def _salted(salt: str, cells: bytes) -> str:
+def _salted_digest(salt: str, cells: bytes) -> str:
     return hmac.digest(salt.encode(), cells, "sha256").hex()
 
 
 def _facts(note: Note) -> dict[str, Any]:
-    return {name: getattr(note, name) for name in _FACTS} | {"path": str(note.path), "settled": list(note.settled)}
+    return {name: getattr(note, name) for name in _NOTE_FIELDS} | {
+        "path": str(note.path),
+        "settled": list(note.settled),
+    }
 
 
 def _note(facts: dict[str, Any], **more: Any) -> Note:
     settled = tuple(str(each) for each in facts["settled"])
-    return Note(**{name: facts[name] for name in _FACTS} | {"path": Path(facts["path"]), "settled": settled} | more)
+    return Note(
+        **{name: facts[name] for name in _NOTE_FIELDS} | {"path": Path(facts["path"]), "settled": settled} | more
+    )
 
 
 def _written(note: Note) -> bytes:
@@ -190,7 +197,7 @@ def _written(note: Note) -> bytes:
     return file.getvalue()
 
 
-def _remembered(file: Path) -> Note:
+def _cached_note(file: Path) -> Note:
     """Return a note, read again only if it changed: many owners on one machine all look at all notes."""
     version, known = file_version(file), _notes.get(file)
     if known is None or known[0] != version:
@@ -303,7 +310,7 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
 
 def find_other_books(books: OwnerBooks) -> list[OtherBooks]:
     """Return other books of a table, those of the same table first; none for terms that its ledger accepted already."""
-    return [] if books.accepted else [each for each, _ in _others(books, _Described(books))[0]]
+    return [] if books.accepted else [each for each, _ in _other_books(books, _Described(books))[0]]
 
 
 def find_among(all_books: Sequence[OwnerBooks], folder: Path) -> list[OtherBooks]:
@@ -312,7 +319,7 @@ def find_among(all_books: Sequence[OwnerBooks], folder: Path) -> list[OtherBooks
     for books in all_books:
         if not books.accepted:
             described = _Described(books)
-            found += [each for each, _ in _others(books, described, among)[0]]
+            found += [each for each, _ in _other_books(books, described, among)[0]]
             among.append(described.note(f"of {books.owner}", folder / f"{books.owner}.ledger"))
     return sorted(found, key=lambda each: not each.same)
 
@@ -334,13 +341,13 @@ def noting_table(books: OwnerBooks, ledger: Ledger, reason: str | None, anyway: 
         return
     described = _Described(books)
     with described.notes.locked():
-        found, settled = _others(books, described)
-        kept = require_reason([each for each, _ in found], reason, anyway)
+        other_books, settled = _other_books(books, described)
+        kept = require_reason([each for each, _ in other_books], reason, anyway)
         noted = any(
             (note.ledger, note.digest) == (ledger.identity, described.digest) for note in described.notes.read()
         )
         # before the ledger accepts: a disk that is full then must leave no acceptance without its note
-        note = described.write(ledger, [note.ledger for _, note in found] + settled)
+        note = described.write(ledger, [note.ledger for _, note in other_books] + settled)
         try:
             yield kept
         except BaseException:
@@ -393,19 +400,19 @@ class _Described:
         return max(each.keys if each.certain else min(each.keys, MIN_SHARE_OF_SAME_TABLE - 0.01) for each in found)
 
 
-def _others(
+def _other_books(
     books: OwnerBooks, described: _Described, among: Sequence[Note] = ()
 ) -> tuple[list[tuple[OtherBooks, Note]], list[str]]:
     """Return (books that share keys with this table, with their notes; ledgers of other owners of the same terms, which
     may share records, or numbers of people), without those beside which somebody gave a reason to go on."""
     noted, own = described.notes.read(), None if books.ledger is None else books.ledger.identity
     settled_ledgers = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
-    terms, found, co_owner_ledgers = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
+    terms, books_by_ledger, co_owner_ledgers = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
     for note in (*notes_beside(books.place, books.cells), *noted, *among):
         share = 0.0 if note.ledger in settled_ledgers or own in note.settled else described.shared(note)
         if share < MIN_SHARE_OF_SHARED_TABLE:
             continue
-        accepted, promised, spent = _promised(note, terms) if note in among else _read_noted_ledger(note)
+        accepted, promised, spent = _expected_promises(note, terms) if note in among else _read_noted_ledger(note)
         if promised is not None and not any(promised) and not accepted:  # a crash: it was noted and not accepted
             continue
         declared = (
@@ -415,15 +422,15 @@ def _others(
             co_owner_ledgers.append(note.ledger)
             continue
         each = OtherBooks(books.owner, note.path, share >= MIN_SHARE_OF_SAME_TABLE, promised, spent)
-        if each.same or note.ledger not in found:
-            found[note.ledger] = each, note
-    return sorted(found.values(), key=lambda each: not each[0].same), co_owner_ledgers
+        if each.same or note.ledger not in books_by_ledger:
+            books_by_ledger[note.ledger] = each, note
+    return sorted(books_by_ledger.values(), key=lambda each: not each[0].same), co_owner_ledgers
 
 
 _Promises = tuple[set[str], Budget | None, Fraction]  # accepted terms, what they may cost, what they have cost
 
 
-def _promised(note: Note, terms: Terms) -> _Promises:
+def _expected_promises(note: Note, terms: Terms) -> _Promises:
     """Return what the ledger of another owner of these terms will have promised."""
     return {terms.hash}, (terms.promised_epsilon(note.owner), Fraction(str(terms.privacy.delta))), Fraction(0)
 

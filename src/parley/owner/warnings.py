@@ -5,7 +5,7 @@ shares and ratios, never a record's value. No warning does not mean no attack: t
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from parley.data import Design
 from parley.data.cells import plain_name
 from parley.data.fitting import dropped_rows, grown_here
 from parley.data.headers import Range, ranges
-from parley.data.holdout import Kept, counted_rows, parts_of
+from parley.data.holdout import CountedRows, counted_rows, parts_of
 from parley.data.sources import TableSource
 from parley.data.sources.source import column_names
 from parley.data.table import PERSON_NAME, codes, names_of
@@ -90,31 +90,31 @@ def record_figures(agreement: Agreement) -> dict[str, Any]:
 
 def record_sentences(agreement: Agreement) -> list[str]:
     """Return sentences that say the same as `record_figures`."""
-    found, terms = figures(agreement), agreement.setup.terms
+    facts, terms = figures(agreement), agreement.setup.terms
     lines = [
-        limit_words(agreement, found),
+        limit_words(agreement, facts),
         "Ranges that values are clipped to: " + "; ".join(_range_words(agreement)) + ".",
     ]
     choice = noise_choice(agreement.setup, agreement.part.name)
     lines += [] if choice is None else [choice]
-    if found["public_sha256"] is not None:
+    if facts["public_sha256"] is not None:
         name = printable(Path(str(terms.model.public)).name)
         lines.append(
-            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales, and must not hold "
+            f"Public sample: {name}, SHA-256 {facts['public_sha256']}. It sets ranges and scales, and must not hold "
             f"private rows."
         )
         dropped = dropped_rows(terms.model)
         lines += [] if dropped is None else [dropped]
-    if found["preparation_sha256"] is not None:
+    if facts["preparation_sha256"] is not None:
         trees = " Trees are used as the file has them." if terms.model.trees is not None else ""
         lines.append(
-            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. Up to rounding they equal what the public "
+            f"Pinned public numbers: SHA-256 {facts['preparation_sha256']}. Up to rounding they equal what the public "
             f"sample gives here, and all parties use the same ones.{trees}"
         )
-    if (alike := grown_here(agreement.setup.preparation)) is not None:
+    if (tree_structure := grown_here(agreement.setup.preparation)) is not None:
         lines.append(
             "The pinned trees are those that this machine grows on the public sample."
-            if alike
+            if tree_structure
             else "The pinned trees are NOT those that this machine grows on the public sample. Another processor or "
             "library may choose splits of equal worth, or somebody grew them on other rows: ask who wrote the terms. "
             "They may make the model worse, or wrong about some rows. A record still lies in one leaf of each tree."
@@ -155,8 +155,8 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     found, model = preparation.ranges, agreement.setup.terms.model
     read = agreement.setup.task.columns(model)
     aimed = model.predicts in ("number", "count") and model.target in read  # at a number: its range counts, too
-    beside = {column: model.bounds[column] for column in model.outcome_columns[1:] if column in model.bounds}
-    return found | {model.target: preparation.target_bounds} | beside if aimed else found
+    outcome_ranges = {column: model.bounds[column] for column in model.outcome_columns[1:] if column in model.bounds}
+    return found | {model.target: preparation.target_bounds} | outcome_ranges if aimed else found
 
 
 def public_digest(terms: Terms) -> str | None:
@@ -175,24 +175,24 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         counted += alike_people(table, terms.privacy.person, owner.name)
         return [*place_warnings(table.placed_by), *role_warnings(terms), *counted, *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
-    found = [
+    warnings = [
         warning
         for column, seen in ranges(table, wanted, owner.name, kept, terms.model.dates).items()
         if (warning := range_warning(column, *wanted[column], seen))
     ]
     warning_about_budget = budget_warning(terms, [owner.name])
-    found += [] if warning_about_budget is None else [warning_about_budget]
-    found += [*place_warnings(table.placed_by), *weight_warnings(terms.model.class_weight)]
-    found += class_warnings(agreement)
-    found += clip_warnings(agreement)
-    found += role_warnings(terms)
-    found += name_warnings(owner, agreement)
-    found += target_warnings(owner, agreement)
-    found += alike_people(table, terms.privacy.person, owner.name)
+    warnings += [] if warning_about_budget is None else [warning_about_budget]
+    warnings += [*place_warnings(table.placed_by), *weight_warnings(terms.model.class_weight)]
+    warnings += class_warnings(agreement)
+    warnings += clip_warnings(agreement)
+    warnings += role_warnings(terms)
+    warnings += name_warnings(owner, agreement)
+    warnings += target_warnings(owner, agreement)
+    warnings += alike_people(table, terms.privacy.person, owner.name)
     if frame is not None:
-        found += person_warnings(frame, terms)
-        found += familiar_warnings(agreement)
-    return found + own
+        warnings += person_warnings(frame, terms)
+        warnings += familiar_warnings(agreement)
+    return warnings + own
 
 
 def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWarning | None:
@@ -205,15 +205,15 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
     if not np.isfinite(agreed):
         return None
     if seen.outside > MAX_SHARE_OUTSIDE or own > MAX_TABLE_OVER_RANGE * agreed:
-        rest = (
+        explanation = (
             f"from your table's: {percent(seen.outside)} of your rows lie outside it, and your table spans "
             f"{_times(own, agreed)} as much. "
         )
-        return TermsWarning(about, start + rest + "Such a range makes people look alike, or singles some out.")
+        return TermsWarning(about, start + explanation + "Such a range makes people look alike, or singles some out.")
     if agreed > MAX_RANGE_OVER_TABLE * own > 0:
         wide = _times(agreed, own)
-        rest = f"wider than your table's: {wide} as wide. The noise covers the whole range. Check the units."
-        return TermsWarning(about, start + rest)
+        explanation = f"wider than your table's: {wide} as wide. The noise covers the whole range. Check the units."
+        return TermsWarning(about, start + explanation)
     return None
 
 
@@ -269,7 +269,7 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
 
 def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """Warn of columns in which many rows hold none of the agreed names: they may be spelled otherwise here."""
-    preparation, found = agreement.setup.preparation, []
+    preparation, warnings = agreement.setup.preparation, []
     listed_columns = [c for c in preparation.features if c in preparation.categories]
     if not listed_columns or owner.table.streams or not len(owner.table):
         return []
@@ -282,13 +282,13 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         if others > MAX_SHARE_UNLISTED:
             rows = f"{percent(others)} of the rows of {printable(owner.name)}"
             known = f"{rows} hold none of the names listed for {printable(column)!r} ({few_names(listed)})"
-            found.append(
+            warnings.append(
                 TermsWarning(
                     f"model.categories.{column}",
                     f"{known}. Check how they are spelled there: capitals, spaces, commas, another language.",
                 )
             )
-    return found
+    return warnings
 
 
 def target_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -339,7 +339,7 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     # units are told apart by a column of their own
     if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER_UNIT:
         return []
-    about, found = "privacy.person", []
+    about, warnings = "privacy.person", []
     meaning = (
         "The terms protect single rows. If a person may have several rows, privacy.person must name the column that "
         "tells people apart."
@@ -357,13 +357,28 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
                     f"{percent(repeated)} of the rows repeat a value of column {printable(str(column))!r}, which may "
                     "identify people."
                 )
-                found.append(TermsWarning(about, f"{rows} {meaning}"))
+                warnings.append(TermsWarning(about, f"{rows} {meaning}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
     except (TypeError, NotImplementedError):  # cells that cannot be compared
-        return found
-    if copies > MAX_SHARE_COPIES and not found:
-        found.append(TermsWarning(about, f"{percent(copies)} of the rows are copies of an earlier row. {meaning}"))
-    return found
+        return warnings
+    if copies > MAX_SHARE_COPIES and not warnings:
+        warnings.append(TermsWarning(about, f"{percent(copies)} of the rows are copies of an earlier row. {meaning}"))
+    return warnings
+
+
+def unnamed_people_warning(columns: Iterable[str], terms: Terms) -> TermsWarning | None:
+    """Warn of columns whose names, which are public, say that they may tell people apart, where the terms name none."""
+    if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER_UNIT:
+        return None
+    used = {*(terms.model.features or ()), *terms.model.outcome_columns}
+    named = [str(column) for column in columns if column not in used and PERSON_COLUMN.search(str(column).lower())]
+    if not named:
+        return None
+    sentence = (
+        f"Column {printable(named[0])!r} may tell people apart, but the terms name no such column. They protect single "
+        "rows: someone with m rows has m times the epsilon. If people may have several rows, name the column."
+    )
+    return TermsWarning("privacy.person", sentence)
 
 
 def alike_people(table: TableSource, column: str | None, name: str) -> list[TermsWarning]:
@@ -371,8 +386,8 @@ def alike_people(table: TableSource, column: str | None, name: str) -> list[Term
     names = (
         set() if column is None or table.streams else {*names_of(table.frame([column]), column, name, PERSON_NAME)[1]}
     )
-    alike = Counter(fold_name(plain_name(name.strip())) for name in names)
-    several = sum(count for count in alike.values() if count > 1)
+    name_counts = Counter(fold_name(plain_name(name.strip())) for name in names)
+    several = sum(count for count in name_counts.values() if count > 1)
     if not several:
         return []
     sentence = (
@@ -434,21 +449,23 @@ def _finite_or_none(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def rows_looked_at(table: TableSource, kept: Kept, people: re.Pattern[str]) -> pd.DataFrame:
+def rows_looked_at(table: TableSource, kept: CountedRows, people: re.Pattern[str]) -> pd.DataFrame:
     """Return the rows that count; of a long table, columns that sound like people, and hashes that tell copies."""
     if table.long:
         return hashed_rows(table, kept, people)
     return table.frame() if kept is None else table.frame()[kept]
 
 
-def hashed_rows(table: TableSource, kept: Kept, whole: re.Pattern[str]) -> pd.DataFrame:
+def hashed_rows(table: TableSource, kept: CountedRows, whole: re.Pattern[str]) -> pd.DataFrame:
     """Return a hash of every row that counts, beside the columns whose names have the pattern `whole`. Rows that are
     alike have one hash, and others of a billion rows with a probability below 3 %."""
     names = column_names(table.example)
     found = []
     for _, rows in parts_of(table, names, kept):
         frame = rows if isinstance(rows, pd.DataFrame) else rows.to_pandas()
-        beside = frame[[name for name in names if whole.search(name.lower())]].copy()
-        beside.insert(0, "all cells", pd.util.hash_pandas_object(frame, index=False).to_numpy(), allow_duplicates=True)
-        found.append(beside)
+        named_columns = frame[[name for name in names if whole.search(name.lower())]].copy()
+        named_columns.insert(
+            0, "all cells", pd.util.hash_pandas_object(frame, index=False).to_numpy(), allow_duplicates=True
+        )
+        found.append(named_columns)
     return pd.concat(found, ignore_index=True) if found else table.example

@@ -52,11 +52,11 @@ class Schedule:
 
     @cached_property
     def _rounds(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {name: [] for name in self.names}
-        for place, asked in enumerate(self.turns or ()):
-            for name in asked:
-                found[name].append(place + 1)
-        return {name: tuple(rounds) for name, rounds in found.items()}
+        rounds_by_name: dict[str, list[int]] = {name: [] for name in self.names}
+        for place, turn in enumerate(self.turns or ()):
+            for name in turn:
+                rounds_by_name[name].append(place + 1)
+        return {name: tuple(rounds) for name, rounds in rounds_by_name.items()}
 
 
 def agreed_answers(terms: Terms, name: str) -> int:

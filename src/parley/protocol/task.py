@@ -12,7 +12,7 @@ import pandas as pd
 from parley.data import Design, Preparation
 from parley.errors import ModelError, TermsError
 from parley.losses import Objective
-from parley.protocol.queries import KINDS, Question
+from parley.protocol.queries import QUESTION_KINDS, Question
 from parley.terms import Model, Terms
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
 from parley.terms.file import TermsWarning
@@ -160,8 +160,8 @@ class Task(ABC):
         """Return the function that does a command in the task's own way, or None; refuse impossible ones."""
         if name in self.commands:
             module, _, function = self.commands[name].partition(":")
-            found: Callable[..., Any] = getattr(import_module(module), function)
-            return found
+            implementation: Callable[..., Any] = getattr(import_module(module), function)
+            return implementation
         if name not in self.usual_commands:
             raise TermsError(self.refusal)
         return None
@@ -190,8 +190,8 @@ def task_of(terms: Terms) -> Task:
 
 def question_of(kind: str) -> type[Question] | None:
     """Return the rules of a kind of question of any task; None: no task asks it."""
-    if kind in KINDS:
-        return KINDS[kind]
+    if kind in QUESTION_KINDS:
+        return QUESTION_KINDS[kind]
     others = [(name, facts.task) for name, facts in ALGORITHMS.items() if facts.task != PREDICTION]
     others += [(name, task) for name, facts in ALGORITHMS.items() for task in facts.also]
     asking = next((task for name, task in others if algorithm_rules(name, task).asks == kind), None)

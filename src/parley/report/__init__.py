@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["figure", "summary"]
 
-_HOME = {"figure": "drawings", "summary": "summaries"}
+_MODULE_OF_NAME = {"figure": "drawings", "summary": "summaries"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'parley.report' has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"parley.report.{_HOME[name]}"), name)
+    globals()[name] = value = getattr(import_module(f"parley.report.{_MODULE_OF_NAME[name]}"), name)
     return value

@@ -82,10 +82,10 @@ def require_one_way(options: RunOptions) -> None:
         raise SettingError("--seed belongs to simulations; remove it, or remove --ledgers")
 
 
-def only_agreement(asked: Terms, file: Path | None) -> bool:
+def only_agreement(agreed: Terms, file: Path | None) -> bool:
     """Write the agreement and say what it is for, if a file was named; then nobody is asked."""
     if file is not None:
-        write_terms(asked, file)
+        write_terms(agreed, file)
         console.print(f"{file}  now every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
     return file is not None
 
@@ -138,12 +138,12 @@ def unheard_lines(names: Sequence[str]) -> list[Line]:
     return lines(said, "yellow", folded=True)
 
 
-def cost_sentence(asked: Terms, released: bool) -> str:
+def cost_sentence(agreed: Terms, released: bool) -> str:
     """Say whether this agreement released something, and what that costs every owner."""
     from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 
-    promised = {owner.name: number(asked.promised_epsilon(owner.name), side="above") for owner in asked.owners}
-    same, delta = len({*promised.values()}) == 1, number(asked.privacy.delta, side="above")
+    promised = {owner.name: number(agreed.promised_epsilon(owner.name), side="above") for owner in agreed.owners}
+    same, delta = len({*promised.values()}) == 1, number(agreed.privacy.delta, side="above")
     each = ", ".join(f"{epsilon} of {printable(name)}" for name, epsilon in promised.items())
     cost = (
         f"ε = {next(iter(promised.values())) if same else each}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"

@@ -28,7 +28,7 @@ class Grid(Part):
     bold: int | None = None
 
 
-BLANK = Line()
+BLANK_LINE = Line()
 
 
 class Report(Protocol):

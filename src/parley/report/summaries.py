@@ -135,7 +135,7 @@ def _of_forecast(result: Forecast) -> Summary:
 
 def _of_plan(proposal: Proposal) -> Summary:
     sentences = [foreseen.plan_advice(proposal), *foreseen.unjudged_lines(proposal)]
-    return Summary(foreseen.PLAN, foreseen.plan_rows(proposal), sentences)
+    return Summary(foreseen.PLAN_TITLE, foreseen.plan_rows(proposal), sentences)
 
 
 def _of_draft(made: Draft) -> Summary:
@@ -146,7 +146,7 @@ def _of_draft(made: Draft) -> Summary:
 
 
 def _of_deal(result: Negotiation) -> Summary:
-    notes = [*(f"Note: {warning}." for warning in result.warnings), agreed.CAVEAT]
+    notes = [*(f"Note: {warning}." for warning in result.warnings), agreed.INTERPOLATION_NOTE]
     if not result.deal.members.any():
         return Summary(agreed.headline(result), agreed.wish_rows(result), [*agreed.moves(result), *notes])
     sentences = [*agreed.prices(result), agreed.checked(result), *notes]
@@ -157,8 +157,8 @@ def _of_run(result: Result) -> Summary:
     undefined, aborted = trained.undefined_line(result), trained.aborted_line(result)
     rows = trained.owner_rows(result) if result.quality is None else trained.quality_rows(result)
     notes = [line for line in (undefined, aborted) if line is not None]
-    said = [*notes, *trained.notice_lines(result), guarantee(result), kind_of_run(result)]
-    return Summary(result.terms.title or "A joint model", rows, said)
+    sentences = [*notes, *trained.notice_lines(result), guarantee(result), kind_of_run(result)]
+    return Summary(result.terms.title or "A joint model", rows, sentences)
 
 
 def _of_score(verdict: Verdict) -> Summary:

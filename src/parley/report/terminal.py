@@ -33,7 +33,7 @@ errors_console = Console(stderr=True, highlight=False)
 SECONDS_BETWEEN_LINES = 10.0  # about work in progress, where stderr is no terminal
 COLUMN_GAP = 2  # columns of the screen between two of a table
 MIN_COLUMN_WIDTH = 4  # that one becomes
-LONG_NAME = 20  # beyond which a name's words are broken before those of heads
+LONG_NAME_CHARACTERS = 20  # beyond which a name's words are broken before those of heads
 
 
 def warn(sentence: str) -> None:
@@ -217,7 +217,7 @@ def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
     words = [max(cell_len(word) for cell in column for word in _words(cell)) for column in columns]
     names, others, excess = [0], range(1, len(columns)), sum(widths) + COLUMN_GAP * (len(columns) - 1) - screen
     lines = [max(map(cell_len, (*column[1:], *_words(column[0])))) for column in columns]
-    broken = (names, [LONG_NAME]), (others, [MIN_COLUMN_WIDTH] * len(words)), (names, [1])
+    broken = (names, [LONG_NAME_CHARACTERS]), (others, [MIN_COLUMN_WIDTH] * len(words)), (names, [1])
     turns = (others, lines), (others, words), (names, words), *broken
     for places, least in turns:
         while excess > 0 and (wide := [place for place in places if widths[place] > least[place]]):

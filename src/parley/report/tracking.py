@@ -32,7 +32,7 @@ from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.owner.ledger.account import Head
 from parley.report.figures import curves, picture
 from parley.report.figures.shape_functions import shape_functions
-from parley.report.words.forecast import CAVEAT, headline
+from parley.report.words.forecast import SCORING_HINT, headline
 from parley.terms import Terms
 from parley.validate import Floats
 from parley.version import __version__
@@ -61,13 +61,13 @@ class TrackedRun:
     @property
     def tags(self) -> dict[str, str]:
         """Tags that identify the run, its kind first."""
-        said = {"run": self.kind, "inside": "true" if self.inside else "false", "terms_hash": self.terms_hash}
+        tags = {"run": self.kind, "inside": "true" if self.inside else "false", "terms_hash": self.terms_hash}
         ends = {
             f"ledger_head.{owner}": f"{head.entries}:{head.hash}"
             for owner, head in self.heads.items()
             if head is not None
         }
-        return {f"parley.{name}": value for name, value in (said | ends).items()}
+        return {f"parley.{name}": value for name, value in (tags | ends).items()}
 
 
 def tracked_training(
@@ -112,7 +112,7 @@ def tracked_training(
 
 def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
     """Return a forecast, which uses public knowledge alone."""
-    told = result.to_json()
+    content = result.to_json()
     chosen = ("relative_fitness", "excess_cost", "by_method", "metrics", "expected_cost", "baselines")
     steps = {"relative_fitness.path": [float(value) for value in result.path]}
     drawn = curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
@@ -121,13 +121,13 @@ def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
         command=command,
         title=result.terms.title,
         inside=False,
-        note=f"{headline(result)}\n\n{CAVEAT}",
+        note=f"{headline(result)}\n\n{SCORING_HINT}",
         terms_hash=result.terms.hash,
         params=parameters(result.terms) | {"seed": str(seed)},
-        metrics={name: [value] for name, value in numbers({name: told[name] for name in chosen})} | steps,
+        metrics={name: [value] for name, value in numbers({name: content[name] for name in chosen})} | steps,
         files={
             "terms.json": _text(result.terms.canonical),
-            "forecast.json": _text(_json(told)),
+            "forecast.json": _text(_json(content)),
             "figures/relative_fitness.png": partial(picture.save, drawn),
         },
     )

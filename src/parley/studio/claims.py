@@ -17,7 +17,7 @@ from parley.durable import PRIVATE_MODE, as_disk_errors
 from parley.errors import SettingError
 
 OUTPUT_OPTIONS = ("--write", "--save", "--out")  # options that name what a command writes
-_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def outputs(command: Sequence[str]) -> list[Path]:
@@ -59,7 +59,7 @@ def unclaim(files: Sequence[Path]) -> None:
 def is_claimed(file: Path) -> bool:
     """Return whether a job holds this name."""
     try:
-        descriptor = os.open(lock_of(file), _LOOK)
+        descriptor = os.open(lock_of(file), _OPEN_FLAGS)
     except FileNotFoundError:
         return False
     except OSError:
@@ -76,7 +76,7 @@ def is_claimed(file: Path) -> bool:
 def _claim(file: Path) -> int:
     path = lock_of(file)
     while True:
-        descriptor = _opened(file, path)
+        descriptor = _open_lock(file, path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):
@@ -91,18 +91,18 @@ def _claim(file: Path) -> int:
         os.close(descriptor)  # the job that held it removed it meanwhile
 
 
-def _opened(file: Path, path: Path) -> int:
+def _open_lock(file: Path, path: Path) -> int:
     """Open the lock, or create it; refuse any other file, and leave it as it is."""
     with suppress(FileExistsError), as_disk_errors(path):
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_MODE)
     try:
-        descriptor = os.open(path, _LOOK)
+        descriptor = os.open(path, _OPEN_FLAGS)
         about = os.fstat(descriptor)
         if stat.S_ISREG(about.st_mode) and about.st_size == 0 and about.st_uid == os.geteuid():
             return descriptor
         os.close(descriptor)
     except FileNotFoundError:
-        return _opened(file, path)
+        return _open_lock(file, path)
     except OSError:
         pass
     raise SettingError(

@@ -78,18 +78,18 @@ def studio_command(
         )
     jobs = JobFolder(studio_state(folder) / "jobs", folder)
     listener = _listen(host, port)
-    (bound, found), known = listener.getsockname()[:2], Secrets()
+    (bound, bound_port), known = listener.getsockname()[:2], Secrets()
     shown = SHOWN_HOSTS.get(bound, f"[{bound}]" if ":" in bound else bound)
     about_it = Studio(folder, play, jobs, brings=host in LOOPBACK)
-    app = make_app(about_it, Place(found, (*names(host), shown)), known)
-    address = f"http://{shown}:{found}/welcome#{known.token}"
+    app = make_app(about_it, Place(bound_port, (*names(host), shown)), known)
+    address = f"http://{shown}:{bound_port}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs continue.", style="dim")
     warming = threading.Timer(FIRST_FORECAST_DELAY_S, _first_forecast, args=[play])
     warming.daemon = True
     warming.start()
     _end_by_signals()
-    with _opened(address, folder) if browser else nullcontext():
+    with _open_browser(address, folder) if browser else nullcontext():
         uvicorn.Server(uvicorn.Config(app, http=Connection, **UVICORN_OPTIONS)).run(sockets=[listener])
 
 
@@ -101,7 +101,7 @@ def _end_by_signals() -> None:
 
 
 @contextmanager
-def _opened(address: str, folder: Path) -> Iterator[None]:
+def _open_browser(address: str, folder: Path) -> Iterator[None]:
     """Open the page in a browser by a new file that leads there: other accounts can read command lines, so the token
     must not be in one. The file lies in the studio's folder, since confined browsers may not read the state folder."""
     redirect_file = folder / f".parley-studio-{secrets.token_hex(8)}.html"

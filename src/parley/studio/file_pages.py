@@ -13,7 +13,7 @@ from starlette.routing import Route
 from parley.durable import PRIVATE_MODE, as_disk_errors
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
-from parley.studio.interview_form import Given, asked, init_options, is_owners, require_names, tables_of
+from parley.studio.interview_form import FormFields, init_options, interview_fields, is_owners, require_names, tables_of
 from parley.studio.pages import TABLES, TERMS, Studio, all_fields, decimal, field, page, studio_of
 
 MAX_UPLOAD_BYTES = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
@@ -22,26 +22,26 @@ DEMO_UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a
 
 def show(request: Request) -> Response:
     """Show the choice of tables, target and promise."""
-    return _shown(request, [])
+    return _files_page(request, [])
 
 
 def again(request: Request) -> Response:
     """Show the form again with the answers from an earlier job."""
-    return _shown(request, studio_of(request).jobs.find(request.path_params["name"]).form)
+    return _files_page(request, studio_of(request).jobs.find(request.path_params["name"]).form)
 
 
-def _shown(request: Request, given: Given) -> Response:
+def _files_page(request: Request, given: FormFields) -> Response:
     studio = studio_of(request)
     jobs = [job for kind in ("init", "demo") for job in studio.jobs.listed(kind)]
     there = [pair for pair in given if pair[0] not in ("table", "public") or pair[1] in studio.files(*TABLES)]
     shown = {"all_tables": studio.files(*TABLES), "jobs": jobs, "brings": studio.brings, "unions": DEMO_UNIONS}
-    return page(request, "files.html", **shown, **asked(studio, there))
+    return page(request, "files.html", **shown, **interview_fields(studio, there))
 
 
 async def columns(request: Request) -> Response:
     """Show the questions about the chosen tables: names and declared types of columns are read, and no cell."""
     given = await all_fields(request)
-    return page(request, "interview.html", **await run_in_threadpool(asked, studio_of(request), given))
+    return page(request, "interview.html", **await run_in_threadpool(interview_fields, studio_of(request), given))
 
 
 async def make(request: Request) -> Response:
@@ -53,7 +53,7 @@ async def make(request: Request) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 
-def init_command(studio: Studio, given: Given) -> list[str]:
+def init_command(studio: Studio, given: FormFields) -> list[str]:
     """Return the `parley init` command for the form."""
     form, tables = dict(given), tables_of(given)
     if len(tables) < 2:
@@ -91,7 +91,7 @@ async def bring(request: Request) -> Response:
     try:
         with as_disk_errors(path):
             await _written(request, fresh)
-        words = await run_in_threadpool(_words, fresh, name)
+        words = await run_in_threadpool(_table_size_words, fresh, name)
         os.link(fresh, path)
     except ClientDisconnect:
         return Response(status_code=204)
@@ -121,7 +121,7 @@ def _require_room(said: str, folder: Path) -> None:
         raise SettingError("table: the disk is full")
 
 
-def _words(path: Path, name: str) -> str:
+def _table_size_words(path: Path, name: str) -> str:
     """Say how many rows and columns the table has; raise an error if it is none."""
     from parley.data.headers import read_header  # with libraries that take their time
 

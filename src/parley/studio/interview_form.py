@@ -15,14 +15,14 @@ from parley.studio.pages import TABLES, Studio, decimal, whole
 from parley.terms.catalogue import MODELS
 from parley.terms.keys import date_pattern
 
-Given = Sequence[tuple[str, str]]  # a form's fields
+FormFields = Sequence[tuple[str, str]]  # a form's fields
 MAX_SHOWN_COLUMNS = 200  # that are shown
 TARGETS_WITH_RANGE, TARGETS_WITH_NAMES = (
     ("", "number", "count"),
     ("", "two classes", "classes"),
 )  # targets with a range, and with names
 UNDECLARED = "type not declared"
-KINDS = {"number": "numbers", "names": "names", "dates": "dates"}
+KIND_LABELS = {"number": "numbers", "names": "names", "dates": "dates"}
 
 
 @dataclass(frozen=True)
@@ -53,42 +53,42 @@ def require_names(columns: Iterable[object]) -> None:
         raise DataError("its first line has numbers; expected column names")
 
 
-def tables_of(given: Given) -> list[str]:
+def tables_of(given: FormFields) -> list[str]:
     """Return the owners' tables in a form."""
     return [value for key, value in given if key == "table"]
 
 
-def public_of(studio: Studio, given: Given) -> str:
+def public_of(studio: Studio, given: FormFields) -> str:
     """Return the public sample in a form, unless it is one of the owners' tables."""
     public = dict(given).get("public", "")
     return "" if public and is_owners(studio, given, public) else public
 
 
-def is_owners(studio: Studio, given: Given, public: str) -> bool:
+def is_owners(studio: Studio, given: FormFields, public: str) -> bool:
     """Return whether a public sample is in fact an owner's table."""
     sample = studio.within(public, "public sample")
     tables = [studio.within(name, "tables") for name in tables_of(given)]
     return any(table == sample or (table.exists() and sample.exists() and table.samefile(sample)) for table in tables)
 
 
-def answers_of(given: Given) -> dict[str, Answer]:
+def answers_of(given: FormFields) -> dict[str, Answer]:
     """Return a form's answer about each column that it shows."""
     form, found = dict(given), {}
     for key, column in given:
         kind, _, place = key.partition(".")
         if kind == "column":
-            said = [form.get(f"{each}.{place}", "").strip() for each in ("low", "high", "names")]
-            found[column] = Answer(form.get(f"feature.{place}") == "on", *said)
+            fields = [form.get(f"{each}.{place}", "").strip() for each in ("low", "high", "names")]
+            found[column] = Answer(form.get(f"feature.{place}") == "on", *fields)
     return found
 
 
-def shared_columns(studio: Studio, given: Given) -> Shared:
+def shared_columns(studio: Studio, given: FormFields) -> Shared:
     """Return the columns of all chosen tables, and of the public sample if there is one."""
     from parley.data.headers import column_kinds  # with libraries that take their time
     from parley.data.sources import find_source
     from parley.data.table import is_text
 
-    found: list[dict[str, str]] = []
+    kinds_by_table: list[dict[str, str]] = []
     wrong: list[str] = []
     public = public_of(studio, given)
     for name in tables_of(given):
@@ -100,15 +100,17 @@ def shared_columns(studio: Studio, given: Given) -> Shared:
             wrong.append(_without_place(error, path, name))
             continue
         declared = not name.lower().endswith(".csv")
-        typed = {str(each): KINDS["names" if is_text(example[each]) else "number"] for each in example.columns}
-        found.append({each: kind if declared else UNDECLARED for each, kind in typed.items()})
-    columns = [each for each in found[0] if all(each in other for other in found)] if found else []
-    kinds = {each: found[0][each] for each in columns}
+        typed = {str(each): KIND_LABELS["names" if is_text(example[each]) else "number"] for each in example.columns}
+        kinds_by_table.append({each: kind if declared else UNDECLARED for each, kind in typed.items()})
+    columns = (
+        [each for each in kinds_by_table[0] if all(each in other for other in kinds_by_table)] if kinds_by_table else []
+    )
+    kinds = {each: kinds_by_table[0][each] for each in columns}
     if public and kinds:
         path = studio.inside(public, "public sample")
         try:
             kept = [each for each in kinds if each in find_source(path).example.columns.astype(str)]
-            kinds = {each: KINDS[kind] for each, kind in column_kinds(path, kept, "public sample").items()}
+            kinds = {each: KIND_LABELS[kind] for each, kind in column_kinds(path, kept, "public sample").items()}
         except DataError as error:
             wrong.append(_without_place(error, path, public))
     if tables_of(given) and not wrong and not kinds:
@@ -129,16 +131,16 @@ def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]
     return [column for column in columns if column not in taken and not has_identifying_name(column)]
 
 
-def asked(studio: Studio, given: Given) -> dict[str, Any]:
+def interview_fields(studio: Studio, given: FormFields) -> dict[str, Any]:
     """Return the form's questions about the tables chosen so far, with earlier answers."""
     form, tables, public = dict(given), tables_of(given), public_of(studio, given)
     shared = shared_columns(studio, given) if tables else Shared()
-    columns, said = list(shared.kinds), answers_of(given)
+    columns, answers = list(shared.kinds), answers_of(given)
     predicts = MODELS[form["kind"]].predicts if form.get("kind", "") in MODELS else ""
     usual = usual_features(columns, {}) if columns else []
     rows = []
     for place, column in enumerate(columns[:MAX_SHOWN_COLUMNS]):
-        answer = said.get(column, Answer(column in usual))
+        answer = answers.get(column, Answer(column in usual))
         role = next((key for key in ("target", "person", "event", "exposure") if form.get(key) == column), "")
         ranged = predicts in TARGETS_WITH_RANGE if role == "target" else role in ("", "exposure")
         named = predicts in TARGETS_WITH_NAMES if role == "target" else role == ""
@@ -159,7 +161,7 @@ def asked(studio: Studio, given: Given) -> dict[str, Any]:
     }
 
 
-def init_options(studio: Studio, given: Given) -> list[str]:
+def init_options(studio: Studio, given: FormFields) -> list[str]:
     """Return the answers as options of `parley init`."""
     form, public = dict(given), public_of(studio, given)
     kind, person = form.get("kind", ""), form.get("person", "")
@@ -180,15 +182,15 @@ def init_options(studio: Studio, given: Given) -> list[str]:
     return [*options, *_column_options(studio, given, predicts)]
 
 
-def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
+def _column_options(studio: Studio, given: FormFields, predicts: str) -> list[str]:
     """Return the options about columns: features, ranges and names."""
     from parley.workflows.interview import two_names  # with libraries that take their time
 
-    form, said = dict(given), answers_of(given)
-    if not said:
+    form, answers = dict(given), answers_of(given)
+    if not answers:
         return []
     taken, target = {form.get(key, "") for key in ("target", "person", "event", "exposure")}, form.get("target", "")
-    features = [column for column, answer in said.items() if answer.feature and column not in taken]
+    features = [column for column, answer in answers.items() if answer.feature and column not in taken]
     if not features:
         raise SettingError("columns: expected at least one to learn from")
     options: list[str] = []
@@ -196,9 +198,9 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
     if shared.wrong:
         raise SettingError(shared.wrong[0])
     options += ["--features", words.as_list(features)]
-    for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in said)):
-        options += _spread(column, said[column], predicts if column == target else "")
-    named = said[target].names if target in said else ""
+    for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in answers)):
+        options += _spread(column, answers[column], predicts if column == target else "")
+    named = answers[target].names if target in answers else ""
     if predicts != "two classes" or not (named or not public_of(studio, given)):
         return options
     if not named:

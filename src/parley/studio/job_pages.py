@@ -29,23 +29,23 @@ def show(request: Request) -> Response:
 
 def job(request: Request) -> Response:
     """Show one job: its command, state and output. An inside view is shown once and removed."""
-    found = studio_of(request).jobs.find(request.path_params["name"])
-    state, written = found.state, found.written
+    shown_job = studio_of(request).jobs.find(request.path_params["name"])
+    state, written = shown_job.state, shown_job.written
     seen: dict[str, Any] = {
         "state": state,
-        "has_report": found.report is not None,
-        "said": studio_of(request).named(found.result.get("said", [])),
+        "has_report": shown_job.report is not None,
+        "said": studio_of(request).named(shown_job.result.get("said", [])),
     }
     name = None if written is None or state != "done" else studio_of(request).name_of(written)
-    seen |= {"written": name, "first": None if name is None or written is None else _first(name, written)}
-    seen["scores"] = _scores(found) if state == "done" and found.command[0] == "score" else None
-    shown = page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
-    if found.own_eyes and state != "running" and request.method == "GET":
-        found.forget()
+    seen |= {"written": name, "first": None if name is None or written is None else _first_scales(name, written)}
+    seen["scores"] = _scores(shown_job) if state == "done" and shown_job.command[0] == "score" else None
+    shown = page(request, "job.html", job=shown_job, typed=typed(shown_job), log=shown_job.log, **seen)
+    if shown_job.own_eyes and state != "running" and request.method == "GET":
+        shown_job.forget()
     return shown
 
 
-def _first(name: str, file: Path) -> dict[str, str] | None:
+def _first_scales(name: str, file: Path) -> dict[str, str] | None:
     try:
         return first_scales(name, load_terms(file))
     except ParleyError:

@@ -223,7 +223,7 @@ class JobFolder:
                     folder.mkdir(mode=0o700)
                 try:
                     self._write_down(folder, command, title, report, form)
-                    process = self._begun(folder, names)
+                    process = self._start_process(folder, names)
                 except BaseException:
                     shutil.rmtree(folder, ignore_errors=True)
                     raise
@@ -250,7 +250,7 @@ class JobFolder:
         if not self._is_job(folder):  # on a disk that knows no permissions it would be found by nobody, and not stopped
             raise SettingError(f"{folder}: other accounts can read it; set PARLEY_STATE to a folder on another disk")
 
-    def _begun(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
+    def _start_process(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
         """Start the job's process, which waits until its number is on the disk; end it if that fails."""
         with (
             (folder / LOCK_FILE).open("r+b", buffering=0) as lock,

@@ -18,7 +18,7 @@ from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.inbox import Inbox, Proposal, open_inbox
 from parley.report.words.ledgers import (
-    BOOKS,
+    LEDGER_HEADER,
     agreement_rows,
     books_row,
     chain_line,
@@ -58,23 +58,28 @@ class Books:
 def show(request: Request) -> Response:
     """Show every ledger of the folder, verified; for the chosen one its agreements and certificates, too."""
     studio = studio_of(request)
-    files, found = _files(studio), []
+    files, book_rows = _files(studio), []
     faults: list[str] = []
     chosen = request.query_params.get("file") or (files[0] if files else None)
     books = refused = None
     for each in _every(studio, files[:MAX_VERIFIED_LEDGERS], faults):
         try:
-            found.append((each.file, books_row(*each.read())))
+            book_rows.append((each.file, books_row(*each.read())))
         except ParleyError as error:
             faults.append(str(error))
     try:
-        books = None if chosen is None else _content(_opened(studio, chosen))
+        books = None if chosen is None else _content(_open_books(studio, chosen))
     except ParleyError as error:
         refused = str(error)
     terms = [each for each in studio.files(TERMS) if Path(each).name != "owner.toml"]
     seen = {"terms": terms, "jobs": studio.jobs.listed("forecast"), "more": len(files[MAX_VERIFIED_LEDGERS:])}
     seen["tables"] = studio.files(*TABLES)
-    listed = {"files": files, "head": BOOKS, "found": found, "faults": [each for each in faults if each != refused]}
+    listed = {
+        "files": files,
+        "head": LEDGER_HEADER,
+        "found": book_rows,
+        "faults": [each for each in faults if each != refused],
+    }
     return page(request, "owner.html", chosen=chosen, books=books, refused=refused, **listed, **seen)
 
 
@@ -102,12 +107,12 @@ def _every(studio: Studio, files: list[str], faults: list[str]) -> Iterator[Book
     """Yield these files' books; faults are added to `faults`."""
     for each in files:
         try:
-            yield _opened(studio, each)
+            yield _open_books(studio, each)
         except ParleyError as error:
             faults.append(str(error))
 
 
-def _opened(studio: Studio, file: str) -> Books:
+def _open_books(studio: Studio, file: str) -> Books:
     path = studio.inside(file, "settings")
     if path.suffix == LEDGER:
         return Books(file, path.stem, path, path.parent / "accepted")
@@ -134,12 +139,14 @@ def _certificates(settings: OwnerSettings) -> list[list[str]]:
     rows = [["certificate", "for", "good until", "days left"]]
     for path in (settings.identity.certificate, settings.identity.authority):
         try:
-            found = certificates.read_certificate(path)
+            certificate = certificates.read_certificate(path)
         except CertificateError:
             rows.append([path.name, "–", "–", "missing or unreadable"])
             continue
-        names = ", ".join(certificates.names(found)) or "the authority itself"
-        rows.append([path.name, names, f"{found.not_valid_after_utc:%Y-%m-%d}", str(certificates.days_left(found))])
+        names = ", ".join(certificates.names(certificate)) or "the authority itself"
+        rows.append(
+            [path.name, names, f"{certificate.not_valid_after_utc:%Y-%m-%d}", str(certificates.days_left(certificate))]
+        )
     return rows
 
 
@@ -165,9 +172,9 @@ class Decision:
 
         own = {key: self.studio.inside(field(form, key), key) for key in self.proposal.needs}
         given = self.inbox, self.proposal, self.settings, own.get("public"), own.get("preparation")
-        offer, said = consider_proposal(*given, peer=bool(self.proposal.peers))
+        offer, content = consider_proposal(*given, peer=bool(self.proposal.peers))
         try:
-            digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+            digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
             if accept and digest != form.get("meant"):
                 raise SettingError(MEANING_CHANGED_MESSAGE)
             if accept:
@@ -176,7 +183,7 @@ class Decision:
                     offer.accept()
         finally:
             offer.close()
-        return said, digest
+        return content, digest
 
 
 def show_inbox(request: Request) -> Response:
@@ -193,23 +200,23 @@ def show_inbox(request: Request) -> Response:
             rows, hashes = inbox_rows(content, 80), [each["terms_hash"] for each in content["proposals"]]
     except ParleyError as error:
         refused = str(error)
-    found = {"rows": rows, "hashes": hashes, "damaged": damaged, "refused": refused}
-    return page(request, "inbox.html", files=files, chosen=chosen, **found)
+    page_fields = {"rows": rows, "hashes": hashes, "damaged": damaged, "refused": refused}
+    return page(request, "inbox.html", files=files, chosen=chosen, **page_fields)
 
 
 def one(request: Request) -> Response:
     """Show one proposal: who sent it, and how to decide."""
-    found = _decision(studio_of(request), request.query_params.get("file", ""), request.path_params["terms"])
-    facts = found.inbox.facts(found.proposal)
-    files = {"public": found.studio.files(*TABLES), "preparation": found.studio.files(".json")}
+    decision = _decision(studio_of(request), request.query_params.get("file", ""), request.path_params["terms"])
+    facts = decision.inbox.facts(decision.proposal)
+    files = {"public": decision.studio.files(*TABLES), "preparation": decision.studio.files(".json")}
     return page(
         request,
         "proposal.html",
-        file=found.file,
+        file=decision.file,
         facts=facts,
         line=proposal_line(facts),
-        text=printable(found.proposal.text, len(found.proposal.text)),
-        needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
+        text=printable(decision.proposal.text, len(decision.proposal.text)),
+        needs=[(key, digest, files[key]) for key, digest in decision.proposal.needs.items()],
     )
 
 
@@ -233,7 +240,7 @@ async def accept(request: Request) -> Response:
     if len(typed) < HASH_DIGITS_TYPED or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(f"digits: expected the first {HASH_DIGITS_TYPED} of the terms' hash; nothing was accepted")
     await run_in_threadpool(found.meaning, form, accept=True)
-    return _back(found)
+    return _redirect_back(found)
 
 
 async def refuse(request: Request) -> Response:
@@ -241,7 +248,7 @@ async def refuse(request: Request) -> Response:
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     found.inbox.refuse(found.proposal, field(form, "reason"))
-    return _back(found)
+    return _redirect_back(found)
 
 
 def _decision(studio: Studio, file: str, terms: str) -> Decision:
@@ -250,7 +257,7 @@ def _decision(studio: Studio, file: str, terms: str) -> Decision:
     return Decision(studio, file, settings, inbox, inbox.find(terms))
 
 
-def _back(found: Decision) -> Response:
+def _redirect_back(found: Decision) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": found.address})
 
 

@@ -23,7 +23,7 @@ from parley.version import __version__
 
 PACKAGE_FOLDER = Path(__file__).parent
 STATIC = PACKAGE_FOLDER / "static"
-TABS = {
+TAB_TITLES = {
     "/play": "Play",
     "/files": "From files",
     "/train": "Train",
@@ -37,7 +37,7 @@ MAX_LISTED_FILES = 500
 MAX_FORM_BYTES = 1 << 20  # bytes of a form
 MAX_FORM_FIELDS = 5000  # fields
 
-LABELS = {  # of fields, by the options that they become
+FIELD_LABELS = {  # of fields, by the options that they become
     "lifetime": "Lifetime ε of new ledgers",
     "lifetime-delta": "Lifetime δ of new ledgers",
     "other-books": "Why may these tables have a second ledger?",
@@ -67,7 +67,7 @@ def in_fields(sentence: str) -> str:
 
     def label(option: re.Match[str]) -> str:
         name, number_follows = option.groups()
-        return option[0] if name not in LABELS else f"“{LABELS[name]}”{' = ' if number_follows else ''}"
+        return option[0] if name not in FIELD_LABELS else f"“{FIELD_LABELS[name]}”{' = ' if number_follows else ''}"
 
     for command, place in PAGE_PLACES.items():
         sentence = sentence.replace(command, place)
@@ -91,12 +91,12 @@ class Studio:
 
     def files(self, *kinds: str) -> list[str]:
         """List the folder's files of these kinds, one level of subfolders included."""
-        here = self.folder.resolve()
+        folder = self.folder.resolve()
         found = (path for depth in ("*", "*/*") for path in sorted(self.folder.glob(depth)) if path.suffix in kinds)
         names = (
             path.relative_to(self.folder)
             for path in found
-            if path.is_file() and path.resolve().is_relative_to(here)  # as `inside` has it
+            if path.is_file() and path.resolve().is_relative_to(folder)  # as `inside` has it
         )
         return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)][:MAX_LISTED_FILES]
 
@@ -123,15 +123,15 @@ class Studio:
             raise SettingError(f"{what}: expected a file in the studio's folder")
         return path
 
-    def new(self, name: str, what: str) -> Path:
+    def new(self, name: str, purpose: str) -> Path:
         """Return the path of a file that does not exist yet."""
-        path = self.within(name, what)
+        path = self.within(name, purpose)
         if path.exists():
-            raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
+            raise SettingError(f"{purpose}: {path.name} exists; choose another name, nothing is overwritten")
         if is_claimed(path):
-            raise SettingError(f"{what}: a running job writes {path.name}; choose another name")
+            raise SettingError(f"{purpose}: a running job writes {path.name}; choose another name")
         if not path.parent.is_dir():
-            raise SettingError(f"{what}: expected an existing folder")
+            raise SettingError(f"{purpose}: expected an existing folder")
         return path
 
 
@@ -151,7 +151,7 @@ def studio_of(request: Request) -> Studio:
 def page(request: Request, template: str, **content: Any) -> Response:
     """Return a page or a part of one."""
     shared = {
-        "tabs": TABS,
+        "tabs": TAB_TITLES,
         "here": "/" + request.url.path.split("/")[1],
         "csrf_headers": {CSRF_HEADER: request.app.state.csrf},
         "version": __version__,
@@ -203,14 +203,14 @@ def field(form: Mapping[str, str], name: str) -> str:
     return found
 
 
-def decimal(text: str, what: str) -> float:
+def decimal(text: str, name: str) -> float:
     """Parse a finite number."""
     try:
         found = float(text if text.isascii() and "_" not in text else "")  # not what only Python reads as a number
     except ValueError:
-        raise SettingError(f"{what}: expected a number") from None
+        raise SettingError(f"{name}: expected a number") from None
     if not math.isfinite(found):
-        raise SettingError(f"{what}: expected a number")
+        raise SettingError(f"{name}: expected a number")
     return found
 
 

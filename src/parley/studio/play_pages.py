@@ -55,11 +55,11 @@ class View:
     places: list[int]
 
 
-def _view(played: Played, asked: Mapping[str, str]) -> View:
-    word = asked.get("name", "")
+def _view(played: Played, query: Mapping[str, str]) -> View:
+    word = query.get("name", "")
     places = [place for place, part in enumerate(played.terms.owners) if word.lower() in part.name.lower()]
     pages = max(1, -(-len(places) // OWNERS_PER_PAGE))
-    at = min(max(whole(asked.get("page") or "1", "page"), 1), pages)
+    at = min(max(whole(query.get("page") or "1", "page"), 1), pages)
     return View(word, at, pages, places[(at - 1) * OWNERS_PER_PAGE : at * OWNERS_PER_PAGE])
 
 
@@ -96,7 +96,7 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
         kind, dot, place = key.partition(".")
         if dot and kind in ("records", "epsilon", "value", "cost"):
             part = _owner(play.require(), place)
-            owners.setdefault(part.name, {}).update(_said(kind, value.strip(), part))
+            owners.setdefault(part.name, {}).update(_field_change(kind, value.strip(), part))
     target = form.get("target", "").strip()
     play.change(
         owners,
@@ -107,11 +107,11 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
         tab=_tab(form),
     )
     if play.judged:  # what an owner states leaves the forecast as it is, and the deal follows at once
-        return _with_whole(request, play.require().turn, form)
-    return page(request, "now.html", **_at_once(play, form), whole=None)
+        return _with_full_forecast(request, play.require().turn, form)
+    return page(request, "now.html", **_instant_content(play, form), whole=None)
 
 
-def _said(kind: str, value: str, part: OwnerTerms) -> dict[str, Any]:
+def _field_change(kind: str, value: str, part: OwnerTerms) -> dict[str, Any]:
     """Return a field's change of an owner; an empty value or privacy cost is not stated."""
     if kind == "records":
         return {kind: whole(value, kind)}
@@ -144,7 +144,7 @@ async def everyone(request: Request) -> Response:
     for part in played.terms.owners:
         said[part.name] = {} if share == 1 else {"records": max(1, round(part.records * share))}
         for kind, value in given.items():
-            said[part.name] |= _said(kind, value, part) if value else {}
+            said[part.name] |= _field_change(kind, value, part) if value else {}
     play.change(said, target=played.target, tab=_tab(form))
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
@@ -152,7 +152,7 @@ async def everyone(request: Request) -> Response:
 def now(request: Request) -> Response:
     """Show the sliders' consequences at once."""
     play = studio_of(request).play
-    return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=None)
+    return page(request, "now.html", **_instant_content(play, dict(request.query_params)), whole=None)
 
 
 def first(request: Request) -> Response:
@@ -162,21 +162,21 @@ def first(request: Request) -> Response:
 
     play = studio_of(request).play
     play.require()
-    found = play.first()
-    if found is None:
+    forecast = play.first()
+    if forecast is None:
         return now(request)
     view = _view(play.require(), dict(request.query_params))
-    said = {"headline": forecast_words.headline(found), "fitness": words.FITNESS, "view": view}
-    return page(request, "first.html", **said)
+    content = {"headline": forecast_words.headline(forecast), "fitness": words.FITNESS_NOTE, "view": view}
+    return page(request, "first.html", **content)
 
 
 def whole_forecast(request: Request) -> Response:
     """Show the whole forecast for the sliders; nothing if they moved on."""
     asked = dict(request.query_params)
-    return _with_whole(request, whole(asked.get("turn", "0"), "turn"), asked)
+    return _with_full_forecast(request, whole(asked.get("turn", "0"), "turn"), asked)
 
 
-def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Response:
+def _with_full_forecast(request: Request, turn: int, query: Mapping[str, str]) -> Response:
     from parley.report.words import forecast as said
     from parley.report.words.outlook import verdict_sentence
 
@@ -192,26 +192,26 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
         "no": lambda: result.verdict.verdict == "stay",
         "assumption": lambda: said.assumption(result),
         "warnings": lambda: result.warnings,
-        "caveat": lambda: said.CAVEAT,
+        "caveat": lambda: said.SCORING_HINT,
     }
     whole = {}
     for name, words in parts.items():  # of many owners each takes its time
         whole[name] = words()
         if play.require().turn != turn:
             return Response(status_code=204)
-    return page(request, "now.html", **_at_once(play, asked), whole=whole)
+    return page(request, "now.html", **_instant_content(play, query), whole=whole)
 
 
 def deal(request: Request) -> Response:
     """Show the budgets that rational owners would choose, and payments."""
-    from parley.report.words.negotiation import STATED
+    from parley.report.words.negotiation import VALUES_NOTE
 
     turn = whole(request.query_params.get("turn", "0"), "turn")
     report = studio_of(request).play.negotiation(turn)
     if report is None:
         return Response(status_code=204)
     refused = report if isinstance(report, str) else None
-    return page(request, "deal.html", refused=refused, report=report, stated=STATED)
+    return page(request, "deal.html", refused=refused, report=report, stated=VALUES_NOTE)
 
 
 async def save(request: Request) -> Response:
@@ -221,41 +221,41 @@ async def save(request: Request) -> Response:
     name = field(form, "save_as")
     path = studio.new(name if name.endswith(TERMS) else name + TERMS, "file")
     terms = studio.play.save(path, _tab(form), listed(form.get("hosts"), "hosts"))
-    return page(request, "said.html", sentences=_saved(path.name, terms))
+    return page(request, "said.html", sentences=_saved_lines(path.name, terms))
 
 
-def _saved(name: str, terms: Terms) -> list[str]:
+def _saved_lines(name: str, terms: Terms) -> list[str]:
     """Say that terms were saved, what comes next, and what others read in them."""
-    from parley.report.words.negotiation import SHARED
+    from parley.report.words.negotiation import VALUES_SHARED_NOTE
     from parley.report.words.noise import invented_line
 
     stated = any(part.value is not None or part.privacy_cost is not None for part in terms.owners)
     step = "open the Train tab" if terms.privacy.scale_epsilon is None else "ask for column scales on the Train tab"
     invented = invented_line(terms)
-    said = [f"Saved as {name}. Next, {step}.", *([SHARED] if stated else [])]
-    return said if invented is None else [*said, invented]
+    lines = [f"Saved as {name}. Next, {step}.", *([VALUES_SHARED_NOTE] if stated else [])]
+    return lines if invented is None else [*lines, invented]
 
 
-def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
+def _instant_content(play: Playground, query: Mapping[str, str]) -> dict[str, Any]:
     """Return what the page shows at once, with cells for the owners in view."""
     from parley.report.words import outlook as words
 
-    found, played = play.at_once(), play.require()
-    view, delta = _view(played, asked), float(found.terms.privacy.delta)
+    what_if, played = play.at_once(), play.require()
+    view, delta = _view(played, query), float(what_if.terms.privacy.delta)
     return {
-        "verdict": words.verdict_line(found),
+        "verdict": words.verdict_line(what_if),
         "personal": played.personal,
-        "nobody": found.outlook.consortium.verdict == "stay",
-        "headline": words.headline(found, play.coverage()),
-        "tally": words.tally(found),
-        "sentences": words.sentences(found),
-        "carried": words.CARRIED,
-        "fitness": words.FITNESS,
-        "cells": [_cell(found, place, delta) for place in view.places],
-        "chart": json.dumps(_chart(found)),
+        "nobody": what_if.outlook.consortium.verdict == "stay",
+        "headline": words.headline(what_if, play.coverage()),
+        "tally": words.tally(what_if),
+        "sentences": words.sentences(what_if),
+        "carried": words.QUICK_ESTIMATE_NOTE,
+        "fitness": words.FITNESS_NOTE,
+        "cells": [_cell(what_if, place, delta) for place in view.places],
+        "chart": json.dumps(_chart(what_if)),
         "turn": played.turn,
         "view": view,
-        "few": len(found.outlook.owners) <= MAX_CHART_OWNERS,
+        "few": len(what_if.outlook.owners) <= MAX_CHART_OWNERS,
     }
 
 

@@ -117,7 +117,7 @@ class Playground:
     @property
     def judged(self) -> bool:
         """Whether the last whole forecast matches the sliders."""
-        return self._base is not None and _alike(self._base.terms, self.require().terms)
+        return self._base is not None and _same_forecast(self._base.terms, self.require().terms)
 
     def whole(self, turn: int) -> "Forecast | None":
         """Return a whole forecast for the sliders; None if they moved on since this turn."""
@@ -165,9 +165,9 @@ class Playground:
         from parley.workflows.forecast import foresee
 
         with self._forecasting:
-            if self._base is not None and _alike(self._base.terms, played.terms):
+            if self._base is not None and _same_forecast(self._base.terms, played.terms):
                 return self._base
-            found = foresee(played.terms, progress=self._still(played), doing=self._still(played))
+            found = foresee(played.terms, progress=self._make_turn_check(played), doing=self._make_turn_check(played))
             self._keep(played, early=found)
             _ = found.outlook  # what is carried over rests on it
             self._keep(played, base=found)
@@ -179,7 +179,7 @@ class Playground:
             if self._played is not None and self._played.load == played.load:
                 self._early, self._base = early or self._early, base or self._base
 
-    def _still(self, played: Played) -> Callable[..., None]:
+    def _make_turn_check(self, played: Played) -> Callable[..., None]:
         """Return a check that stops a whole forecast once the sliders moved on."""
 
         def check(*_: object) -> None:
@@ -199,7 +199,7 @@ class Playground:
         return self._played
 
 
-def _alike(one: Terms, other: Terms) -> bool:
+def _same_forecast(one: Terms, other: Terms) -> bool:
     """Return whether two terms of one file have the same forecast; values and privacy costs do not count."""
     numbers = [[(part.records, part.epsilon) for part in terms.owners] for terms in (one, other)]
     rest = [(terms.privacy, terms.learning, terms.hosts) for terms in (one, other)]

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 HERE, ELSEWHERE = "here", "elsewhere"
-MODEL = ".json"
+MODEL_SUFFIX = ".json"
 RELEASE_ANYWAY_LABEL = "Release it anyway."
 
 
 def show(request: Request) -> Response:
     """Show the choice of terms and runs, and earlier trainings."""
-    studio, asked = studio_of(request), dict(request.query_params)
+    studio, query = studio_of(request), dict(request.query_params)
     played = studio.play.played
-    chosen = asked.get("file") or (None if played is None else studio.name_of(played.file))
+    chosen = query.get("file") or (None if played is None else studio.name_of(played.file))
     jobs = sorted((*studio.jobs.listed("train"), *studio.jobs.listed("learner")), key=lambda job: job.id, reverse=True)
     files = studio.files(TERMS)
     addresses = [each for each in files if Path(each).name.startswith("addresses")]
-    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen, asked=asked)
+    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen, asked=query)
 
 
 def first(request: Request) -> Response:
@@ -69,7 +69,7 @@ async def start(request: Request) -> Response:
 def outcome(request: Request) -> Response:
     """Show a training's progress and, at the end, its outcome over the forecast."""
     from parley.report.words.training import (
-        REPEATED,  # with libraries that take their time
+        NOTHING_NEW_NOTE,  # with libraries that take their time
         outcome_line,
         spent_rows,
     )
@@ -79,20 +79,20 @@ def outcome(request: Request) -> Response:
     state = job.state
     released = job.command[:1] == ("learner",) or "--ledgers" in job.command
     content = job.result if state == "done" else {}
-    drawn = _drawn(job) if content and not released else None
-    said = [outcome_line(content)] if content and not released else []
+    drawn = _fitness_chart(job) if content and not released else None
+    added_lines = [outcome_line(content)] if content and not released else []
     chart = None if drawn is None else json.dumps(drawn)
     rows = spent_rows(content) if content and released else []
-    said += [f"{REPEATED}."] if content.get("repeated") else []
-    told = [line for line in studio.named(content.get("said", [])) if not line.startswith("Next:")]
-    seen = {"state": state, "has_report": job.report is not None, "released": released, "told": told}
+    added_lines += [f"{NOTHING_NEW_NOTE}."] if content.get("repeated") else []
+    job_lines = [line for line in studio.named(content.get("said", [])) if not line.startswith("Next:")]
+    seen = {"state": state, "has_report": job.report is not None, "released": released, "told": job_lines}
     saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
     shown = {
-        "sentences": [*told, *said],
+        "sentences": [*job_lines, *added_lines],
         "chart": chart,
         "rows": rows,
         "saved": saved,
-        "scored": _is_scored(job) and told,
+        "scored": _is_scored(job) and job_lines,
     }
     return page(request, "outcome.html", job=job, log=job.log, **shown, **seen)
 
@@ -115,7 +115,7 @@ def score(request: Request) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{scored.id}"})
 
 
-def _drawn(job: Job) -> dict[str, Any] | None:
+def _fitness_chart(job: Job) -> dict[str, Any] | None:
     """Return the chart of relative fitness by round: forecast with interval, and outcome."""
     from parley.workflows.forecast import foresee
 
@@ -137,35 +137,39 @@ def review(request: Request) -> Response:
     """Show what a release by these terms would spend, and whether the owners' side allows it."""
     from parley.workflows.release import review_release  # with libraries that take their time
 
-    studio, asked = studio_of(request), dict(request.query_params)
-    terms, where = load_terms(studio.inside(field(asked, "file"), "terms")), _where(asked)
+    studio, query = studio_of(request), dict(request.query_params)
+    terms, where = load_terms(studio.inside(field(query, "file"), "terms")), _owners_location(query)
     books = refused = None
     try:
-        books = _books(studio, asked)
+        books = _books(studio, query)
     except ParleyError as error:
         refused = str(error)
-    found = review_release(terms, books, asked.get("ledgers", ""), refused)
-    stem = Path(field(asked, "file")).with_suffix("")
-    shown = {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}", "scales": found.statistics}
-    shown |= {"rows": found.rows, "refused": found.refused, "seen": found.seen, "notes": found.notes}
-    asked, shown["others"] = {**asked, "expect": terms.hash}, studio.named(found.other_books)
-    return page(request, "release.html", asked=asked, where=where, **shown)
+    reviewed = review_release(terms, books, query.get("ledgers", ""), refused)
+    stem = Path(field(query, "file")).with_suffix("")
+    shown = {
+        "model": f"{stem.name}-model{MODEL_SUFFIX}",
+        "ready": f"{stem}-ready{TERMS}",
+        "scales": reviewed.statistics,
+    }
+    shown |= {"rows": reviewed.rows, "refused": reviewed.refused, "seen": reviewed.seen, "notes": reviewed.notes}
+    query, shown["others"] = {**query, "expect": terms.hash}, studio.named(reviewed.other_books)
+    return page(request, "release.html", asked=query, where=where, **shown)
 
 
 def foreseen(request: Request) -> Response:
     """Show whether anybody is expected to gain by a release; if nobody is, a box to release anyway."""
     from parley.workflows.release import foresee_release  # with libraries that take their time
 
-    studio, asked = studio_of(request), dict(request.query_params)
-    (_, terms), books = _read(studio, asked), _books(studio, asked)
-    found = foresee_release(terms, books)
+    studio, query = studio_of(request), dict(request.query_params)
+    (_, terms), books = _read_terms(studio, query), _books(studio, query)
+    forecast = foresee_release(terms, books)
     return page(
         request,
         "foreseen.html",
-        said=found.said,
-        refused=found.refused,
+        said=forecast.said,
+        refused=forecast.refused,
         anyway=RELEASE_ANYWAY_LABEL,
-        file=field(asked, "file"),
+        file=field(query, "file"),
     )
 
 
@@ -173,7 +177,7 @@ async def release(request: Request) -> Response:
     """Start an agreed release: `parley train --ledgers`, `parley learner run` or `parley column-stats`."""
     form, studio = await fields(request), studio_of(request)
     command = release_command(studio, form)
-    where = "on this machine" if _where(form) == HERE else "with owners elsewhere"
+    where = "on this machine" if _owners_location(form) == HERE else "with owners elsewhere"
     what, tab = ("Scales", "jobs") if command[0] == "column-stats" else ("Release", "train")
     job = studio.jobs.start(command, f"{what} by {field(form, 'file')} {where}")
     return Response(status_code=204, headers={"HX-Redirect": f"/{tab}/{job.id}"})
@@ -190,13 +194,20 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
         )
     from parley.workflows.release import asks_statistics, other_books, require_allowed
 
-    (file, terms), books = _read(studio, form), _books(studio, form)
+    (file, terms), books = _read_terms(studio, form), _books(studio, form)
     require_allowed(terms, books)
     scales, expect = asks_statistics(terms), ["--expect", terms.hash]
     if books is None:
         again = ["--resume"] if form.get("resume") == "on" else []
         begun = ["column-stats", str(file)] if scales else ["learner", "run", str(file)]
-        return [*begun, *expect, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
+        return [
+            *begun,
+            *expect,
+            "--owners",
+            str(_addresses(studio, form)),
+            *again,
+            *_output_options(studio, form, scales),
+        ]
     made = [("--lifetime", books.lifetime), ("--lifetime-delta", books.lifetime_delta)]
     given = [str(each) for pair in made if pair[1] is not None for each in pair]
     begun = ["column-stats" if scales else "train", str(file), *expect, "--ledgers", str(books.folder)]
@@ -206,10 +217,10 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
             "release: these tables already have ledgers; state below them why they may have a second one"
         )
     why = [f"--other-books={reason}"] if reason else []
-    return [*begun, *given, *why, *_written(studio, form, scales)]
+    return [*begun, *given, *why, *_output_options(studio, form, scales)]
 
 
-def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
+def _read_terms(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
     """Return the file and its terms, which must be those that the page showed."""
     file = studio.inside(field(form, "file"), "terms")
     terms = load_terms(file)
@@ -217,11 +228,11 @@ def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
     return file, terms
 
 
-def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:
+def _output_options(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:
     """Return the options for the output file, and for a release against the forecast."""
-    key, ending, what = ("ready", TERMS, "terms") if scales else ("model", MODEL, "model")
+    key, ending, purpose = ("ready", TERMS, "terms") if scales else ("model", MODEL_SUFFIX, "model")
     name = field(form, key)
-    file = str(studio.new(name if name.endswith(ending) else name + ending, what))
+    file = str(studio.new(name if name.endswith(ending) else name + ending, purpose))
     if scales:
         return ["--write", file]
     return [*(["--force"] if form.get("anyway") == "on" else []), "--save", file, "--json"]
@@ -231,14 +242,14 @@ def _books(studio: Studio, form: Mapping[str, str]) -> "Books | None":
     """Return the ledgers that a release debits; None if the owners elsewhere have their own."""
     from parley.workflows.release import Books
 
-    if _where(form) == ELSEWHERE:
+    if _owners_location(form) == ELSEWHERE:
         _addresses(studio, form)
         return None
     folder = studio.within(field(form, "ledgers"), "ledgers")
     return Books(folder, _number(form, "lifetime"), _number(form, "lifetime_delta"))
 
 
-def _where(form: Mapping[str, str]) -> str:
+def _owners_location(form: Mapping[str, str]) -> str:
     if form.get("where") not in (HERE, ELSEWHERE):
         raise SettingError("release: expected owners here or elsewhere")
     return form["where"]

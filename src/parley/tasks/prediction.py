@@ -18,7 +18,7 @@ from parley.losses.objective import EmpiricalRisk
 from parley.losses.objectives.newton import optimum_by_newton
 from parley.numerals import counted
 from parley.owner.owner import Agreement, Owner
-from parley.protocol.queries import KINDS, Question
+from parley.protocol.queries import QUESTION_KINDS, Question
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, register
 from parley.tasks.records import BoundedRecords
@@ -33,7 +33,7 @@ class Prediction(BoundedRecords):
     name = PREDICTION
     predicts = True
     refusal = "model.kind: these terms predict a column; parley train runs them"
-    questions: ClassVar[dict[str, type[Question]]] = KINDS
+    questions: ClassVar[dict[str, type[Question]]] = QUESTION_KINDS
     usual_commands = ("train", "learner run", "score", "refine", "forecast")
 
     def preparation(
@@ -79,14 +79,14 @@ def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design
     has a ridge of parameters/rows times the mean initial curvature, as in `data.whitening`, so it exists for separable
     classes."""
     start = objective.start(preparation)
-    hessian, found = objective.hessian(design, start), None
+    hessian, curvatures = objective.hessian(design, start), None
     if hessian is not None:
         ridge = min(1.0, len(start) / len(design)) * float(np.trace(hessian)) / len(start)
         ridged = replace(objective, regularisation=objective.regularisation + ridge)
-        found = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
-    if found is None:
+        curvatures = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
+    if curvatures is None:
         raise DataError("model.whitening: the curvature cannot be computed; use fewer columns, or 'public'")
-    return found
+    return curvatures
 
 
 def _curvatures(model: Model, preparation: Preparation, public: Design) -> Floats:
@@ -96,9 +96,9 @@ def _curvatures(model: Model, preparation: Preparation, public: Design) -> Float
 
 def _cells(agreement: Agreement) -> list[str]:
     """Say which targets count as 1, and how cells are changed before use."""
-    preparation, said = agreement.setup.preparation, []
+    preparation, notes = agreement.setup.preparation, []
     if preparation.target_words is not None:
-        said.append(preparation.target_words)
+        notes.append(preparation.target_words)
     filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
     changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
     coded: dict[str, list[str]] = {}
@@ -110,31 +110,31 @@ def _cells(agreement: Agreement) -> list[str]:
         ("Missing cells are filled with public numbers and marked in", filled),
         ("Transformed before use:", changed),
     )
-    said += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
+    notes += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
     forest, model = preparation.forest, agreement.setup.terms.model
     if forest is not None:
         origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
         origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
         coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
         if isinstance(forest, MarginLines):
-            said.append(
+            notes.append(
                 "The columns of a record are then centred, scaled, and clipped to the range of public rows. What "
                 f"{counted(forest.margin.trees, 'tree')} predict for it is one more column per outcome ({origin}). The "
                 f"norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
             )
-            return [*said, "Training starts at what the trees predict, and a penalty pulls towards it."]
-        said.append(
+            return [*notes, "Training starts at what the trees predict, and a penalty pulls towards it."]
+        notes.append(
             f"A record is then {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
             "leaves in all), and 0 in all other leaves. That bounds its norm, whatever its cells hold."
         )
         if isinstance(forest, MarginForest):
-            said.append(
+            notes.append(
                 f"What {forest.margin.trees:,} more trees predict for it is summed into a public margin: one column "
                 f"per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a fixed weight."
             )
         if preparation.origin is not None:
-            said.append("Training starts at their public leaf values, and a penalty pulls towards them.")
-    return said
+            notes.append("Training starts at their public leaf values, and a penalty pulls towards them.")
+    return notes
 
 
 def _tree_origin(model: Model) -> str:

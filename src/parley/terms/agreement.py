@@ -412,15 +412,15 @@ def load_terms(path: str | Path) -> Terms:
         raise TermsError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
-    here = path.resolve().parent
-    content = with_edges(_parsed(text, path.name), here)
+    folder = path.resolve().parent
+    content = with_edges(_parsed(text, path.name), folder)
     model = content.get("model")
     section = section_of(model.get("kind") if isinstance(model, dict) else None)
-    terms = Terms.from_dict(section.read(content, here), path.name)
+    terms = Terms.from_dict(section.read(content, folder), path.name)
 
     def beside(local: str | None) -> str | None:
-        return None if local is None else str(here / local)
+        return None if local is None else str(folder / local)
 
-    data = {part.name: {"data": resolved_against(here, part.data)} for part in terms.owners if part.data is not None}
+    data = {part.name: {"data": resolved_against(folder, part.data)} for part in terms.owners if part.data is not None}
     files = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
     return terms.changed(model=files, owners=data)

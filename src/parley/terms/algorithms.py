@@ -7,7 +7,7 @@ from parley.terms.catalogue import MODELS
 from parley.terms.participation import check_asynchronous
 from parley.terms.rules import AlgorithmRules, OneRelease
 from parley.terms.sections import CheckableTerms, Learning
-from parley.terms.topology import EXPECTED, Edges
+from parley.terms.topology import EXPECTED_TOPOLOGY, Edges
 
 LOCAL_STEPS = 5  # where the terms do not say
 LOCAL_KEYS: Mapping[str, str] = {
@@ -15,9 +15,9 @@ LOCAL_KEYS: Mapping[str, str] = {
     "owners.local_steps": "owners take local steps there alone",
     "owners.step": "owners take local steps there alone",
 }
-PROXIMAL: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
+PROXIMAL_KEYS: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
 MAX_PEERS = 256
-BATCHES = "other algorithms use all records in every round"
+NO_BATCHES_NOTE = "other algorithms use all records in every round"
 
 
 class AveragedSubgradientRules(AlgorithmRules):
@@ -85,7 +85,7 @@ class CorrectedRules(FederatedRules):
 class FedProxRules(FederatedRules):
     """Rules of FedProx, which has a proximal weight."""
 
-    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL}
+    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL_KEYS}
 
 
 class ScaffoldRules(CorrectedRules):
@@ -117,7 +117,7 @@ class FedLinRules(CorrectedRules):
 class FedSplitRules(CorrectedRules):
     """Rules of FedSplit, whose proximal steps have a strong convexity."""
 
-    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL}
+    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL_KEYS}
 
 
 class GossipRules(AlgorithmRules):
@@ -130,7 +130,7 @@ class GossipRules(AlgorithmRules):
         Messages do not quote the file of edges, which may be the wrong file."""
         topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
         if topology is None:
-            raise ValueError(f"learning.topology|required with 'gossip': {EXPECTED}")
+            raise ValueError(f"learning.topology|required with 'gossip': {EXPECTED_TOPOLOGY}")
         if terms.noise.summed:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, which a sum does not show"
@@ -144,7 +144,7 @@ class GossipRules(AlgorithmRules):
             return
         if not {end for pair in topology for end in pair} <= {*names}:
             raise ValueError("learning.topology|expected pairs of owners, found a name that is not an owner's")
-        reached = _reached(names[0], topology)
+        reached = _reachable_owners(names[0], topology)
         away = [name for name in names if name not in reached]
         if away:
             raise ValueError(
@@ -183,7 +183,7 @@ class PrivateSGDRules(AlgorithmRules):
     asks: ClassVar[str] = "minibatch"
     keys: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(
-            (f"learning.{key}" for key in ("batches", "epochs", "sampling", "optimiser", "batch_seed")), BATCHES
+            (f"learning.{key}" for key in ("batches", "epochs", "sampling", "optimiser", "batch_seed")), NO_BATCHES_NOTE
         ),
         "privacy.clip_norm": "the norm in which records are clipped",
     }
@@ -255,7 +255,7 @@ class ObjectivePerturbationRules(OneRelease):
             )
 
 
-def _reached(first: str, joined: Edges) -> set[str]:
+def _reachable_owners(first: str, joined: Edges) -> set[str]:
     near: dict[str, list[str]] = {}
     for one, other in joined:
         near.setdefault(one, []).append(other)

@@ -161,7 +161,7 @@ _NETWORK = ModelFacts(
     section="parley.tasks.networks.terms:NetworkModel",
     local_updates=False,
 )
-_COUNTED = ModelFacts(
+_COUNTS = ModelFacts(
     "number",
     task="counts",
     algorithm="counts",
@@ -191,9 +191,9 @@ MODELS = {
     "boosted-regression": _TREES,
     "network-classification": replace(_NETWORK, predicts="classes"),
     "network-regression": _NETWORK,
-    "count": _COUNTED,
+    "count": _COUNTS,
     "echo-state": _ECHO_STATE,
-    "histogram": _COUNTED,
+    "histogram": _COUNTS,
 }
 
 

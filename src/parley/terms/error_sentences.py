@@ -19,11 +19,11 @@ from parley.terms.sections import (
     PrivacyCost,
     privacy_section,
 )
-from parley.terms.topology import EXPECTED as TOPOLOGY
+from parley.terms.topology import EXPECTED_TOPOLOGY as TOPOLOGY
 
 MAX_EXPLAINED_ERRORS = 20  # errors that are explained: nobody reads more at once, and each takes its time
 
-_SECTIONS: dict[str, type[Section]] = {
+_SECTION_CLASSES: dict[str, type[Section]] = {
     "learning": Learning,
     "privacy": Privacy,
     "owners": OwnerTerms,
@@ -118,7 +118,7 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         noises = ALL_MECHANISMS if named == ["privacy"] else ()
         if own := [name for name in noises if place[-1] in privacy_section(name).model_fields]:
             return f"{key}: allowed only with mechanism = {quoted_choices(own)}"
-        section = _section(content) if named == ["model"] else _SECTIONS.get(named[-1], root) if named else root
+        section = _section(content) if named == ["model"] else _SECTION_CLASSES.get(named[-1], root) if named else root
         near = difflib.get_close_matches(str(place[-1]), section.model_fields, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(section.model_fields)}"
         return f"{key}: unknown key; {hint}"

@@ -14,7 +14,7 @@ from parley.terms.agreement import Terms
 from parley.terms.keys import Section
 from parley.terms.sections import Host, OwnerTerms
 
-NOTES: Mapping[str, str] = {
+KEY_NOTES: Mapping[str, str] = {
     "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several; "
     "poisson-regression: a count; survival: a time; boosted-regression and boosted-classification: by trees",
     "model.target": "what is predicted",
@@ -119,7 +119,11 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
     lines += [f"{key} = {_value(value)}" for key, value in content.items() if isinstance(value, str) and value]
     for name in ("model", "learning", "privacy", "aggregation"):
         if name in content:
-            lines += ["", f"[{name}]", *_entries(_needed(getattr(terms, name), content[name]), name, notes or {})]
+            lines += [
+                "",
+                f"[{name}]",
+                *_entries(_required_keys(getattr(terms, name), content[name]), name, notes or {}),
+            ]
     for name, kind in (("owners", OwnerTerms), ("hosts", Host)):
         for place, part in enumerate(content.get(name, ())):
             comments = (notes or {}) if place == 0 else {}
@@ -151,7 +155,7 @@ def require_expected(terms: Terms, expected: str | None) -> None:
         )
 
 
-def _needed(section: Section, content: dict[str, Any]) -> dict[str, Any]:
+def _required_keys(section: Section, content: dict[str, Any]) -> dict[str, Any]:
     """Return the keys without a default value, and those always shown."""
     fields = type(section).model_fields
     usual = {key: fields[key].get_default(call_default_factory=True) for key in content}

@@ -83,7 +83,11 @@ Coding = Literal["integer", "one-hot"]
 Policy = Literal["refuse", "fill"]  # of missing cells
 Transform = Literal["log", "log1p", "sqrt", "signed-log1p"]
 
-DOMAINS: dict[Transform, tuple[float, bool]] = {"log": (0.0, False), "log1p": (-1.0, False), "sqrt": (0.0, True)}
+TRANSFORM_DOMAINS: dict[Transform, tuple[float, bool]] = {
+    "log": (0.0, False),
+    "log1p": (-1.0, False),
+    "sqrt": (0.0, True),
+}
 """(the least value that a transform takes, whether that value itself is one); every other one takes all numbers."""
 
 
@@ -131,8 +135,8 @@ def date_pattern(text: str) -> re.Pattern[str] | None:
     years, months = sum(map(parts.count, "Yy")), sum(map(parts.count, "mbB"))
     if years != 1 or months != 1 or len({*parts}) < len(parts) or not {*parts} <= _DATE_PARTS.keys():
         return None
-    found = (f"(?P<{word}>{_DATE_PARTS[word]})" if place % 2 else re.escape(word) for place, word in enumerate(words))
-    return re.compile("".join(found))
+    pieces = (f"(?P<{word}>{_DATE_PARTS[word]})" if place % 2 else re.escape(word) for place, word in enumerate(words))
+    return re.compile("".join(pieces))
 
 
 def _is_date_format(text: str) -> str:
@@ -159,13 +163,13 @@ def is_defined(transform: Transform, low: float) -> bool:
     >>> is_defined("log", 0.0), is_defined("sqrt", 0.0), is_defined("signed-log1p", -5.0)
     (False, True, True)
     """
-    least, included = DOMAINS.get(transform, (float("-inf"), True))
-    return low > least or (included and low == least)
+    lowest, included = TRANSFORM_DOMAINS.get(transform, (float("-inf"), True))
+    return low > lowest or (included and low == lowest)
 
 
 def domain(transform: Transform) -> str:
     """Describe the numbers that a transform takes."""
-    least, included = DOMAINS[transform]
+    least, included = TRANSFORM_DOMAINS[transform]
     return f"{'of at least' if included else 'above'} {least:g}"
 
 
@@ -182,7 +186,7 @@ class Basis(Section):
     degree: Annotated[int, Field(ge=2, le=10, strict=True)] | None = None
 
     @model_validator(mode="after")
-    def _some(self) -> Self:
+    def _check_kind_keys(self) -> Self:
         if self.kind == "polynomial":
             if self.degree is None or self.points is not None or self.width is not None or self.seed:
                 raise ValueError("degree|required for kind = 'polynomial', which allows no points, width or seed")

@@ -119,7 +119,7 @@ class OneRelease(AlgorithmRules):
             )
 
 
-_LOADED: dict[str, AlgorithmRules] = {}
+_RULES_BY_NAME: dict[str, AlgorithmRules] = {}
 
 
 def algorithm_rules(name: str, task: str | None = None) -> AlgorithmRules:
@@ -128,13 +128,13 @@ def algorithm_rules(name: str, task: str | None = None) -> AlgorithmRules:
     if task is not None and task in facts.also:
         found: AlgorithmRules = import_module(facts.also[task]).RULES[name]
         return found
-    if name not in _LOADED:
+    if name not in _RULES_BY_NAME:
         home = import_module(facts.home)
         found = home.RULES[name] if facts.task == PREDICTION else home.ALGORITHM
         if not isinstance(found, AlgorithmRules):
             raise TypeError(f"{facts.home}: expected ALGORITHM, an instance of AlgorithmRules")
-        _LOADED[name] = found
-    return _LOADED[name]
+        _RULES_BY_NAME[name] = found
+    return _RULES_BY_NAME[name]
 
 
 def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
@@ -142,7 +142,7 @@ def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> 
     if name in ALGORITHMS:
         raise SettingError(f"algorithm {name!r}: expected a name that no algorithm has yet")
     ALGORITHMS[name] = AlgorithmFacts(task=task)
-    _LOADED[name] = rules
+    _RULES_BY_NAME[name] = rules
 
 
 def named_algorithm(name: Any, task: str | None = None) -> AlgorithmRules:

@@ -15,7 +15,7 @@ MAX_EDGES_FILE_CHARS = 1_000_000  # characters of a file of edges
 
 Edges = tuple[tuple[str, str], ...]
 
-EXPECTED = (
+EXPECTED_TOPOLOGY = (
     "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file with "
     "a pair a line"
 )
@@ -31,7 +31,7 @@ def read_topology(value: Any) -> str | Edges:
         for pair in pairs
     )
     if not pairs or not sound or any(one == other for one, other in pairs):
-        raise PydanticCustomError("topology", "{expected}", {"expected": EXPECTED})
+        raise PydanticCustomError("topology", "{expected}", {"expected": EXPECTED_TOPOLOGY})
     return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
 
 
@@ -76,7 +76,9 @@ def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
         with (folder / file).open(encoding="utf-8") as lines:
             text = lines.read(MAX_EDGES_FILE_CHARS + 1)
     except (OSError, ValueError):
-        raise TermsError(f"learning.topology: expected {EXPECTED}; there is no such file beside the terms") from None
+        raise TermsError(
+            f"learning.topology: expected {EXPECTED_TOPOLOGY}; there is no such file beside the terms"
+        ) from None
     if len(text) > MAX_EDGES_FILE_CHARS:
         raise TermsError(f"learning.topology: expected a file of at most {MAX_EDGES_FILE_CHARS:,} characters")
     pairs = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())

@@ -9,7 +9,7 @@ from parley.audit import Audit, audit_terms
 from parley.durable import require_folder, write_file
 from parley.errors import SettingError
 from parley.report.extras import extras
-from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
+from parley.report.sheet import BLANK_LINE, Grid, Line, Part, Sheet, lines
 from parley.report.words import audit as words
 from parley.report.words import membership
 from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
@@ -128,16 +128,16 @@ def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
 
         write_file(attack.report, audit_page(found, terms))
     shown = [part for each in (*found.before, found) for part in _agreement(each)]
-    shown += _end(terms.hash, found.seconds, words.MADE_UP, words.NOT_TRIED)
+    shown += _end(terms.hash, found.seconds, words.SYNTHETIC_NOTE, words.NOT_TRIED_NOTE)
     return AuditReport(found.to_json(), shown, inside=False, holds=found.holds)
 
 
 def _agreement(found: Audit) -> list[Part]:
     shown: list[Part] = [Grid(words.owner_rows(found), found.title or "Owners")]
     for held, rows in (found.exact, words.exact_rows), (found.search, words.search_rows):
-        shown += [BLANK, Grid(rows(found))] if held else []
-    shown += [BLANK, Grid(words.host_rows(found.hosts))] if found.hosts else []
-    return [*shown, BLANK, *lines([*words.learned(found), words.promised(found.verdicts[0])])]
+        shown += [BLANK_LINE, Grid(rows(found))] if held else []
+    shown += [BLANK_LINE, Grid(words.host_rows(found.hosts))] if found.hosts else []
+    return [*shown, BLANK_LINE, *lines([*words.learned(found), words.promised(found.verdicts[0])])]
 
 
 def _poisoning(terms: Terms, attack: Attack, person: Person) -> AuditReport:
@@ -149,7 +149,7 @@ def _poisoning(terms: Terms, attack: Attack, person: Person) -> AuditReport:
         from parley.report.pages.audit_page import poisoning_page
 
         write_file(attack.report, poisoning_page(found, terms))
-    shown = [Grid(words.rule_rows(found), terms.title or "Owners that lie"), BLANK, *lines(words.sentences(found))]
+    shown = [Grid(words.rule_rows(found), terms.title or "Owners that lie"), BLANK_LINE, *lines(words.sentences(found))]
     return AuditReport(found.to_json(), [*shown, *_end(terms.hash, found.seconds)], inside=False, holds=True)
 
 
@@ -180,8 +180,11 @@ def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> Audit
 
         write_file(attack.report, served_page(verdict, terms))
     content = {"title": terms.title, "terms_hash": terms.hash, "holds": verdict.holds, "seconds": verdict.seconds}
-    shown = [Grid(words.served_rows(verdict), f"{verdict.owner}, served"), BLANK]
-    shown += [*lines(words.served_sentences(verdict)), *_end(terms.hash, verdict.seconds, words.TABLES, words.LIMITS)]
+    shown = [Grid(words.served_rows(verdict), f"{verdict.owner}, served"), BLANK_LINE]
+    shown += [
+        *lines(words.served_sentences(verdict)),
+        *_end(terms.hash, verdict.seconds, words.TABLES_NOTE, words.LIMITS_NOTE),
+    ]
     return AuditReport(content | {"owners": [verdict.to_json()]}, shown, inside=False, holds=verdict.holds)
 
 
@@ -223,9 +226,9 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
         membership.promised(found.membership),
         *membership.of_this_model(found),
     ]
-    shown = [Grid(membership.attack_rows(found.membership), f"Models of {found.shadow_records:,} rows"), BLANK]
-    shown += [Grid(membership.model_rows(found)), BLANK, *lines(sentence_lines)]
-    shown += _end(found.terms_hash, found.seconds, membership.NOT_TRIED, membership.OWN_EYES)
+    shown = [Grid(membership.attack_rows(found.membership), f"Models of {found.shadow_records:,} rows"), BLANK_LINE]
+    shown += [Grid(membership.model_rows(found)), BLANK_LINE, *lines(sentence_lines)]
+    shown += _end(found.terms_hash, found.seconds, membership.NOT_TRIED_NOTE, membership.MEMBERS_ROWS_NOTE)
     return AuditReport(found.to_json(), shown, inside=True, holds=found.holds)
 
 

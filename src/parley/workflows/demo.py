@@ -26,7 +26,7 @@ from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS, Union
 from parley.durable import write_file
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import PersonalModel, rows_with_trees
-from parley.learning.outcome.guarantee import SIMULATION
+from parley.learning.outcome.guarantee import SIMULATION_NOTE
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.learning.outcome.verdict import Estimate
@@ -39,11 +39,11 @@ from parley.protocol.setup import Setup
 from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, joined_owners
 from parley.report.figures.picture import save
 from parley.report.pages.forecast_page import joined_page
-from parley.report.sheet import BLANK, Grid, Line, Part
+from parley.report.sheet import BLANK_LINE, Grid, Line, Part
 from parley.report.words import joined
 from parley.report.words.forecast import assumption
 from parley.report.words.joined import Chapter, Joined
-from parley.report.words.negotiation import CAVEAT
+from parley.report.words.negotiation import INTERPOLATION_NOTE
 from parley.terms import load_terms
 from parley.validate import Floats
 from parley.workflows.person import Person
@@ -70,7 +70,7 @@ class Demo:
         yield from _heading(
             "1. Who would gain? Forecast before any data moves", f"parley forecast {self.folder / SHARED_NOISE_FILE}"
         )
-        expected = self._foreseen(SHARED_NOISE_FILE)
+        expected = self._forecast(SHARED_NOISE_FILE)
         yield from _foreseen_gains(expected)
         bargain = list[str]()
         yield from self._bargained(expected, bargain)
@@ -83,14 +83,14 @@ class Demo:
             f"parley refine {one_file} {self.folder / SHARED_NOISE_FILE} --owner {HOSTS[0]} --save "
             f"{self.folder / HOSTS[0]}.json",
         )
-        other_noise = self._foreseen(OWN_NOISE_FILE)
+        other_noise = self._forecast(OWN_NOISE_FILE)
         with self.person.progress("training, refining, judging") as progress:
             one, own = learn([expected, other_noise], members, self.seed, progress=progress)
         one.model.save(one_file)
         own.model.save(own_file)
         yield from _outcome(one, own)
         yield from _heading("4. And three large banks?", f"parley forecast {self.folder / BANKS_FILE}")
-        for_banks = self._foreseen(BANKS_FILE)
+        for_banks = self._forecast(BANKS_FILE)
         with self.person.progress("the same for three banks") as progress:
             (large,) = learn([for_banks], banks, self.seed, progress=progress)
         yield Line(joined.large_owners_sentence(large), "bold")
@@ -102,10 +102,10 @@ class Demo:
         yield Line(f"\nPicture: {picture}  Report: {report}", "bold")
         terms, table = self.folder / SHARED_NOISE_FILE, self.folder / f"{HOSTS[0]}.csv"
         inside = f"parley forecast {terms} --inside {table} --owner {HOSTS[0]}"
-        said = f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init"
-        yield Line(said, "dim", aside=True)
+        message = f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init"
+        yield Line(message, "dim", aside=True)
 
-    def _foreseen(self, terms: str) -> Forecast:
+    def _forecast(self, terms: str) -> Forecast:
         with self.person.progress("forecasting") as progress:
             return foresee(self.folder / terms, progress)
 
@@ -123,13 +123,13 @@ class Demo:
             paid = negotiate(expected.terms, target=target)
         bargain += joined.bargain(free, paid, BANK)
         yield from map(Line, bargain)
-        yield Line(CAVEAT, "dim")
+        yield Line(INTERPOLATION_NOTE, "dim")
 
 
 def _heading(title: str, *commands: str) -> Iterator[Part]:
     yield Line(f"\n{title}", "bold", folded=True)
     yield from (Line(f"$ {command}", "dim") for command in commands)
-    yield BLANK
+    yield BLANK_LINE
 
 
 def _question(members: list[Union], count: int) -> Iterator[Part]:
@@ -147,7 +147,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
         "Joining is worth "
         "its price if it saves more than that."
     )
-    yield Line(SIMULATION, "italic", folded=True)
+    yield Line(SIMULATION_NOTE, "italic", folded=True)
 
 
 def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
@@ -195,14 +195,14 @@ def learn(
         alone, personal = alone_and_personal_models(agreement, starts, columns)
         held_out = _held_out(agreement, [alone, *personal], new_columns)
         to_come = _to_come(agreement, [alone, *personal], union.future(future, seed))
-        for way, (chapter, told) in enumerate(zip(joined, expected, strict=True), start=1):
+        for way, (chapter, expectation) in enumerate(zip(joined, expected, strict=True), start=1):
             chapter.append(
                 Joined(
                     name=union.name,
                     records=union.records,
-                    price=joining_price(told.terms, union.name) or 0.0,
-                    foreseen=told.owners[place].gain,
-                    foreseen_alone=told.owners[place].alone,
+                    price=joining_price(expectation.terms, union.name) or 0.0,
+                    foreseen=expectation.owners[place].gain,
+                    foreseen_alone=expectation.owners[place].alone,
                     held_out=Estimate.from_values(held_out[0] - held_out[way]),
                     alone=float(to_come[0]),
                     gain=float(to_come[0] - to_come[way]),
@@ -210,7 +210,7 @@ def learn(
                 )
             )
     parts = zip(expected, models, joined, strict=True)
-    return [Chapter(told, model, tuple(chapter)) for told, model, chapter in parts]
+    return [Chapter(expectation, model, tuple(chapter)) for expectation, model, chapter in parts]
 
 
 def _public_fit(setup: Setup) -> Floats:

@@ -8,27 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from parley.data.public_numbers import depends_on_machine
+from parley.data.sources import open_table
+from parley.data.sources.source import column_names
 from parley.decisions.from_files.column_dates import AmbiguousDatesError
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft, planned
 from parley.decisions.outlook.forecast import Forecast
 from parley.errors import ParleyError, SettingError
-from parley.owner.warnings import budget_warning
+from parley.owner.warnings import budget_warning, unnamed_people_warning
 from parley.protocol.setup import pin
 from parley.report.sheet import Finished, Line, Part, lines
 from parley.report.words.noise import plan_beside
 from parley.report.words.outlook import verdict_sentence
 from parley.report.words.terms_comments import (
-    PSI,
+    PSI_COMMENT,
     columns_line,
     head_lines,
     lifetime_line,
     next_steps,
     with_hosts,
 )
-from parley.tasks.statistics.column_statistics.run import UNASKED, require_learnable
+from parley.tasks.statistics.column_statistics.run import NOBODY_ASKED, require_learnable
 from parley.terms import Terms, write_terms
-from parley.terms.file import NOTES
+from parley.terms.file import KEY_NOTES
 from parley.validate import printable
 from parley.workflows.forecast import foresee
 from parley.workflows.interview import (
@@ -74,7 +76,7 @@ class DraftReport(Finished):
         if len(made.tried) > 1:
             yield Line(columns_line(made.tried), folded=True)
         if made.proposal is not None and self.plan is not None:
-            yield from (*plan_parts(made.proposal, written=True), Line(PSI, "dim", folded=True))
+            yield from (*plan_parts(made.proposal, written=True), Line(PSI_COMMENT, "dim", folded=True))
             yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
@@ -119,10 +121,12 @@ def draft_terms(
         with suppress(ParleyError):  # not everything can be forecast
             expected = foresee(made.terms, seed)
     weak_budget = budget_warning(made.terms, [part.name for part in made.terms.owners])
-    if weak_budget is not None:
-        person.warn(weak_budget.line)
+    unnamed = unnamed_people_warning(column_names(open_table(files[0]).example) if files else (), made.terms)
+    for warning in (weak_budget, unnamed):
+        if warning is not None:
+            person.warn(warning.line)
     made, pinned = pinned_beside(made, write)
-    write_terms(made.terms, write, head_lines(made), NOTES)
+    write_terms(made.terms, write, head_lines(made), KEY_NOTES)
     return DraftReport(made, plan, expected, write, pinned)
 
 
@@ -173,7 +177,7 @@ def _why_unlearnable(terms: Terms, anyway: bool) -> str | None:
     try:
         require_learnable(terms, anyway=anyway)
     except SettingError as error:
-        return str(error).partition(f" {UNASKED}")[0]
+        return str(error).partition(f" {NOBODY_ASKED}")[0]
     return None
 
 

@@ -19,12 +19,12 @@ from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.owner.owner import Owner
 from parley.protocol.task import task_of
-from parley.report.sheet import BLANK, Finished, Grid, Line, Part, Report, lines
+from parley.report.sheet import BLANK_LINE, Finished, Grid, Line, Part, Report, lines
 from parley.report.words import forecast as said
 from parley.report.words import noise as kinds
 from parley.report.words import outlook as outlook_words
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import NOTES
+from parley.terms.file import KEY_NOTES
 from parley.workflows.assumptions import Assumed, read_speeds
 from parley.workflows.person import Person
 from parley.workflows.plan import plan_parts
@@ -48,9 +48,9 @@ class ForecastReport:
 
     def parts(self) -> Iterator[Part]:
         result, (first, *others) = self.result, self.verdict
-        yield from (Line(first, "bold"), BLANK)
+        yield from (Line(first, "bold"), BLANK_LINE)
         if len(result.terms.owners) > 1:
-            yield Grid(outlook_words.gain_rows(result.outlook), outlook_words.TITLE)
+            yield Grid(outlook_words.gain_rows(result.outlook), outlook_words.GAIN_TITLE)
         else:
             yield Line(said.baseline_line(result.worth, result.expected_cost), folded=True)
             yield from lines(said.verdict_lines(result), "bold yellow", folded=True)
@@ -73,11 +73,11 @@ class ForecastReport:
         yield from lines(said.details(result), "dim", folded=True)
         yield Line(said.baseline_line(result.worth, result.expected_cost), folded=True)
         yield from lines(said.verdict_lines(result), "bold yellow", folded=True)
-        yield from (BLANK, Grid(said.owner_rows(result), said.owner_title(result)))
+        yield from (BLANK_LINE, Grid(said.owner_rows(result), said.owner_title(result)))
         yield Line(f"\n{said.assumption(result)}", "dim")
         if (without := said.better_without(result)) is not None:
             yield Line(f"\n{without}", folded=True)
-        yield from (Line(said.CAVEAT, "dim", folded=True), BLANK, Grid(kinds.kind_rows(noise), kinds.TITLE))
+        yield from (Line(said.SCORING_HINT, "dim", folded=True), BLANK_LINE, Grid(kinds.kind_rows(noise), kinds.TITLE))
         yield Line(f"\n{kinds.decision(noise, kind)}", folded=True)
         if kind == "two_hosts":
             yield Line(kinds.two_hosts(len(result.terms.owners)), folded=True)
@@ -140,7 +140,7 @@ def forecast_terms(
         verdict.append(said.remedy_line(better, "join" in result.outlook.verdicts, len(terms.owners)))
     content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}
     if write is not None and proposal is not None and proposal.best is not None:
-        write_terms(proposal.terms, write, notes=NOTES)
+        write_terms(proposal.terms, write, notes=KEY_NOTES)
     if plot is not None:
         from parley.report.pages.forecast_page import fitness_figure
 
@@ -156,12 +156,12 @@ def forecast_terms(
     return ForecastReport(result, verdict, content | {"noise": noise, "plan": plan_content}, proposal, details)
 
 
-def _untold(*_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
 def foresee(
-    terms: Terms, seed: int = 0, progress: Callable[..., None] = _untold, doing: Callable[[str], None] = _untold
+    terms: Terms, seed: int = 0, progress: Callable[..., None] = _ignore, doing: Callable[[str], None] = _ignore
 ) -> Forecast:
     """Forecast terms from their own public sample; raise an error if their wing has its own forecast."""
     if task_of(terms).command("forecast") is not None:
@@ -184,7 +184,7 @@ class InsideReport(Finished):
 
     def parts(self) -> Iterator[Part]:
         first, *others = outlook_words.inside_sentences(self.view)
-        yield from (Line(first, "bold"), BLANK, Grid(outlook_words.inside_rows(self.view)))
+        yield from (Line(first, "bold"), BLANK_LINE, Grid(outlook_words.inside_rows(self.view)))
         yield from (Line(f"\n{sentence}") for sentence in others)
         yield Line(KEEP_INSIDE_NOTE, "dim", folded=True)
 
@@ -207,6 +207,6 @@ def look_inside(
     if (note := price_note(terms, owner)) is not None:
         person.warn(f"Note: {note}.")
     with person.progress("own rows, judged") as progress:
-        least = LEAST_GAIN if worth is None else worth
-        view = inside_view(terms, Owner(owner, held_table(table)), source, seed, least, differ, progress)
+        min_gain = LEAST_GAIN if worth is None else worth
+        view = inside_view(terms, Owner(owner, held_table(table)), source, seed, min_gain, differ, progress)
     return InsideReport(view, terms.hash)

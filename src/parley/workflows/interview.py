@@ -101,7 +101,7 @@ def two_names(target: str, text: str) -> tuple[str, ...]:
     """Parse the names of two classes, the one that counts as 1 last."""
     names = said.listed(text, target)
     if (len(names), len({*names})) != (2, 2):
-        raise SettingError(f"{target}: {said.NOT_TWO}")
+        raise SettingError(f"{target}: {said.NOT_TWO_MESSAGE}")
     return names
 
 
@@ -207,9 +207,9 @@ def _format(text: str) -> tuple[str, str]:
 
 
 def _owner(text: str) -> tuple[str, tuple[int, float | None]]:
-    name, _, rest = text.partition("=")
+    name, _, values = text.partition("=")
     try:
-        records, _, epsilon = rest.partition(",")
+        records, _, epsilon = values.partition(",")
         return name.strip(), (int(records), float(epsilon) if epsilon else None)
     except ValueError:
         raise SettingError(

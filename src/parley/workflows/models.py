@@ -11,7 +11,7 @@ from parley.learning.owners import open_owners, table_of
 from parley.numerals import counted, number
 from parley.owner.owner import Owner
 from parley.protocol.task import task_of
-from parley.report.sheet import BLANK, Grid, Line, Report, Sheet, lines
+from parley.report.sheet import BLANK_LINE, Grid, Line, Report, Sheet, lines
 from parley.report.words import verdict as words
 from parley.terms import load_terms
 from parley.workflows.person import Person
@@ -43,12 +43,12 @@ def score_model(
                 verdicts.append(score(terms, one, model))
         page = None if report is None else owners_page(verdicts, terms)
         content = {"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}
-        shown = [Grid(words.owners_rows(verdicts)), BLANK, Line(words.owners_sentence(verdicts), "bold")]
+        shown = [Grid(words.owners_rows(verdicts)), BLANK_LINE, Line(words.owners_sentence(verdicts), "bold")]
     else:
         with person.progress("scoring alone, together and personal on own rows"):
             verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
         page, content = None if report is None else verdict_page(verdict, terms), verdict.to_json()
-        shown = [Grid(words.verdict_rows(verdict)), BLANK, Line(words.headline(verdict), "bold")]
+        shown = [Grid(words.verdict_rows(verdict)), BLANK_LINE, Line(words.headline(verdict), "bold")]
         shown += [*lines(words.explained(verdict)), *lines([verdict.target_words], "dim", folded=True)]
     if report is not None and page is not None:
         write_file(report, page)

@@ -10,7 +10,7 @@ from parley.decisions.games.negotiate import CommonNegotiation, Negotiation, neg
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.durable import write_file
 from parley.errors import SettingError
-from parley.report.sheet import BLANK, Grid, Line, Part, lines
+from parley.report.sheet import BLANK_LINE, Grid, Line, Part, lines
 from parley.report.words import negotiation as said
 from parley.report.words import noise as kinds
 from parley.report.words.outlook import verdict_sentence
@@ -46,7 +46,7 @@ class NegotiationReport:
         """Each owner's budget, or what it would choose, or what joining saves it."""
         found = self.found
         if isinstance(found, BreakEvens):
-            return Grid(said.break_even_rows(found.owners), said.BREAK_EVEN)
+            return Grid(said.break_even_rows(found.owners), said.BREAK_EVEN_TITLE)
         if not found.deal.members.any():
             return Grid(said.wish_rows(found), said.wishes_title(found))
         return Grid(said.owner_rows(found), said.title(found))
@@ -56,7 +56,7 @@ class NegotiationReport:
         """The costs; without a deal, what would move owners."""
         found = self.found
         if isinstance(found, BreakEvens):
-            return [said.UNSTATED, said.break_even_line(found.owners)]
+            return [said.UNSTATED_NOTE, said.break_even_line(found.owners)]
         return said.prices(found) if found.deal.members.any() else said.moves(found)
 
     @property
@@ -64,14 +64,14 @@ class NegotiationReport:
         """Warnings and the caveat for the reader."""
         if isinstance(self.found, BreakEvens):
             return []
-        return [*(f"Note: {each}." for each in self.found.warnings), said.CAVEAT]
+        return [*(f"Note: {each}." for each in self.found.warnings), said.INTERPOLATION_NOTE]
 
     def parts(self) -> Iterator[Part]:
-        yield from (Line(self.headline, "bold"), BLANK, self.table, BLANK)
+        yield from (Line(self.headline, "bold"), BLANK_LINE, self.table, BLANK_LINE)
         joined = isinstance(self.found, Negotiation) and self.found.deal.members.any()
         if isinstance(self.found, CommonNegotiation) and joined:
             content = self.found.to_json()
-            yield from (Grid(kinds.preference_rows(content), kinds.preferences_title(content)), BLANK)
+            yield from (Grid(kinds.preference_rows(content), kinds.preferences_title(content)), BLANK_LINE)
             yield from lines(kinds.weakest_link(content), folded=True)
         yield from lines(self.sentences)
         if isinstance(self.found, Negotiation):
@@ -139,7 +139,7 @@ def negotiate_terms(
     if balanced and target is None:
         raise SettingError("--balanced: needs --target; without a target nobody is paid")
     known, differ = None if pilot is None else str(pilot), read_differences(differences)
-    terms = _stating(terms, value, privacy_cost)
+    terms = _with_stated_values(terms, value, privacy_cost)
     report_so_far = bargain(terms, person, known, target, balanced, keep_own, differ)
     if not isinstance(report_so_far.found, Negotiation):
         unstated = all(part.value is None or part.privacy_cost is None for part in terms.owners)
@@ -160,7 +160,7 @@ def negotiate_terms(
     return replace(report_so_far, needs_deal=write is not None, written=write if joined else None)
 
 
-def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
+def _with_stated_values(terms: Terms, value: float | None, weight: float | None) -> Terms:
     stated_owners: dict[str, dict[str, object]] = {}
     for part in terms.owners:
         own: dict[str, object] = {} if value is None or part.value is not None else {"value": value}

@@ -10,13 +10,13 @@ from parley.decisions.outlook.forecast import forecast
 from parley.decisions.planning.planner import Proposal, plan
 from parley.errors import SettingError
 from parley.protocol.setup import pin
-from parley.report.sheet import BLANK, Finished, Grid, Line, Part, lines
+from parley.report.sheet import BLANK_LINE, Finished, Grid, Line, Part, lines
 from parley.report.words import forecast as said
 from parley.report.words.noise import plan_beside
 from parley.report.words.outlook import verdict_sentence
-from parley.report.words.terms_comments import PSI, planned_line, without_plan
+from parley.report.words.terms_comments import PSI_COMMENT, planned_line, without_plan
 from parley.terms import load_terms, write_terms
-from parley.terms.file import NOTES, head_of
+from parley.terms.file import KEY_NOTES, head_of
 from parley.workflows.assumptions import Assumed
 from parley.workflows.person import Person
 
@@ -44,7 +44,7 @@ class PlanReport:
 
     def parts(self) -> Iterator[Part]:
         yield from plan_parts(self.proposal, self.written is not None)
-        yield from (*lines([self.verdict]), Line(PSI, "dim", folded=True))
+        yield from (*lines([self.verdict]), Line(PSI_COMMENT, "dim", folded=True))
         yield from lines(plan_beside(self.content), folded=True)
         if (coding := coding_warning(self.proposal.terms)) is not None:
             yield Line(coding, "yellow", aside=True)
@@ -62,7 +62,7 @@ def plan_parts(proposal: Proposal, written: bool = False) -> list[Part]:
     """Show the planner's candidates, and the lines to put into the terms unless they were `written`."""
     bold = None if proposal.best is None else proposal.choices.index(proposal.best)
     return [
-        *(BLANK, Grid(said.plan_rows(proposal), said.PLAN, bold), BLANK),
+        *(BLANK_LINE, Grid(said.plan_rows(proposal), said.PLAN_TITLE, bold), BLANK_LINE),
         Line(said.plan_advice(proposal, written), folded=True),
         Line(said.plan_rests_on(proposal), "dim"),
         *lines(said.unjudged_lines(proposal), "yellow"),
@@ -96,7 +96,7 @@ def plan_terms(
         # it reads columns in another way, or the terms were edited since they were pinned
         pinned = pins_beside(write)
         made = pin(made, pinned)
-    write_terms(made, write, [*without_plan(head_of(terms_file)), planned_line(proposal)], NOTES)
+    write_terms(made, write, [*without_plan(head_of(terms_file)), planned_line(proposal)], KEY_NOTES)
     return PlanReport(proposal, content | {"terms_hash": made.hash}, verdict, write, pinned)
 
 
@@ -128,5 +128,5 @@ def pin_terms(terms_file: Path, write: Path) -> PinReport:
         )
     file = pins_beside(write)
     pinned = pin(terms, file)
-    write_terms(pinned, write, notes=NOTES)
+    write_terms(pinned, write, notes=KEY_NOTES)
     return PinReport(write, file, pinned.hash)

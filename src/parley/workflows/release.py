@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from parley.data.sources.source import column_names
 from parley.decisions.outlook.forecast import worth_spending
 from parley.decisions.outlook.inside_view import contradicted
 from parley.decisions.outlook.worth import Worth, require_worth
@@ -22,7 +23,7 @@ from parley.learning.owners import (
 )
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.owner.warnings import budget_warning
+from parley.owner.warnings import budget_warning, unnamed_people_warning
 from parley.protocol.setup import resolve
 from parley.report.words.ledgers import made_words
 from parley.report.words.training import foreseen_words, unforeseen
@@ -30,6 +31,7 @@ from parley.tasks.statistics.column_statistics.commands import noise_words
 from parley.tasks.statistics.column_statistics.run import require_books, require_learnable, sight
 from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms
+from parley.terms.file import TermsWarning
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
@@ -88,6 +90,23 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
         raise Declined("Nothing was released, nothing was spent.")
 
 
+def ask_where_people_repeat(terms: Terms, person: Person) -> None:
+    """Warn if a column's name says that it tells people apart and the terms name none; ask the person who is there."""
+    warning = _unnamed_people(terms)
+    if warning is not None:
+        person.warn(warning.line)
+        if person.present and not person.confirm("Release with every row protected on its own?"):
+            raise Declined("Nothing was released, nothing was spent.")
+
+
+def _unnamed_people(terms: Terms) -> TermsWarning | None:
+    for part in (each for each in terms.owners if each.data is not None):
+        warning = unnamed_people_warning(column_names(Owner(part.name, owner_table(part)).table.example), terms)
+        if warning is not None:
+            return warning
+    return None
+
+
 def asks_statistics(terms: Terms) -> bool:
     """Return whether terms reserve a part of every epsilon for column statistics, which are released first."""
     return terms.privacy.scale_epsilon is not None
@@ -134,15 +153,16 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
     except ParleyError as error:
         refused = str(error)
     weak_budget = budget_warning(terms, [part.name for part in terms.owners])
-    notes, others = [] if weak_budget is None else [weak_budget.sentence], list[str]()
+    unnamed = None if books is None or refused is not None else _unnamed_people(terms)
+    notes, others = [each.sentence for each in (weak_budget, unnamed) if each is not None], list[str]()
     if books is not None and refused is None:
         missing, others = missing_ledgers(terms, books.folder), other_books(terms, books)
         if missing and books.lifetime is not None:
             notes.append(made_words(missing, shown, books.lifetime, books.lifetime_delta or 0.0))
     seen = None
     if statistics and refused is None:
-        asked = column_statistics_agreement(terms)
-        seen = noise_words(asked, *sight(resolve(asked, _example(asked))))
+        agreed_terms = column_statistics_agreement(terms)
+        seen = noise_words(agreed_terms, *sight(resolve(agreed_terms, _example(agreed_terms))))
     return ReleaseReview(statistics, _spending_rows(terms, statistics), refused, notes, others, seen)
 
 
@@ -151,10 +171,10 @@ def _example(terms: Terms) -> pd.DataFrame | None:
 
 
 def _spending_rows(terms: Terms, statistics: bool) -> list[list[str]]:
-    asked = column_statistics_agreement(terms) if statistics else terms
+    agreed_terms = column_statistics_agreement(terms) if statistics else terms
     rows = [["owner", "records", "ε that it spends", "δ that it spends"]]
     for part in terms.owners:
-        spent = asked.promised_epsilon(part.name), Fraction(str(asked.privacy.delta))
+        spent = agreed_terms.promised_epsilon(part.name), Fraction(str(agreed_terms.privacy.delta))
         rows.append([part.name, f"{part.records:,}", *(number(each, side="above") for each in spent)])
     if statistics:
         rows[0].append("ε that is left to learn with")

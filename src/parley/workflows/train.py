@@ -24,7 +24,7 @@ from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
 from parley.workflows.assumptions import read_speeds
 from parley.workflows.person import Person
-from parley.workflows.release import ask_where_rows_contradict, require_worth_spending
+from parley.workflows.release import ask_where_people_repeat, ask_where_rows_contradict, require_worth_spending
 from parley.workflows.train_report import TrainReport
 
 
@@ -82,15 +82,16 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
                 outlook = None if expected is None else expected.outlook
                 expected = expected if terms.model.public is not None else None
             else:
-                expected = _worth(terms, speeds, person)
+                expected = _public_worth(terms, speeds, person)
         if checks_worth:
+            ask_where_people_repeat(terms, person)
             ask_where_rows_contradict(terms, terms_file, person)
         with person.progress("reading tables") as progress:
             begin()
             owners = owners_here(terms, run)
             progress.says("training")
             result = train(terms, owners, run.replicates, run.seed, progress, speeds=speeds)
-    missed = _missed(result, expected, speeds, person)
+    missed = _missed_forecast(result, expected, speeds, person)
     misnamed = (
         [] if spent_before is not None else [each for one in owners for each in name_warnings(one, one.prepare(terms))]
     )
@@ -133,7 +134,7 @@ def _require_plain(terms: Terms, options: TrainOptions) -> None:
         raise SettingError(f"--cluster: not allowed for {terms.task}, whose tables are held here")
 
 
-def _worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:
+def _public_worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:
     """Value the model by the public sample, and warn if it is not worth a budget."""
     try:
         found = worth(terms, speeds=speeds)
@@ -146,7 +147,9 @@ def _worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> 
     return found
 
 
-def _missed(result: Result, expected: Worth | None, speeds: Mapping[str, float] | None, person: Person) -> list[str]:
+def _missed_forecast(
+    result: Result, expected: Worth | None, speeds: Mapping[str, float] | None, person: Person
+) -> list[str]:
     """Return a warning if a simulation is far above its forecast; releases have no figures to compare."""
     fitness = result.relative_fitness
     if fitness is None or expected is None:

@@ -10,10 +10,10 @@ from parley.decisions.outlook.worth import Worth
 from parley.errors import SettingError
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
-from parley.report.sheet import BLANK, Finished, Grid, Line, Part, lines
+from parley.report.sheet import BLANK_LINE, Finished, Grid, Line, Part, lines
 from parley.report.words import training as words
 from parley.report.words.forecast import baseline_line
-from parley.report.words.terms_comments import PSI
+from parley.report.words.terms_comments import PSI_COMMENT
 from parley.terms.file import TermsWarning
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class TrainReport:
         return content | {"owners": owners, "consortium": outlook_content["consortium"]}
 
     def parts(self) -> Iterator[Part]:
-        yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK)
+        yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK_LINE)
         yield Grid(words.owner_rows(self.result), self.result.terms.title or "Owners")
         yield from lines([words.clip_line(self.result)], "dim")
-        yield BLANK
+        yield BLANK_LINE
         yield from self._quality()
         yield from (*intervals(self.result), *scores(self.result), *target(self.result), *notices(self.result))
         if self.expected is not None:
@@ -80,12 +80,12 @@ class TrainReport:
         if self.result.quality is not None:
             yield Grid(words.quality_rows(self.result))
             why = words.undefined_line(self.result)
-            yield Line(PSI, "dim", folded=True) if why is None else Line(why, "yellow")
+            yield Line(PSI_COMMENT, "dim", folded=True) if why is None else Line(why, "yellow")
             yield from lines([words.useless_line(self.result)], "yellow")
-            yield BLANK
+            yield BLANK_LINE
         if (stable := words.stable_line(self.result)) is not None:
             yield from (Grid(words.stable_rows(self.result), "What stable noise costs"), Line(stable, folded=True))
-            yield BLANK
+            yield BLANK_LINE
 
     def require_done(self) -> None:
         """Raise an error, at the end, if a requested figure is not defined."""
@@ -109,9 +109,9 @@ class DeployedReport(Finished):
         return self.result.to_json() | {"latency": dict(self.latency), "unheard": list(self.unheard)}
 
     def parts(self) -> Iterator[Part]:
-        yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK)
+        yield from (Line(kind_of_run(self.result), "italic", folded=True), BLANK_LINE)
         rows = words.remote_owner_rows(self.result, self.latency, self.unheard)
-        yield from (Grid(rows, self.result.terms.title or "Owners"), BLANK)
+        yield from (Grid(rows, self.result.terms.title or "Owners"), BLANK_LINE)
         yield from (*intervals(self.result), *scores(self.result), *notices(self.result), *target(self.result))
         yield Line(guarantee(self.result), "dim", folded=True)
         if self.result.terms.model.holdout > 0:
@@ -139,7 +139,7 @@ class PeerReport(Finished):
 
     def parts(self) -> Iterator[Part]:
         result = self.outcome.result
-        yield from (Grid(words.ring_rows(result), result.terms.title or "Owners"), BLANK)
+        yield from (Grid(words.ring_rows(result), result.terms.title or "Owners"), BLANK_LINE)
         yield from scores(result)
         yield from lines([words.consensus_line(result)], folded=True)
         yield from target(result)
@@ -153,12 +153,14 @@ def intervals(result: Result) -> list[Part]:
     if result.intervals is None:
         return []
     rows = Grid(words.interval_rows(result), "Coefficients, in the columns' own units")
-    return [rows, Line(words.interval_line(result), "dim", folded=True), BLANK]
+    return [rows, Line(words.interval_line(result), "dim", folded=True), BLANK_LINE]
 
 
 def scores(result: Result) -> list[Part]:
     """Show the released scores of the model's quality, if any."""
-    return [] if result.scores is None else [Grid(words.score_rows(result.scores), words.score_title(result)), BLANK]
+    return (
+        [] if result.scores is None else [Grid(words.score_rows(result.scores), words.score_title(result)), BLANK_LINE]
+    )
 
 
 def target(result: Result) -> list[Line]:

@@ -18,8 +18,8 @@ from parley.errors import SettingError
 Module = Any  # torch.nn.Module
 Tensor = Any  # torch.Tensor
 
-NOISE = 64  # numbers that an image is made of
-COARSE = 7  # pixels of a side to begin with, doubled until there are enough
+NOISE_SIZE = 64  # numbers that an image is made of
+START_SIDE_PIXELS = 7  # pixels of a side to begin with, doubled until there are enough
 CHANNELS = 32
 RATE, MOMENTS = 1e-3, (0.5, 0.999)  # of Adam, as is usual for generators
 
@@ -56,15 +56,18 @@ class Generator:
             return np.asarray(self._module(self._noise(count)).cpu().numpy())
 
     def _noise(self, count: int) -> Tensor:
-        return torch.randn(count, NOISE, generator=self._random).to(self._device)
+        return torch.randn(count, NOISE_SIZE, generator=self._random).to(self._device)
 
 
 def _network(side: int) -> Module:
     """Noise to a coarse image of many channels, doubled in size by convolutions until it has its pixels."""
-    doublings = max(side // COARSE, 1).bit_length() - 1
-    if side != COARSE << doublings or not doublings:
-        raise SettingError(f"side = {side!r}: expected 14, 28, 56 or so: {COARSE} doubled some times")
-    layers = [nn.Linear(NOISE, CHANNELS * COARSE**2), nn.Unflatten(1, (CHANNELS, COARSE, COARSE))]
+    doublings = max(side // START_SIDE_PIXELS, 1).bit_length() - 1
+    if side != START_SIDE_PIXELS << doublings or not doublings:
+        raise SettingError(f"side = {side!r}: expected 14, 28, 56 or so: {START_SIDE_PIXELS} doubled some times")
+    layers = [
+        nn.Linear(NOISE_SIZE, CHANNELS * START_SIDE_PIXELS**2),
+        nn.Unflatten(1, (CHANNELS, START_SIDE_PIXELS, START_SIDE_PIXELS)),
+    ]
     layers += [*_bent(), nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), *_bent()]
     for _ in range(doublings - 1):
         layers += [nn.ConvTranspose2d(CHANNELS, CHANNELS, 4, stride=2, padding=1), *_bent()]

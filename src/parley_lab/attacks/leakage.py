@@ -21,7 +21,7 @@ from parley.privacy.accounting.meaning import posterior_bounds
 from parley.privacy.mechanisms import Bounded, FastNoise, Laplace
 from parley.validate import Floats, positive, whole
 
-AGREES = 1e-9  # relative: a class explains a derivative
+RELATIVE_TOLERANCE = 1e-9  # relative: a class explains a derivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def read_record(loss: Loss, gradient: Floats, theta: Floats) -> ReadRecord | Non
     raw = float(theta @ x)
     at = {y: float(loss.gradient(np.array([raw]), np.array([y]))[0]) for y in (-1.0, 0.0, 1.0)}
     for y in (-1.0, 1.0):
-        if math.isclose(at[y], derivative, rel_tol=AGREES):
+        if math.isclose(at[y], derivative, rel_tol=RELATIVE_TOLERANCE):
             return ReadRecord(x, y)
     slope = at[1.0] - at[0.0]  # a number: the derivative of its loss is straight in it
     return ReadRecord(x, (derivative - at[0.0]) / slope if slope else math.nan)
@@ -61,14 +61,14 @@ def alone(objective: EmpiricalRisk, mean: Floats, known: Design, theta: Floats) 
 
 
 def learners_gradient(
-    objective: EmpiricalRisk, before: Floats, after: Floats, length: float, share: float, rest: Floats
+    objective: EmpiricalRisk, before: Floats, after: Floats, length: float, share: float, others_gradient: Floats
 ) -> Floats:
     """The mean gradient [p] of a learner's own rows, as an owner reads it that is asked twice in succession.
 
     W lets an owner that learns set its own epsilon to infinity. The next query is after = before - length (dg1 + share
-    gradient + rest), with `share` the learner's part of all rows; whoever knows `rest`, the weighted answers of all
-    others, solves it. With two owners the other one does: its own answer is all of it. A step that ends at the box
-    hides what was cut off.
+    gradient + rest), with `share` the learner's part of all rows; whoever knows `others_gradient`, the weighted answers
+    of all others, solves it. With two owners the other one does: its own answer is all of it. A step that ends at the
+    box hides what was cut off.
 
     >>> from parley.losses import LinearSVM
     >>> before, own, rest = np.array([1.0, 0.0]), np.array([3.0, -1.0]), np.array([0.5, 0.5])
@@ -76,7 +76,7 @@ def learners_gradient(
     >>> learners_gradient(LinearSVM(regularisation=1.0), before, after, 0.1, 0.25, rest).round(9)
     array([ 3., -1.])
     """
-    return np.asarray(((before - after) / length - objective.penalty_gradient(before) - rest) / share)
+    return np.asarray(((before - after) / length - objective.penalty_gradient(before) - others_gradient) / share)
 
 
 @dataclass(frozen=True)

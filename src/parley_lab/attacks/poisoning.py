@@ -27,11 +27,11 @@ from parley.protocol.queries import Answer, Query
 from parley.terms import Terms
 from parley.validate import Floats
 
-Lie = Callable[[Floats], Floats]  # what is said [..., p] in the place of an answer [..., p]
-Rows = Callable[[pd.DataFrame], pd.DataFrame]  # what is learned from in the place of a table
+ChangeAnswer = Callable[[Floats], Floats]  # what is said [..., p] in the place of an answer [..., p]
+ChangeTable = Callable[[pd.DataFrame], pd.DataFrame]  # what is learned from in the place of a table
 
-LARGE = 100.0  # times what it should be
-TRIED = 16  # models that a backdoor is tried on
+SCALE_FACTOR = 100.0  # times what it should be
+BACKDOOR_MODELS = 16  # models that a backdoor is tried on
 
 
 def scaled(value: Floats, factor: float) -> Floats:
@@ -61,7 +61,7 @@ class LyingExchange:
     """An exchange in which some owners say something else than they computed."""
 
     inner: Exchange
-    lies: Mapping[str, Lie]
+    lies: Mapping[str, ChangeAnswer]
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         return [self._told(answer) for answer in self.inner.ask(questions)]
@@ -97,7 +97,7 @@ class PoisonedRun:
 def poisoned_run(
     terms: Terms,
     owners: Collection[Owner],
-    lies: Mapping[str, Lie],
+    lies: Mapping[str, ChangeAnswer],
     honest: Collection[str],
     replicates: int,
     seed: int,
@@ -124,13 +124,13 @@ def poisoned_run(
     return PoisonedRun(terms, theta, np.full(replicates, np.nan) if path is None else path[-1], watch.notices())
 
 
-ANSWERS: Mapping[str, Lie] = {
+LIES_BY_WORDS: Mapping[str, ChangeAnswer] = {
     "turns the sign of its answers": partial(scaled, factor=-1.0),
-    f"scales them by {LARGE:g}": partial(scaled, factor=LARGE),
-    f"turns and scales them by {LARGE:g}": partial(scaled, factor=-LARGE),
+    f"scales them by {SCALE_FACTOR:g}": partial(scaled, factor=SCALE_FACTOR),
+    f"turns and scales them by {SCALE_FACTOR:g}": partial(scaled, factor=-SCALE_FACTOR),
 }
-LABELS = "exchanges labels"
-HONEST = "nobody lies"
+LABEL_FLIPPING = "exchanges labels"
+NO_ATTACK = "nobody lies"
 
 
 def poisoning_study(
@@ -143,16 +143,16 @@ def poisoning_study(
     alone = terms.changed(only=honest, aggregation={})
     found = {
         "without the liar": {
-            HONEST: poisoned_run(alone, _owners(tables, honest), {}, honest, replicates, seed),
+            NO_ATTACK: poisoned_run(alone, _owners(tables, honest), {}, honest, replicates, seed),
         }
     }
     for rule in rules:
         section = {} if rule == "mean" else {"rule": rule, "byzantine": 1}
         ruled, everybody = terms.changed(aggregation=section), _owners(tables, tables)
-        runs = {HONEST: poisoned_run(ruled, everybody, {}, honest, replicates, seed)}
-        for words, lie in ANSWERS.items():
+        runs = {NO_ATTACK: poisoned_run(ruled, everybody, {}, honest, replicates, seed)}
+        for words, lie in LIES_BY_WORDS.items():
             runs[words] = poisoned_run(ruled, everybody, {liar: lie}, honest, replicates, seed)
-        runs[LABELS] = poisoned_run(ruled, _owners(flipped, flipped), {}, honest, replicates, seed)
+        runs[LABEL_FLIPPING] = poisoned_run(ruled, _owners(flipped, flipped), {}, honest, replicates, seed)
         found[rule] = runs
     return found
 
@@ -160,7 +160,7 @@ def poisoning_study(
 def backdoor_success(run: PoisonedRun, owners: Collection[Owner], rows: pd.DataFrame, outcome: object) -> float:
     """The share of these rows, in which the trigger stands, that models of a run predict as the liar wants."""
     setup = next(iter(owners)).resolve(run.terms)
-    models = (make_model(setup.preparation, theta, setup.hash, False) for theta in run.theta[:TRIED])
+    models = (make_model(setup.preparation, theta, setup.hash, False) for theta in run.theta[:BACKDOOR_MODELS])
     return float(np.mean([np.mean(model.predict(rows) == outcome) for model in models]))
 
 

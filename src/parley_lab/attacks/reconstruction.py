@@ -17,7 +17,7 @@ from parley_lab.attacks.reservoir import Reservoir, Sums
 
 STEP, MOMENTUM = 1e-8, -0.1  # as printed: the momentum of Z eq. 6.20 has the sign of a brake
 POINTS, ROUNDS = 401, 16  # inputs that are tried at once, and how often between neighbours of the best
-EXPLAINED = 1e-9  # of the sums' own size: a misfit that no other start could lower
+MAX_MISFIT_SHARE = 1e-9  # of the sums' own size: a misfit that no other start could lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def search(
 ) -> Guess:
     """The best of L-BFGS from several starts, up to the first that explains what was sent: what can be read off, zero,
     and random ones, within `reach`. Without reading (`reads`) there is no box. The misfit has other minima."""
-    rng, enough = np.random.default_rng(seed), EXPLAINED * float(np.vdot(sent.B, sent.B))
+    rng, enough = np.random.default_rng(seed), MAX_MISFIT_SHARE * float(np.vdot(sent.B, sent.B))
     first = [read_off(reservoir, sent, samples, reach)] if reads else []
     drawn = (rng.uniform(-reach, reach, samples) for _ in range(starts))
     best: Guess | None = None

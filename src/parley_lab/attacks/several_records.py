@@ -20,9 +20,9 @@ from parley.privacy.mechanisms import Bounded, FastNoise, Laplace
 from parley.validate import Floats, positive, whole
 from parley_lab.attacks.leakage import ReadRecord
 
-SOLVED = 1e-12  # of a mean misfit: no other start is tried
-EVALUATIONS = 400  # of one start
-PRECISION = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+MAX_SOLVED_MISFIT = 1e-12  # of a mean misfit: no other start is tried
+MAX_EVALUATIONS = 400  # of one start
+SOLVER_TOLERANCES = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
 
 
 def read_records(
@@ -56,9 +56,9 @@ def read_records(
     method = "lm" if gradients.size >= records * width else "trf"
     for _ in range(starts):
         start = rng.normal(size=records * width)
-        found = least_squares(misfit, start, jacobian, method=method, max_nfev=EVALUATIONS, **PRECISION)
+        found = least_squares(misfit, start, jacobian, method=method, max_nfev=MAX_EVALUATIONS, **SOLVER_TOLERANCES)
         best = found if best is None or found.cost < best.cost else best
-        if best.cost < SOLVED**2 * gradients.size:
+        if best.cost < MAX_SOLVED_MISFIT**2 * gradients.size:
             break
     z = np.asarray(best.x).reshape(records, width)  # type: ignore[union-attr]
     return tuple(ReadRecord(row * np.sign(row[-1]), float(np.sign(row[-1]))) for row in z)

@@ -10,7 +10,7 @@ import numpy as np
 
 from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED
 
-CLOSE = 1e-6  # relative: the mended equation gives what it should
+RELATIVE_TOLERANCE = 1e-6  # relative: the mended equation gives what it should
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Equation:
     @property
     def holds(self) -> bool:
         """Whether the mended equation gives the truth and the printed one does not."""
-        scale = CLOSE * max(1.0, abs(self.truth))
+        scale = RELATIVE_TOLERANCE * max(1.0, abs(self.truth))
         return abs(self.mended - self.truth) <= scale < abs(self.printed - self.truth)
 
 

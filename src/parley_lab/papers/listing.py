@@ -11,7 +11,7 @@ from parley_lab.papers.printed import Outcome, Printed
 from parley_lab.papers.records import Comparison, Reading, Record, read_records
 
 INDENT = " " * 14
-FEW = 4  # comparisons that a line prints all; of more, the farthest off
+MAX_COMPARISONS_LISTED = 4  # comparisons that a line prints all; of more, the farthest off
 
 
 def record_of(document: Document, printed: Printed) -> Record | None:
@@ -82,7 +82,7 @@ def comparison_lines(comparisons: Sequence[Comparison]) -> list[str]:
     lines = []
     for reading in Reading:
         some = [each for each in comparisons if each.reading is reading]
-        if len(some) <= FEW:
+        if len(some) <= MAX_COMPARISONS_LISTED:
             lines += [_line(each) for each in some]
             continue
         worst = max(some, key=lambda each: each.excess - each.tolerance)

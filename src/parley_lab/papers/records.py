@@ -17,8 +17,8 @@ from typing import Any
 from parley.errors import DataError, SettingError
 from parley_lab.papers.printed import Outcome
 
-RESULTS = Path(__file__).parents[1] / "results"
-DIGITS = 6  # significant digits that a record keeps
+RESULTS_FOLDER = Path(__file__).parents[1] / "results"
+SIGNIFICANT_DIGITS = 6  # significant digits that a record keeps
 
 
 class Relation(StrEnum):
@@ -98,12 +98,12 @@ class Record:
         return Outcome.COMES_OUT if decides else Outcome.UNDECIDED
 
 
-def record_file(document: str, folder: Path = RESULTS) -> Path:
+def record_file(document: str, folder: Path = RESULTS_FOLDER) -> Path:
     """Where the records of a document lie."""
     return folder / f"{document}.json"
 
 
-def read_records(document: str, folder: Path = RESULTS) -> dict[str, Record]:
+def read_records(document: str, folder: Path = RESULTS_FOLDER) -> dict[str, Record]:
     """The records of a document by item; none where nothing was recorded."""
     path = record_file(document, folder)
     if not path.is_file():
@@ -128,7 +128,9 @@ def _comparison(content: Mapping[str, Any]) -> Comparison:
     return Comparison(**{**facts, "found": math.nan if facts["found"] is None else facts["found"]})
 
 
-def write_records(document: str, records: Iterable[Record], order: Sequence[str], folder: Path = RESULTS) -> Path:
+def write_records(
+    document: str, records: Iterable[Record], order: Sequence[str], folder: Path = RESULTS_FOLDER
+) -> Path:
     """Add records to the document's file, in the `order` of its items; a newer one replaces the older."""
     known = read_records(document, folder) | {record.item: record for record in records}
     lines = [_content(known[item]) for item in order if item in known]
@@ -144,7 +146,7 @@ def _content(record: Record) -> dict[str, Any]:
 
 
 def _kept(value: float) -> float | None:
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
 
 
 def rounded(comparisons: Iterable[Comparison]) -> tuple[Comparison, ...]:

@@ -17,7 +17,7 @@ from parley_lab.papers.wu2019 import document as wu2019
 from parley_lab.papers.wu2019_thesis import document as wu2019_thesis
 from parley_lab.papers.zawacki2024 import document as zawacki2024
 
-COMMANDS: dict[Document, Callable[..., None]] = {
+COMMAND_BY_DOCUMENT: dict[Document, Callable[..., None]] = {
     wu2019.DOCUMENT: wu2019.wu2019,
     wu2019_thesis.DOCUMENT: wu2019_thesis.wu2019_thesis,
     aarhus2020.DOCUMENT: aarhus2020.aarhus2020,
@@ -27,7 +27,7 @@ COMMANDS: dict[Document, Callable[..., None]] = {
     zawacki2024.DOCUMENT: zawacki2024.zawacki2024,
 }
 reproduce_app = typer.Typer(add_completion=False)
-for document, command in COMMANDS.items():
+for document, command in COMMAND_BY_DOCUMENT.items():
     reproduce_app.command(document.name)(command)
 
 
@@ -38,7 +38,7 @@ def _reproduce(context: typer.Context, listing: Listing = False, as_json: AsJson
     Without a document: every figure and table of all of them, whether it comes out here, and what to type for it.
     """
     if context.invoked_subcommand is None:
-        show_printed(list(COMMANDS), as_json)
+        show_printed(list(COMMAND_BY_DOCUMENT), as_json)
     elif listing or as_json:
         raise SettingError("--list, --json: expected after the document's name, or without one")
 

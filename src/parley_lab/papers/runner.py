@@ -17,15 +17,17 @@ from parley_lab.papers.document import Asked, Document, Exhibit, Parts, Shown
 from parley_lab.papers.options import data_folder
 from parley_lab.papers.records import Record, commit_of_source, today, write_records
 
-Bench = Callable[[Asked], Any]  # what all exhibits of a document share: data, settings, runs that several of them need
-KINDS = ("png", "svg", "pdf")
-Wanted = Mapping[str, Sequence[str] | None]  # words by option
+MakeBench = Callable[
+    [Asked], Any
+]  # what all exhibits of a document share: data, settings, runs that several of them need
+PICTURE_FORMATS = ("png", "svg", "pdf")
+WordsByOption = Mapping[str, Sequence[str] | None]  # words by option
 
 
 def show(
     document: Document,
-    bench: Bench,
-    wanted: Wanted,
+    bench: MakeBench,
+    wanted: WordsByOption,
     usual: Sequence[Exhibit] | None = None,
     given: Mapping[str, object] | None = None,
     data: Path | None = None,
@@ -48,11 +50,11 @@ def show(
     document.require_options(chosen, given or {})
     _require_place(document, chosen, out, plot, kind)
     commit = commit_of_source() if record else ""
-    told, found, begun = _Told(document, out, plot, as_json, kind), dict[str, Shown](), time.monotonic()
+    output, found, begun = _Told(document, out, plot, as_json, kind), dict[str, Shown](), time.monotonic()
     for exhibit, shown in computed(document, chosen, bench, data):
-        told.tell(exhibit, shown)
+        output.tell(exhibit, shown)
         found[exhibit.name] = shown
-    told.end()
+    output.end()
     if record:
         _record(document, found, commit, time.monotonic() - begun)
 
@@ -69,8 +71,8 @@ def _record(document: Document, found: Mapping[str, Shown], commit: str, seconds
     if not records:
         raise SettingError("--record: none of these figures is compared with printed numbers")
     path = write_records(document.name, records, [each.number for each in document.printed])
-    said = "; ".join(f"{each.item}: {each.outcome}" for each in records)
-    errors_console.print(f"{path.name}: {said}", soft_wrap=True, markup=False, highlight=False)
+    outcomes = "; ".join(f"{each.item}: {each.outcome}" for each in records)
+    errors_console.print(f"{path.name}: {outcomes}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _command(words: Sequence[str]) -> str:
@@ -79,23 +81,23 @@ def _command(words: Sequence[str]) -> str:
     >>> _command(["reproduce", "wu2019", "--figure", "2", "--out", "/home/me/w", "--record", "--runs", "20"])
     'parley reproduce wu2019 --figure 2 --runs 20'
     """
-    kept, rest = ["parley"], iter(words)
-    for word in rest:
+    kept, remaining = ["parley"], iter(words)
+    for word in remaining:
         if word in ("--out", "--data", "--plot"):
-            next(rest, None)
+            next(remaining, None)
         elif word != "--record" and not word.startswith(("--out=", "--data=", "--plot=")):
             kept.append(word)
     return shlex.join(kept)
 
 
-def choose(document: Document, wanted: Wanted, usual: Sequence[Exhibit] | None = None) -> list[Exhibit]:
+def choose(document: Document, wanted: WordsByOption, usual: Sequence[Exhibit] | None = None) -> list[Exhibit]:
     """What was named, each once; where nothing was, what is usual."""
     found = [document.find(option, word) for option, words in wanted.items() for word in words or ()]
     return list(dict.fromkeys(found)) or list(document.exhibits if usual is None else usual)
 
 
 def computed(
-    document: Document, chosen: Sequence[Exhibit], bench: Bench, data: Path | None = None
+    document: Document, chosen: Sequence[Exhibit], bench: MakeBench, data: Path | None = None
 ) -> Iterator[tuple[Exhibit, Shown]]:
     """Each exhibit with what came out of it, as it comes."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -116,8 +118,8 @@ def _require_place(
 
         require_folder(plot)
         require_figure_name(plot)
-    if kind not in KINDS:
-        raise SettingError(f"--format {kind}: expected one of {', '.join(KINDS)}")
+    if kind not in PICTURE_FORMATS:
+        raise SettingError(f"--format {kind}: expected one of {', '.join(PICTURE_FORMATS)}")
     if out is not None:
         if not document.findings and not any(exhibit.draw for exhibit in chosen):
             drawn = ", ".join(exhibit.name for exhibit in document.exhibits if exhibit.draw)
@@ -177,17 +179,17 @@ class _Told:
 
     def end(self) -> None:
         """What the document's exhibits come to together, and where files lie."""
-        title, beside = self.document.findings or ("", ())
+        title, columns = self.document.findings or ("", ())
         if self.as_json:
             if self.document.findings:
-                found = [dict(zip(("what", *beside), row, strict=True)) for row in self.findings.values()]
+                found = [dict(zip(("what", *columns), row, strict=True)) for row in self.findings.values()]
                 self.content.update(findings=found, notes=list(self.notes), folder=str(self.out))
             if self.document.adjacency is not None:
                 self.content["adjacency"] = self.document.adjacency
             print_json(self.content, inside=False)
             return
         if self.findings:
-            console.print(terminal_table([["", *beside], *self.findings.values()], title))
+            console.print(terminal_table([["", *columns], *self.findings.values()], title))
             console.print()
         if self.out is not None:
             console.print(f"Figures and tables: {self.out}", soft_wrap=True, markup=False)
@@ -219,7 +221,7 @@ def _list(document: Document, as_json: bool) -> None:
         )
         return
     for exhibit in document.exhibits:
-        asked = f"--{exhibit.option} {exhibit.word}" if exhibit.option else exhibit.word
+        option_words = f"--{exhibit.option} {exhibit.word}" if exhibit.option else exhibit.word
         takes = [f"takes {', '.join(f'--{option}' for option in exhibit.options)}"] if exhibit.options else []
         reads = [f"reads {exhibit.data}"] if exhibit.data else []
-        console.print("; ".join([f"{asked:<22}  {exhibit.line}", *takes, *reads]), soft_wrap=True, markup=False)
+        console.print("; ".join([f"{option_words:<22}  {exhibit.line}", *takes, *reads]), soft_wrap=True, markup=False)

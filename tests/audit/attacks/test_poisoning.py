@@ -10,9 +10,9 @@ from parley.errors import TermsError
 from parley.protocol.aggregation.robust import RULES, plain_mean
 from parley.protocol.setup import resolve
 from parley_lab.attacks.poisoning import (
-    ANSWERS,
-    HONEST,
-    LABELS,
+    LABEL_FLIPPING,
+    LIES_BY_WORDS,
+    NO_ATTACK,
     backdoor_success,
     flipped_labels,
     poisoned_run,
@@ -52,14 +52,14 @@ def study():
 def test_the_mean_fails_and_the_other_rules_hold(study):
     """16 runs of each: whatever the liar says, a robust rule stays within ten times the excess cost of the honest
     alone; the mean is beyond a hundred times where answers are scaled, and beyond ten where labels are exchanged."""
-    alone = study["without the liar"][HONEST].mean
-    turned, large = (next(words for words in ANSWERS if start in words) for start in ("sign", "turns and scales"))
+    alone = study["without the liar"][NO_ATTACK].mean
+    turned, large = (next(words for words in LIES_BY_WORDS if start in words) for start in ("sign", "turns and scales"))
     assert study["mean"][large].mean > 100 * alone
-    assert study["mean"][LABELS].mean > 10 * alone
+    assert study["mean"][LABEL_FLIPPING].mean > 10 * alone
     for rule in ROBUST:
         for lie, run in study[rule].items():
             assert run.mean < 10 * alone, (rule, lie)
-        assert study[rule][LABELS].mean < study["mean"][LABELS].mean / 2
+        assert study[rule][LABEL_FLIPPING].mean < study["mean"][LABEL_FLIPPING].mean / 2
     assert study["mean"][turned].mean < 10 * alone  # within the bound, and one against four: slower, no more
 
 
@@ -175,6 +175,6 @@ def test_the_bound_alone_holds_a_liar_to_what_explains_an_answer_and_touches_no_
     plain, bounded = terms(), terms().changed(aggregation={"rule": "mean", "byzantine": 1})
     one, other = (poisoned_run(each, owners, {}, "abcde", 16, 3).theta for each in (plain, bounded))
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    lie = {"e": ANSWERS["turns and scales them by 100"]}
+    lie = {"e": LIES_BY_WORDS["turns and scales them by 100"]}
     loose, held = (poisoned_run(each, owners, lie, "abcd", 8, 3).mean for each in (plain, bounded))
     assert held < loose / 2

@@ -13,7 +13,7 @@ from parley.audit.canary import CanarySearch, present_rows
 from parley.audit.exact.enumeration import AnswerLaw, answer_law, exact_verdicts, largest_log_ratio
 from parley.data import Design
 from parley.errors import TermsError
-from parley.protocol.queries import KINDS, MinibatchQuery, Tables
+from parley.protocol.queries import QUESTION_KINDS, MinibatchQuery, Tables
 from parley.protocol.setup import resolve
 
 ONE = {"model__features": ["x0"], "privacy__mechanism": "geometric"}
@@ -35,7 +35,7 @@ WITHOUT = {"minimum"}
 
 
 def test_every_registered_kind_is_looked_at():
-    assert {*ASKED} | WITHOUT == {*KINDS}
+    assert {*ASKED} | WITHOUT == {*QUESTION_KINDS}
 
 
 @pytest.mark.parametrize("case", [*ASKED, *OTHERWISE])

@@ -8,7 +8,7 @@ from game_samples import NOISE, random_weakest_link, weakest_link
 
 from parley.decisions.games.stakes import Demand
 from parley.decisions.games.weakest_link import LocalMaxima, WeakestLink, play
-from parley.decisions.knowledge.privacy_cost import CURVES, PrivacyCosts
+from parley.decisions.knowledge.privacy_cost import COST_CURVES, PrivacyCosts
 from parley.terms import PrivacyCost
 
 FINE = 20_001
@@ -101,7 +101,7 @@ def test_of_equal_hills_the_lowest_is_the_peak_and_the_largest_is_gone_back_to()
 
 
 def test_marginal_costs_are_derivatives_on_logarithms():
-    costs = PrivacyCosts.from_curves([PrivacyCost(kind=kind, weight=3.0) for kind in ("linear", *CURVES)])
+    costs = PrivacyCosts.from_curves([PrivacyCost(kind=kind, weight=3.0) for kind in ("linear", *COST_CURVES)])
     epsilon, h = np.array([[0.02], [0.7], [4.0]]), 1e-5
     derivatives = (costs(epsilon * np.exp(h)) - costs(epsilon * np.exp(-h))) / (2 * h)
     assert costs.marginal(epsilon) == pytest.approx(derivatives, rel=1e-8)

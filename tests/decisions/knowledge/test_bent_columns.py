@@ -13,8 +13,8 @@ from parley.cli.app import app
 from parley.data.split import HeldBack
 from parley.decisions.from_files.column_choice import (
     CLEARLY_BETTER_RATIO,
+    COLUMN_WAYS,
     MIN_INFORMATIVE_ROWS,
-    WAYS,
     choose_columns,
     informative_rows,
     open_ways,
@@ -173,7 +173,7 @@ def test_another_way_than_trees_has_to_be_better_by_a_standard_error(folder, cos
             (), None, 0.0, terms, costs[way], Baselines(1.0, 1.0, "linear"), HeldBack(costs[way] + hard + away)
         )
 
-    ways = [way for way in WAYS if way.wanted in costs]
+    ways = [way for way in COLUMN_WAYS if way.wanted in costs]
     best, tried = choose_columns(known, ways, plan, lambda terms: 0.0, lambda done, total: None)
     assert best.way.wanted == taken
     assert tried[0] is best

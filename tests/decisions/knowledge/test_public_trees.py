@@ -64,7 +64,7 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
 
 def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkeypatch):
     grown = []
-    monkeypatch.setattr("parley.decisions.knowledge.baselines._known", Remembered(max_entries=128))
+    monkeypatch.setattr("parley.decisions.knowledge.baselines._remembered_losses", Remembered(max_entries=128))
     monkeypatch.setattr(
         "parley.decisions.knowledge.baselines.tree_losses",
         lambda *asked: grown.append(asked) or tree_losses(*asked),

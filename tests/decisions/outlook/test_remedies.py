@@ -7,7 +7,7 @@ import parley
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.remedies import LARGEST_EPSILON, Remedies, Remedy, compare_noise, remedies
+from parley.decisions.outlook.remedies import MAX_ADVISED_EPSILON, Remedies, Remedy, compare_noise, remedies
 from parley.decisions.planning.noise_terms import shared_terms
 from parley.report.words.forecast import remedy_line
 
@@ -46,7 +46,7 @@ def test_it_is_worth_it_from_the_budgets_that_are_said_and_not_below(refused):
     assert not found.already
     assert {each.way for each in found.ways} >= {"each_owner", "shared"}
     own, one = (next(each for each in found.ways if each.way == way) for way in ("each_owner", "shared"))
-    assert 0.5 < one.first < own.first == own.everybody < LARGEST_EPSILON
+    assert 0.5 < one.first < own.first == own.everybody < MAX_ADVISED_EPSILON
     for side, joins in ((0.97, False), (1.03, True)):
         there = terms.changed(everyone={"epsilon": side * own.first})
         assert (said_of(there).verdict.verdict == "join") == joins

@@ -16,9 +16,9 @@ from parley_lab.papers.document import Document, Exhibit, Shown
 from parley_lab.papers.listing import comparison_lines, outcome_of, record_of
 from parley_lab.papers.printed import Outcome, Printed
 from parley_lab.papers.records import Comparison, Reading, Record, Relation, read_records, rounded, write_records
-from parley_lab.papers.reproduce import COMMANDS
+from parley_lab.papers.reproduce import COMMAND_BY_DOCUMENT
 
-DOCUMENTS = {document.name: document for document in COMMANDS}
+DOCUMENTS = {document.name: document for document in COMMAND_BY_DOCUMENT}
 COUNTED = {  # by document: figures and tables as they are numbered there
     "wu2019": [f"figure {k}" for k in range(1, 12)],
     "wu2019-thesis": [

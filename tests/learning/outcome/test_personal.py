@@ -44,7 +44,7 @@ def test_the_pulled_model_is_where_loss_and_pull_balance(kind):
     rows, setup = made.tables.train, made.setup
     ridge = Ridge(setup.objective, setup.preparation, rows)
     centre = Centre("c", np.random.default_rng(1).normal(size=setup.parameters), free=False)
-    theta, objective = ridge._pulled(rows, [centre], (40.0,))[0, 0], ridge._smoothed
+    theta, objective = ridge._fit_pulled(rows, [centre], (40.0,))[0, 0], ridge._smoothed
     curvature = objective.loss.largest_curvature * np.trace(rows.statistics[0]) / rows.width
     gradient, pull = objective.mean_gradient(rows, theta), 40.0 * curvature / len(rows) * (theta - centre.theta)
     np.testing.assert_allclose(gradient + pull, 0, atol=2e-6)
@@ -58,7 +58,7 @@ def test_a_weight_counts_as_so_many_records():
     X = np.linalg.qr(rng.normal(size=(400, 3)))[0] * 20.0
     rows = Design(X, X @ TRUE, np.ones(400))
     made = agreement(100)
-    theta = Ridge(LinearRegression(), made.setup.preparation, rows)._pulled(
+    theta = Ridge(LinearRegression(), made.setup.preparation, rows)._fit_pulled(
         rows, [Centre("0", np.zeros(3), free=False)], (100.0,)
     )[0, 0]
     np.testing.assert_allclose(theta, TRUE * 400 / 500, rtol=1e-9)

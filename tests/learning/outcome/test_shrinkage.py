@@ -62,7 +62,7 @@ def test_one_decomposition_for_all_models_finds_those_of_a_direct_solve(objectiv
     assert apart(objective, fewer, pulled(objective, fewer, centres, strengths, whole, second), truth) < near
     assert apart(objective, fewer, whole, truth) > 0.1
     if not objective.quadratic:
-        monkeypatch.setattr(module, "PRECISION", np.inf)
+        monkeypatch.setattr(module, "DECREASE_TOLERANCE", np.inf)
     elif free:
         usual = Curvature.solved
         monkeypatch.setattr(Curvature, "solved", lambda c, g, s: usual(c, g, np.maximum(s, s.max(axis=1)[:, None])))

@@ -62,7 +62,7 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
         address, channel_credentials(banks.identity()), options=[("grpc.ssl_target_name_override", "a")]
     ) as channel:
         with pytest.raises(grpc.RpcError) as error:
-            channel.unary_unary(f"/{messages.SERVICE}/Ask")(bytes(messages.LARGEST_MESSAGE + 1), timeout=10)
+            channel.unary_unary(f"/{messages.SERVICE}/Ask")(bytes(messages.MAX_MESSAGE_BYTES + 1), timeout=10)
         assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert messages.read_health(channel.unary_unary(f"/{messages.SERVICE}/Health")(b"", timeout=3)) == "a"
     assert banks.spent(terms) == dict.fromkeys("abc", 0)

@@ -117,7 +117,7 @@ def test_a_node_that_fails_is_asked_again_but_not_at_once(monkeypatch):
     with pytest.raises(ExchangeError, match="no node of the federation claims to be b"):
         find_owners(Carrier(late), ["a", "b"], 0.5)
     assert len(late.sent) == 2
-    monkeypatch.setattr(flower, "PAUSE", 0.2)
+    monkeypatch.setattr(flower, "RETRY_PAUSE_S", 0.2)
     pull = late.pull_messages
 
     def pull_messages(numbers):

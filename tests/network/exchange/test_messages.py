@@ -133,7 +133,7 @@ def score_with_shape(shape, data):
         wire.Query(
             id="x", round=1, agreement=wire.Agreement(terms="../../etc", learner="l"), kind="statistics"
         ).SerializeToString(),
-        b"\x00" * (messages.LARGEST_MESSAGE + 1),
+        b"\x00" * (messages.MAX_MESSAGE_BYTES + 1),
     ],
 )
 def test_whatever_is_not_a_query_is_refused_as_malformed(content):

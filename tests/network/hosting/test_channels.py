@@ -282,7 +282,7 @@ def test_a_channel_is_opened_once_and_what_comes_late_for_an_old_one_is_refused_
     with pytest.raises(Unavailable):
         drawer.take(2, "1" * 64, 1, b"x")
     assert drawer._channel.name == "2" * 64
-    drawer.take(2, channels.OVER, 0, b"1" * 64)
+    drawer.take(2, channels.CLOSE_NOTICE_NAME, 0, b"1" * 64)
     assert drawer._channel.name == "2" * 64
 
 

@@ -101,7 +101,7 @@ def test_no_bytes_get_more_than_a_refusal(made, method):
 
 def test_a_share_bundle_that_is_too_long_is_refused_before_it_is_read(made):
     service, _ = made
-    reply = service.deliver(bytes(messages.LARGEST_SIZE * 8 + 1), Caller(("a",)), lambda: False)
+    reply = service.deliver(bytes(messages.MAX_NUMBERS * 8 + 1), Caller(("a",)), lambda: False)
     assert refused(reply) is parley.errors.Malformed
 
 
@@ -129,7 +129,7 @@ def test_messages_come_back_as_they_were():
 
 
 def test_terms_that_are_accepted_later_are_served(consortium, monkeypatch):
-    monkeypatch.setattr(room, "LOOK", 0.0)
+    monkeypatch.setattr(room, "CHECK_INTERVAL_S", 0.0)
     settings = load_host(consortium.folder / "h2.toml")
     journal = Journal(settings.journal)
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")

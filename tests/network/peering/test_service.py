@@ -40,7 +40,7 @@ def log(tmp_path):
 
 @pytest.fixture
 def peer(log, monkeypatch):
-    monkeypatch.setattr("parley.network.peering.service.PATIENCE", 0.01)
+    monkeypatch.setattr("parley.network.peering.service.ANSWER_WAIT_S", 0.01)
     service = PeerService("a", RUN, {"b": None, "d": "key of d"}, Board(), END, log)
     service.board = service._board
     return service

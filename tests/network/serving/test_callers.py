@@ -12,7 +12,7 @@ from consortium import ask
 from parley.network.exchange import messages
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority
-from parley.network.serving.daemon import CALLS_EACH
+from parley.network.serving.daemon import MAX_CALLS_PER_CALLER
 from parley.network.serving.log import Log
 from parley.network.serving.server import CallSlots
 
@@ -34,12 +34,12 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
         ]
         peer = RemoteOwner("a", address, bank.identity())
         until = time.monotonic() + 30
-        while sum(call.done() for call in calls) < 70 - CALLS_EACH and time.monotonic() < until:
+        while sum(call.done() for call in calls) < 70 - MAX_CALLS_PER_CALLER and time.monotonic() < until:
             time.sleep(0.02)
         for k in (1, 2, 3):
             assert peer.ask(ask(terms, k), 60, 3, 10).statement.answered == k
         waiting = [call for call in calls if not call.done()]
-        assert len(waiting) == CALLS_EACH
+        assert len(waiting) == MAX_CALLS_PER_CALLER
         codes = {call.code() for call in calls if call.done()}
         # a connection that has as many streams as it may refuses one more by itself
         assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
@@ -96,7 +96,7 @@ def test_a_call_whose_message_never_comes_is_ended():
 
 def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
     monkeypatch.setattr("parley.network.serving.log.MAX_WAITING_LINES", 3)
-    monkeypatch.setattr("parley.network.serving.log.GRACE", 0.1)
+    monkeypatch.setattr("parley.network.serving.log.CLOSE_TIMEOUT_S", 0.1)
     begun, full, written = threading.Event(), threading.Event(), []
 
     class Stream:

@@ -21,7 +21,7 @@ from parley.network.identity import certificate_authority
 from parley.network.serving import connections
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.connections import (
-    CROWD,
+    CROWD_REASON,
     ENTERING_TURN_S,
     FIRST_CALL_TIMEOUT_S,
     MAX_ENTERING,
@@ -59,7 +59,7 @@ def test_of_one_address_the_newest_and_furthest_stay():
     served = line(0.0, stage=Stage.SERVED, caller=MEMBER)
     elsewhere = [line(100.0, "10.0.0.8") for _ in range(MAX_UNSERVED_PER_ADDRESS)]
     why = excess([entering, served, *silent, *elsewhere, knocking], 101.0)
-    assert why == dict.fromkeys(silent[:2], CROWD)
+    assert why == dict.fromkeys(silent[:2], CROWD_REASON)
 
 
 def test_each_stage_ends_in_time_and_a_served_line_is_not_asked():

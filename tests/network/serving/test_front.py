@@ -202,7 +202,7 @@ def test_a_learner_is_answered_while_strangers_hold_half_open_lines(bank):
         figures = {name: float(figure) for name, _, figure in told}
         assert 0 < figures['parley_lines_waiting{stage="silent"}'] <= connections.MAX_UNSERVED
         assert figures["parley_lines"] >= 1
-        assert figures[f'parley_lines_cut_total{{reason="{connections.CROWD}"}}'] > 0
+        assert figures[f'parley_lines_cut_total{{reason="{connections.CROWD_REASON}"}}'] > 0
         assert len(list(Path(f"/proc/{pid}/fd").iterdir())) < connections.MAX_UNSERVED + 200
         assert len(list(Path(f"/proc/{pid}/task").iterdir())) < 200
         peer.close()

@@ -25,7 +25,7 @@ from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import consider as consider_as_host
 from parley.network.hosting.offer import open_host
 from parley.network.identity.settings import load_host, load_owner
-from parley.network.serving.acceptance import PENDING, Acceptances, require_both
+from parley.network.serving.acceptance import PENDING_SUFFIX, Acceptances, require_both
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.health import room_problems
 from parley.network.serving.offer import consider
@@ -159,7 +159,7 @@ def test_accepting_is_whole_or_nothing_and_can_be_repeated(disk, books, tmp_path
         accept(folder)
         owner = open_owner(settings)
         assert owner.ledger.reserved[0] == Fraction(1)
-        assert not list(settings.accepted.glob(f"*.{PENDING}"))
+        assert not list(settings.accepted.glob(f"*.{PENDING_SUFFIX}"))
         owner.ledger.close()
 
     assert at_every_write(disk, books, tmp_path, accept, check) >= 5
@@ -171,8 +171,8 @@ def test_an_interrupted_acceptance_is_completed_only_if_the_ledger_holds_it(book
     accept(folder)
     settings = load_owner(folder / "a.toml")
     (done,) = settings.accepted.iterdir()
-    done.rename(done.with_suffix(f".{PENDING}"))  # a crash after the ledger's row
-    other = settings.accepted / f"{'0' * 64}.{PENDING}"
+    done.rename(done.with_suffix(f".{PENDING_SUFFIX}"))  # a crash after the ledger's row
+    other = settings.accepted / f"{'0' * 64}.{PENDING_SUFFIX}"
     other.write_text("a crash before it")
     owner = open_owner(settings)
     require_both(owner.ledger, Acceptances(settings.accepted))

@@ -18,7 +18,7 @@ from parley.network.exchange import messages
 from parley.network.exchange.remote import channel_credentials
 from parley.network.serving import health as serving_health
 from parley.network.serving.health import SelfCall, check
-from parley.network.serving.server import WORKERS, start_workers
+from parley.network.serving.server import WORKER_THREADS, start_workers
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -147,7 +147,7 @@ def test_a_daemon_ends_where_its_serving_has_died(faulty):
 
 
 def test_a_daemon_has_its_workers_before_the_first_call(bank):
-    assert len(list(Path(f"/proc/{bank.daemons['a'].pid}/task").iterdir())) > WORKERS
+    assert len(list(Path(f"/proc/{bank.daemons['a'].pid}/task").iterdir())) > WORKER_THREADS
 
 
 def test_a_system_that_refuses_the_workers_is_told_of_in_one_sentence(monkeypatch):

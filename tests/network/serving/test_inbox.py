@@ -17,7 +17,7 @@ import parley
 from parley.errors import ContradictionError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.exchange import messages
 from parley.network.exchange.messages import (
-    LARGEST_TEXT,
+    MAX_TEXT_BYTES,
     ProposalState,
     read_proposal,
     read_state,
@@ -223,7 +223,7 @@ def test_whether_others_proposed_a_text_makes_no_difference(service, places):
 def test_messages_that_are_too_long_or_damaged_are_refused(service):
     terms = terms_of()
     whole = write_proposal(terms.hash, terms.canonical)
-    long = rewritten(lambda content: content.update(title="x" * LARGEST_TEXT))
+    long = rewritten(lambda content: content.update(title="x" * MAX_TEXT_BYTES))
     wrong = [whole[:40], b"junk", b"", write_proposal(terms.hash, long), write_proposal(hashed(long), long)]
     wrong += [write_proposal("0" * 64, terms.canonical), write_proposal("../" + "0" * 61)]
     wrong.append(whole.replace(b'"Test"', b'"\xff\xfe\xff\xfe"'))  # no UTF-8

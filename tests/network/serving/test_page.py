@@ -13,7 +13,7 @@ from consortium import free_port
 
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.serving import metrics as serving_page
-from parley.network.serving.metrics import MAX_REQUESTS, READERS, Metrics, MetricSources, Page
+from parley.network.serving.metrics import MAX_REQUESTS, READER_THREADS, Metrics, MetricSources, Page
 
 
 def begin(port, content=b"GET /metrics HTTP/1.1\r\nHost: "):
@@ -86,7 +86,7 @@ def test_a_request_that_comes_byte_by_byte_ends_in_time(shown, monkeypatch):
 
 def test_the_oldest_of_too_many_requests_are_given_up_and_their_number_is_bounded(shown):
     page, found = shown
-    slow = [begin(page.port) for _ in range(READERS)]
+    slow = [begin(page.port) for _ in range(READER_THREADS)]
     assert read(page.port) == (200, b"ready\n")
     assert is_cut(slow[0])
     free = threading.Event()

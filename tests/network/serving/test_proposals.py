@@ -17,14 +17,14 @@ import parley
 from parley.cli.app import app
 from parley.errors import Malformed, NotOffered, Refusal, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import messages
-from parley.network.exchange.messages import LARGEST_TEXT, ProposalState
-from parley.network.exchange.remote import NOT_OFFERED, Proposed, RemoteOwner, channel_credentials, propose
+from parley.network.exchange.messages import MAX_TEXT_BYTES, ProposalState
+from parley.network.exchange.remote import NO_PROPOSALS_REASON, Proposed, RemoteOwner, channel_credentials, propose
 from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.connections import FLOOD
-from parley.network.serving.daemon import CALLS_EACH
+from parley.network.serving.connections import FLOOD_REASON
+from parley.network.serving.daemon import MAX_CALLS_PER_CALLER
 from parley.network.serving.inbox import MAX_OPEN_PER_LEARNER, Proposal, open_inbox
 from parley.network.serving.server import MAX_SHARED_PER_PARTY, SHARED_TURN_S
 
@@ -177,7 +177,7 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
         peer.propose(others.hash, others.canonical, 20)
     with pytest.raises(UnknownTerms, match="nobody at this owner accepted"):
         peer.statement(own.hash, "member", 20)
-    long = own.changed(title="x" * (LARGEST_TEXT - 4096))
+    long = own.changed(title="x" * (MAX_TEXT_BYTES - 4096))
     for _ in range(4):  # more bytes than a connection may bring that no message accounts for
         assert peer.propose(long.hash, long.canonical, 20).state == "open"
     with pytest.raises(Unavailable):  # cut before it reaches gRPC
@@ -185,7 +185,7 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
     peer.close()
     served.wait_for("a", "line-cut")
     cut = [(line["caller"], line["reason"]) for line in served.log("a") if line["event"] == "line-cut"]
-    assert cut == [("member", FLOOD)]
+    assert cut == [("member", FLOOD_REASON)]
     again = at(served, "learner")
     assert again.propose(others.hash, others.canonical, 20) == ProposalState("open")
     again.close()
@@ -210,12 +210,15 @@ def turned_away(calls, count):
 
 def test_proposals_that_never_come_leave_room_for_others(served):
     over, peer, terms = threading.Event(), at(served, "learner"), terms_of(epsilon=0.0625)
-    silent = [f"silent-{k}" for k in range(CALLS_EACH // MAX_SHARED_PER_PARTY)]
+    silent = [f"silent-{k}" for k in range(MAX_CALLS_PER_CALLER // MAX_SHARED_PER_PARTY)]
     for name in silent:
         certify(served, name)
-    lines = [silent_calls(served, silent[0], CALLS_EACH, over)]
+    lines = [silent_calls(served, silent[0], MAX_CALLS_PER_CALLER, over)]
     try:
-        assert turned_away(lines[0][1], CALLS_EACH - MAX_SHARED_PER_PARTY) == CALLS_EACH - MAX_SHARED_PER_PARTY
+        assert (
+            turned_away(lines[0][1], MAX_CALLS_PER_CALLER - MAX_SHARED_PER_PARTY)
+            == MAX_CALLS_PER_CALLER - MAX_SHARED_PER_PARTY
+        )
         assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")
         for name in silent[1:]:
             lines.append(silent_calls(served, name, MAX_SHARED_PER_PARTY + 1, over))
@@ -226,7 +229,7 @@ def test_proposals_that_never_come_leave_room_for_others(served):
             peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
         time.sleep(SHARED_TURN_S)
         assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")  # one of them had to leave
-        before, until = CALLS_EACH - MAX_SHARED_PER_PARTY + len(silent) - 1, time.monotonic() + 30
+        before, until = MAX_CALLS_PER_CALLER - MAX_SHARED_PER_PARTY + len(silent) - 1, time.monotonic() + 30
         while (gone := sum(each.done() for _, calls in lines for each in calls)) <= before and time.monotonic() < until:
             time.sleep(0.02)
         assert gone > before
@@ -292,7 +295,7 @@ def test_relays_and_daemons_without_an_inbox_say_so_in_a_sentence(tmp_path):
     settings.write_text(settings.read_text().replace('inbox = "inbox-a"', "#"))
     try:
         bank.start()
-        assert propose(terms, bank.folder / "addresses.toml") == [Proposed("a", None, NOT_OFFERED)]
+        assert propose(terms, bank.folder / "addresses.toml") == [Proposed("a", None, NO_PROPOSALS_REASON)]
         sent = run("learner", "propose", bank.folder / "terms.toml", "--owners", bank.folder / "addresses.toml")
         assert sent.exit_code == 1
         assert "send the terms" in " ".join(sent.output.split())

@@ -48,8 +48,8 @@ def test_who_is_not_who_the_settings_say_neither_listens_nor_asks(bank):
 @pytest.mark.parametrize("days", [9, 365])
 def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, days):
     """A day is short here. Of the certificate that it shows: once a renewed one is, no more of the old one."""
-    monkeypatch.setattr(network, "DAY", 0.1)
-    monkeypatch.setattr(network, "LOOK", 0.1)
+    monkeypatch.setattr(network, "REMINDER_INTERVAL_S", 0.1)
+    monkeypatch.setattr(network, "CHECK_INTERVAL_S", 0.1)
     certificate_authority.renew(bank.folder, bank.folder / "a.crt", days)
     (bank.folder / "a.ledger").chmod(0o600)
     stop, stream = threading.Event(), StringIO()

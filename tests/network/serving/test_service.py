@@ -46,7 +46,7 @@ def test_a_learner_that_asks_for_too_much_gets_refusals_that_cost_nothing(servic
         assert refused(service, messages.write_query(ask(terms)), stranger) is UnknownTerms
     whole = messages.write_query(ask(terms))
     assert {refused(service, whole[:n]) for n in range(len(whole))} <= {Malformed}  # truncated anywhere
-    assert refused(service, whole + bytes(messages.LARGEST_MESSAGE)) is Malformed
+    assert refused(service, whole + bytes(messages.MAX_MESSAGE_BYTES)) is Malformed
     service.ask(whole, LEARNER)
     for k in (2, 3):
         service.ask(messages.write_query(ask(terms, k)), LEARNER)

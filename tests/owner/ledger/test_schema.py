@@ -7,7 +7,7 @@ from bookkeeping import COST, costing, each, filled, never, old_ledger, query, v
 
 from parley.errors import LedgerError
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.opening import APPLICATION_ID, VERSION
+from parley.owner.ledger.opening import APPLICATION_ID, SCHEMA_VERSION
 from parley.protocol.queries import GradientQuery
 
 
@@ -18,7 +18,7 @@ def pragma(path, name):
 
 def test_a_new_file_says_what_it_is(tmp_path):
     path = filled(tmp_path)
-    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION_ID, VERSION)
+    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION_ID, SCHEMA_VERSION)
 
 
 def test_a_file_without_a_version_is_upgraded_and_keeps_every_promise(tmp_path, own_state):
@@ -27,7 +27,7 @@ def test_a_file_without_a_version_is_upgraded_and_keeps_every_promise(tmp_path, 
         columns = ", ".join(row[1] for row in db.execute("PRAGMA table_info(entries)"))
         before = db.execute(f"SELECT {columns} FROM entries ORDER BY seq").fetchall()
     ledger = Ledger(path)
-    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION_ID, VERSION)
+    assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION_ID, SCHEMA_VERSION)
     assert ledger.verify() == len(before) + 1
     with sqlite3.connect(path) as db:
         assert db.execute(f"SELECT {columns} FROM entries WHERE kind != 'upgrade' ORDER BY seq").fetchall() == before
@@ -59,7 +59,7 @@ def test_an_upgrade_of_a_broken_file_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (f"PRAGMA user_version = {VERSION + 1}", "written by a later Parley.*update Parley"),
+        (f"PRAGMA user_version = {SCHEMA_VERSION + 1}", "written by a later Parley.*update Parley"),
         ("PRAGMA application_id = 7", "not a ledger"),
         ("PRAGMA user_version = 0", "not a ledger"),
         ("DROP TABLE entries", "not a ledger"),

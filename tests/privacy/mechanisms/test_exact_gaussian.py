@@ -17,9 +17,9 @@ from scipy import stats
 from parley.errors import SettingError
 from parley.privacy.mechanisms import SafeNoise, exact_samplers
 from parley.privacy.mechanisms.exact_samplers import (
-    _RATIO,
+    _PEAK_SHARES,
     _STRIP_OF,
-    _WEIGHTS,
+    _STRIP_WEIGHTS,
     DENSITY_HEIGHT,
     GRID_BITS,
     STRIP_COUNT,
@@ -125,7 +125,7 @@ def test_the_tail_is_the_tail_of_the_normal_law(seeded):
 def exact_margin(strip, x, u):
     """u e^y - A e^(-(j/8)^2/2)/w_j to 60 digits: kept if negative."""
     x, u = mpmath.mpf(int(x)) / 2**64, mpmath.mpf(int(u)) / 2**47
-    peak = DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(int(strip)) ** 2) / 128) / _WEIGHTS[strip]
+    peak = DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(int(strip)) ** 2) / 128) / _STRIP_WEIGHTS[strip]
     return u * mpmath.exp(x * (2 * int(strip) + x) / 128) - peak
 
 
@@ -180,7 +180,7 @@ def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch
     assert _decide_exactly(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 1
     assert next(words, None) is None
     with mpmath.workdps(60):
-        bound = mpmath.exp(-mpmath.mpf(1) / 512) * DENSITY_HEIGHT * 2**47 / _WEIGHTS[0]
+        bound = mpmath.exp(-mpmath.mpf(1) / 512) * DENSITY_HEIGHT * 2**47 / _STRIP_WEIGHTS[0]
         below, rest = int(bound), int((bound - int(bound)) * 2**64)
     for digits, result in ((rest - 1, 0), (rest + 2, None)):
         words = iter([digits, 0])
@@ -189,14 +189,14 @@ def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch
 
 def test_proposals_cover_the_density_and_their_weights_add_up():
     assert len(_STRIP_OF) == 2**16
-    assert sum(_WEIGHTS) + (_STRIP_OF == STRIP_COUNT).sum() == 2**16
+    assert sum(_STRIP_WEIGHTS) + (_STRIP_OF == STRIP_COUNT).sum() == 2**16
     assert (_STRIP_OF == STRIP_COUNT).sum() == 1
-    assert np.bincount(_STRIP_OF).tolist()[:-1] == _WEIGHTS
+    assert np.bincount(_STRIP_OF).tolist()[:-1] == _STRIP_WEIGHTS
     with mpmath.workdps(60):
-        for j, weight in enumerate(_WEIGHTS):
+        for j, weight in enumerate(_STRIP_WEIGHTS):
             peak = DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(j) ** 2) / 128)
             assert 0.4 * weight < peak <= weight
-            assert abs(_RATIO[j] - peak / weight) < 2.0**-52
+            assert abs(_PEAK_SHARES[j] - peak / weight) < 2.0**-52
         quotient = [
             DENSITY_HEIGHT * mpmath.exp(-(mpmath.mpf(STRIP_COUNT + i) ** 2) / 128) * 2 ** (i + 1) for i in range(60)
         ]

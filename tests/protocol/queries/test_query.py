@@ -3,7 +3,7 @@ import pytest
 from samples import make_terms
 
 from parley.errors import Malformed
-from parley.protocol.queries import KINDS, GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
+from parley.protocol.queries import QUESTION_KINDS, GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.protocol.setup import resolve
 
 THETA = np.array([0.5, -1.0])
@@ -79,7 +79,7 @@ def test_a_question_asked_before_is_the_same_question_now():
 
 def test_a_question_is_read_back_from_its_fields():
     for query in BEFORE.values():
-        assert KINDS[query.kind].asks is type(query)
+        assert QUESTION_KINDS[query.kind].asks is type(query)
         again = type(query).read(query.id, query.terms_hash, query.learner, query.round, query.arrays, query.counts)
         assert again.content == query.content
     update = UpdateQuery.ask(HASH, "learner", 3, THETA, 5)

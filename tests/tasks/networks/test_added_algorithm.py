@@ -40,7 +40,7 @@ def added():
         register_rules(name, rules, "networks")
     yield
     for name in ("mixing", "mixing-draws", "fixed"):
-        del algorithm_rules.ALGORITHMS[name], algorithm_rules._LOADED[name]
+        del algorithm_rules.ALGORITHMS[name], algorithm_rules._RULES_BY_NAME[name]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def gradients():
 
 
 def question(gradients, epochs=EPOCHS, width=BATCHES):
-    return MixedGradientQuestion.of(gradients, ROWS, BATCHES, Band.root(width, 0.9), epochs)
+    return MixedGradientQuestion.from_gradients(gradients, ROWS, BATCHES, Band.root(width, 0.9), epochs)
 
 
 def answers(asked, rows, thetas):

@@ -24,7 +24,7 @@ from parley.tasks.networks import clipping, elementwise, kernels  # noqa: E402
 from parley.tasks.networks.architectures import binary_cross_entropy, cross_entropy, squared  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuestion  # noqa: E402
-from parley.tasks.networks.layers import _LISTED, exact_network  # noqa: E402
+from parley.tasks.networks.layers import _BUILDERS, exact_network  # noqa: E402
 from parley.tasks.networks.question import NetworkRows  # noqa: E402
 
 ACTIVATIONS = [
@@ -264,7 +264,7 @@ def test_a_missing_target_moves_no_other_record_of_a_fixed_batch():
             made, theta = corner(width, 40)
             rows = 2 * len(made.shapes[0])
             X, y, present = np.ones((rows, 1), dtype=np.float32), np.zeros(rows), np.ones(rows, dtype=np.bool_)
-            question = MixedGradientQuestion.of(made, rows, 2, Band((1.0,)), 1)
+            question = MixedGradientQuestion.from_gradients(made, rows, 2, Band((1.0,)), 1)
             whole = question._sum(NetworkRows(X, y, present), 1, theta)
             missing = present.copy()
             missing[np.sort(batch(shuffled(rows, 0, "batches", 0), 2, 0))[0]] = False
@@ -400,8 +400,8 @@ def test_weights_that_are_drawn_meanwhile_leave_the_generator_alone():
 def test_every_listed_layer_is_searched_or_compared():
     tried = {type(part) for each in (*SHAPED, *map(nn.Sequential, ACTIVATIONS)) for part in each}
     searched = {nn.Linear, nn.Conv2d}
-    named = {kind for kind in _LISTED if not kind.__module__.startswith("torch.")}
-    assert set(_LISTED) - named <= tried | searched | {nn.Unflatten}
+    named = {kind for kind in _BUILDERS if not kind.__module__.startswith("torch.")}
+    assert set(_BUILDERS) - named <= tried | searched | {nn.Unflatten}
 
 
 @pytest.mark.parametrize(

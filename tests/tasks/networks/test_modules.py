@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.tasks.networks import kernels  # noqa: E402
 from parley.tasks.networks.architectures import (  # noqa: E402  # noqa: E402
-    _MADE,
+    _BUILDERS,
     Architecture,
     cross_entropy,
     module_scores,
@@ -61,7 +61,7 @@ def test_deep_networks_have_their_sizes_and_their_signals_do_not_vanish(name, wi
 
 
 def test_what_terms_may_name_is_what_can_be_made():
-    assert tuple(_MADE) == ARCHITECTURES
+    assert tuple(_BUILDERS) == ARCHITECTURES
     with pytest.raises(SettingError, match="expected one of logistic"):
         Architecture.from_name("resnet", 784, 10)
     with pytest.raises(SettingError, match="images of 28 by 28"):

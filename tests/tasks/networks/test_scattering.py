@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 
 from parley.tasks.networks.architectures import Architecture, cross_entropy  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.layers import CHANNELS, DIRECTIONS, FREQUENCY, Scattering  # noqa: E402
+from parley.tasks.networks.layers import DIRECTIONS, FREQUENCY, SCATTERING_CHANNELS, Scattering  # noqa: E402
 
 
 def stripes(direction: int) -> np.ndarray:
@@ -31,7 +31,7 @@ def test_it_has_81_channels_of_7_by_7_no_parameters_and_says_nothing_of_plain_ar
     seen = Scattering()
     assert not list(seen.parameters())
     assert not seen.state_dict()  # formulas: nothing to keep
-    assert seen(torch.rand(2, 1, 28, 28)).shape == (2, CHANNELS, 7, 7)
+    assert seen(torch.rand(2, 1, 28, 28)).shape == (2, SCATTERING_CHANNELS, 7, 7)
     plain = seen._strengths(torch.ones(1, 1, 28, 28))[0, :, 8:20, 8:20]
     assert float(plain.max()) < 1e-6
 

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from parley.errors import DataError, SettingError
-from parley.tasks.ratings.factorization import BLOCK, Factorization, prediction_errors, root_mean_square, shuffled
+from parley.tasks.ratings.factorization import (
+    RATINGS_PER_BLOCK,
+    Factorization,
+    prediction_errors,
+    root_mean_square,
+    shuffled,
+)
 from parley.tasks.ratings.table import Ratings
 
 
@@ -20,7 +26,7 @@ def planted(users=120, items=40, share=0.6, noise=0.1, seed=0):
 
 def descend_in_python(ratings, P, Q, rule, blocks):
     for block in blocks:
-        for j in range(block * BLOCK, min((block + 1) * BLOCK, len(ratings))):
+        for j in range(block * RATINGS_PER_BLOCK, min((block + 1) * RATINGS_PER_BLOCK, len(ratings))):
             u, i = ratings.users[j], ratings.items[j]
             p, q = P[u].copy(), Q[i].copy()
             error = ratings.values[j] - p @ q
@@ -30,11 +36,13 @@ def descend_in_python(ratings, P, Q, rule, blocks):
 
 def test_the_compiled_loop_is_the_published_arithmetic():
     rule, ratings = Factorization(step=0.3, factors=3), planted(noise=1.0)
-    assert len(ratings) > 3 * BLOCK
+    assert len(ratings) > 3 * RATINGS_PER_BLOCK
     P, Q = (rule.start(n, np.random.default_rng(n)) for n in (120, 40))
     P2, Q2 = P.copy(), Q.copy()
     rule.descend(ratings, P, Q, np.random.default_rng(5))
-    descend_in_python(ratings, P2, Q2, rule, np.random.default_rng(5).permutation(-(-len(ratings) // BLOCK)))
+    descend_in_python(
+        ratings, P2, Q2, rule, np.random.default_rng(5).permutation(-(-len(ratings) // RATINGS_PER_BLOCK))
+    )
     assert np.allclose(P, P2, atol=1e-12)
     assert np.allclose(Q, Q2, atol=1e-12)
     assert np.abs(P).max() == rule.box  # the box was met, and kept

@@ -7,7 +7,7 @@ from raters import rating_terms, tastes
 
 import parley
 from parley.errors import BelowBaselineError
-from parley.tasks.ratings.algorithm import ERROR
+from parley.tasks.ratings.algorithm import RATING_DEVIATION
 from parley.tasks.ratings.measured import items_worth, require_items_worth
 from parley.tasks.ratings.question import UserUpdate
 
@@ -81,15 +81,15 @@ def test_how_many_ratings_measure_the_clip_is_about_what_users_measure():
     """A user's terms before they are clipped, at items that are learned, beside the size that the rule takes for one
     rating."""
     pytest.importorskip("numba", reason="numba is not installed; pip install 'parley-dp[ratings]'")
-    from parley.tasks.ratings.measured import _uncut
+    from parley.tasks.ratings.measured import _ratings_within_clip
     from parley.tasks.ratings.run import learn_items
 
     terms, table = rating_terms({"a": 300}, 1e6), tastes(300, 0)
-    table["stars"] += ERROR * np.random.default_rng(0).standard_normal(len(table))
+    table["stars"] += RATING_DEVIATION * np.random.default_rng(0).standard_normal(len(table))
     owner = parley.Owner("a", table)
     agreement = owner.prepare(terms)
     train = agreement.tables.train
     V = learn_items(terms, [owner], seed=0).model.items.V
     sizes = UserUpdate(1e9, ridge=terms.model.penalty).solved(train, V)[1]
     measured = terms.privacy.clip**2 / np.mean(sizes**2 / np.maximum(np.diff(train.first), 1))
-    assert _uncut(agreement.setup) / 2 < measured < 2 * _uncut(agreement.setup)
+    assert _ratings_within_clip(agreement.setup) / 2 < measured < 2 * _ratings_within_clip(agreement.setup)

@@ -125,5 +125,5 @@ def test_sums_do_not_hang_on_the_order_of_records(monkeypatch):
     found = leaf_means(rows, STRUCTURE, LEAVES, theta, share)
     order = rng.permutation(999)
     mixed = replace(rows, X=rows.X[order], y=rows.y[order])
-    monkeypatch.setattr(question, "BLOCK", 7)
+    monkeypatch.setattr(question, "RECORDS_PER_BLOCK", 7)
     assert np.array_equal(found, leaf_means(mixed, STRUCTURE, LEAVES, theta, share))

@@ -177,8 +177,8 @@ def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: i
     mean = float(np.sum((crowd.records / crowd.records.sum()) ** 2 * np.array([law.variance for law in laws])))
     reach = min((unnoticed_extent(setup, name) for name in liars), key=lambda extent: extent.size)
     widest = max((reaches(setup, HONEST_LIMITED_PROBABILITY)[name] for name in liars), key=lambda extent: extent.size)
-    quiet = [reach.nearest(lie) for lie in _lies(setup, size, min(0.1 * mean**0.5, reach.size), reach.size)]
-    large = list(_lies(setup, size, reach.size, FAR_FACTOR * reach.size))
+    quiet = [reach.nearest(lie) for lie in _lying_answers(setup, size, min(0.1 * mean**0.5, reach.size), reach.size)]
+    large = list(_lying_answers(setup, size, reach.size, FAR_FACTOR * reach.size))
     cut = [widest.nearest(lie) for lie in large]
     for rule in RULES:
         if rule == "mean" or _possible(terms, rule, len(liars)):
@@ -219,7 +219,7 @@ def _possible(terms: Terms, rule: str, liars: int) -> bool:
     return True
 
 
-def _lies(setup: Setup, size: int, least: float, most: float) -> Iterator[Floats]:
+def _lying_answers(setup: Setup, size: int, least: float, most: float) -> Iterator[Floats]:
     """Yield answers of these norms: in one number, and in all alike."""
     order = 1 if setup.norm == "l1" else 2
     for direction in (np.eye(size)[0], np.ones(size)):

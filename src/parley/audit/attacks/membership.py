@@ -59,8 +59,8 @@ def _laws(statistic: Floats, which: Tables) -> tuple[Floats, Floats]:
     squares = (((statistic - mean) ** 2) * weight).sum(axis=(0, 1))
     few = int(which.sum(axis=0).min()) < MODELS_FOR_OWN_VARIANCE
     variance = np.full_like(mean, squares.sum() / count.sum()) if few else squares / count
-    least = 1e-12 * (1.0 + float(np.mean(mean**2)))
-    return mean, np.sqrt(np.maximum(variance, least))
+    min_variance = 1e-12 * (1.0 + float(np.mean(mean**2)))
+    return mean, np.sqrt(np.maximum(variance, min_variance))
 
 
 def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
@@ -68,15 +68,15 @@ def attack_model(known: Evidence, tables: Tables, seen: Evidence) -> Floats:
     from sklearn.linear_model import LogisticRegression  # slow to import
 
     member = np.repeat(tables[:, None], known.loss.shape[1], axis=1)
-    found = np.zeros(seen.loss.shape)
+    decisions = np.zeros(seen.loss.shape)
     for group in np.unique(known.group):
-        here = known.group == group
-        x, y = _features(known.loss[..., here]), member[..., here].reshape(-1)
+        in_group = known.group == group
+        x, y = _features(known.loss[..., in_group]), member[..., in_group].reshape(-1)
         centre, scale = x.mean(axis=0), x.std(axis=0) + 1e-12
         attack = LogisticRegression().fit((x - centre) / scale, y)
-        decided = attack.decision_function((_features(seen.loss[..., here]) - centre) / scale)
-        found[..., here] = decided.reshape(seen.loss[..., here].shape)
-    return found
+        decided = attack.decision_function((_features(seen.loss[..., in_group]) - centre) / scale)
+        decisions[..., in_group] = decided.reshape(seen.loss[..., in_group].shape)
+    return decisions
 
 
 def _features(loss: Floats) -> Floats:
@@ -225,8 +225,8 @@ def infer_members(
 ) -> Membership:
     """Attack the models that `train` makes of random halves of `rows` rows, by each method (`judged`)."""
     began = time.perf_counter()
-    found = judged(Game.play(train, rows, shadows, targets, seed), claimed_epsilon, delta, confidence)
-    return replace(found, seconds=time.perf_counter() - began)
+    membership = judged(Game.play(train, rows, shadows, targets, seed), claimed_epsilon, delta, confidence)
+    return replace(membership, seconds=time.perf_counter() - began)
 
 
 def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: float = 0.99) -> Membership:
@@ -239,9 +239,9 @@ def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: 
     check_confidence(delta, confidence)
     attacked, miss = slice(game.shadows, None), (1 - confidence) / len(ATTACKS)
     seen, tables = game.evidence.for_tables(attacked), game.tables[attacked]
-    found = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in ATTACKS]
+    inferences = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in ATTACKS]
     return Membership(
-        inferences=tuple(found),
+        inferences=tuple(inferences),
         claimed_epsilon=claimed_epsilon,
         delta=delta,
         adjacency=Adjacency.REPLACE_ONE,
@@ -255,14 +255,14 @@ def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: 
 def _inference(method: str, score: Floats, tables: Tables, pilot: int, delta: float, miss: float) -> Inference:
     chosen, counted = _Rates(score[:pilot], tables[:pilot]), _Rates(score[pilot:], tables[pilot:])
     at = chosen.thresholds()
-    bounds = [_proved(chosen, at, members, delta, miss) for members in (True, False)]
+    bounds = [_proved_epsilons(chosen, at, members, delta, miss) for members in (True, False)]
     members = bool(bounds[0].max() >= bounds[1].max())
     best = at[int(np.argmax(bounds[0 if members else 1]))]
     return Inference(
         method=method,
         auc=_estimate(counted.areas(), miss),
         hits=_estimate(counted.found(RARE_ALARM_RATE), miss),
-        lower_bound=float(_proved(counted, np.array([best]), members, delta, miss)[0]),
+        lower_bound=float(_proved_epsilons(counted, np.array([best]), members, delta, miss)[0]),
         curve=counted.curve(),
     )
 
@@ -318,7 +318,7 @@ class _Rates:
         return ((0.0, 0.0), *zip(alarms.tolist(), hits.tolist(), strict=True), (1.0, 1.0))
 
 
-def _proved(rates: _Rates, at: Floats, members: bool, delta: float, miss: float) -> Floats:
+def _proved_epsilons(rates: _Rates, at: Floats, members: bool, delta: float, miss: float) -> Floats:
     """Return the epsilon [thresholds] proved by scores above (`members`) or below; half of `miss` for either rate."""
     hits, alarms = (rates.above(at, side).mean(axis=0) for side in (True, False))
     signs, wrong = (hits, alarms) if members else (1 - alarms, 1 - hits)
@@ -345,13 +345,13 @@ def mean_ends(mean: Floats, draws: int, miss: float) -> tuple[Floats, Floats]:
     >>> [round(float(end[0]), 3) for end in (low, high)]
     [0.449, 0.551]
     """
-    most = -math.log(miss) / draws
+    max_divergence = -math.log(miss) / draws
     ends = []
     for side in (0.0, 1.0):
         inside, outside = mean.astype(np.float64), np.full(mean.shape, side)
         for _ in range(60):
             middle = (inside + outside) / 2
-            near = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= most
+            near = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= max_divergence
             inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
         ends.append(outside)
     return ends[0], ends[1]

@@ -76,10 +76,10 @@ def evidence_of(objective: EmpiricalRisk, kind: str, design: Design, theta: Floa
     group = design.y.astype(np.int64) if kind in ("two classes", "classes") else np.zeros(len(design), dtype=np.int64)
     if predicted.ndim > theta.ndim:  # a score for each class or period
         return Evidence(_log_odds(losses), losses, np.full(len(design), np.inf), group)
-    return Evidence(predicted, losses, _aims(kind, design.y), group)
+    return Evidence(predicted, losses, _best_raw_predictions(kind, design.y), group)
 
 
-def _aims(kind: str, y: Floats) -> Floats:
+def _best_raw_predictions(kind: str, y: Floats) -> Floats:
     """Return the raw predictions that fit the targets best [n]."""
     if kind == "two classes":
         return np.where(y > 0, np.inf, -np.inf)
@@ -103,10 +103,10 @@ def without_privacy(
         if isinstance(objective, MarginObjective) and radius is None:
             theta = many_optima(objective, design, tables)
         else:
-            found = [objective.optimum([design.where(table)], radius) for table in tables]
-            if any(each is None for each in found):
+            optima = [objective.optimum([design.where(table)], radius) for table in tables]
+            if any(each is None for each in optima):
                 raise SettingError("model: this kind has no optimum without privacy, so shadow models cannot be fitted")
-            theta = np.array(found)
+            theta = np.array(optima)
         return evidence_of(objective, kind, population, theta[:, None])
 
     return fitted
@@ -142,9 +142,9 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
         length = 1.0
         while moving.size and length > 2.0**-MAX_STEPS:
             moved = theta[moving] + length * step[moving]
-            there = cost(moved, moving)
-            better = there <= value[moving] + 1e-4 * length * promised[moving]
-            theta[moving[better]], value[moving[better]] = moved[better], there[better]
+            moved_cost = cost(moved, moving)
+            better = moved_cost <= value[moving] + 1e-4 * length * promised[moving]
+            theta[moving[better]], value[moving[better]] = moved[better], moved_cost[better]
             moving, length = moving[~better], length / 2
         if not (-promised > 1e-12 * (np.abs(value) + 1e-12)).any():
             break
@@ -229,7 +229,7 @@ class TrainedByTerms:
 
     def __call__(self, tables: Tables) -> Evidence:
         seeds = np.random.SeedSequence(self.seed).generate_state(len(tables)).tolist()
-        found, rng = [], np.random.default_rng([self.seed, 1])
+        evidence, rng = [], np.random.default_rng([self.seed, 1])
         prepared = cast(Any, self.prepared.train)
         population = prepared.where(np.arange(len(self.population)))
         for place, (table, seed) in enumerate(zip(with_rows(tables, self.always), seeds, strict=True)):
@@ -238,9 +238,9 @@ class TrainedByTerms:
             owner = ShadowOwner(self.name, self.population, rows)
             owner.prepare(self.setup)
             result = train(self.setup.terms, [owner], self.replicates, seed, measure=False)
-            found.append(model_evidence(result.model, self.population, result.theta, population))
+            evidence.append(model_evidence(result.model, self.population, result.theta, population))
             self.progress(place + 1, len(tables))
-        return joined(found)
+        return joined(evidence)
 
 
 def model_evidence(
@@ -260,7 +260,7 @@ def model_evidence(
         own = model.classes_[(y > 0).astype(int)]
     if theta is None or len(theta) == 1:
         return predictions_evidence(model, rows, own)
-    found = joined(
+    evidence = joined(
         [predictions_evidence(make_model(preparation, each, "", released=False), rows, own) for each in theta]
     )
-    return Evidence(found.statistic.swapaxes(0, 1), found.loss.swapaxes(0, 1), found.aim, found.group)
+    return Evidence(evidence.statistic.swapaxes(0, 1), evidence.loss.swapaxes(0, 1), evidence.aim, evidence.group)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from parley.audit.canary import cell_values, ends, outcome_cells
 from parley.data.sources import Table
-from parley.data.sources.catalogue import FOLDER
+from parley.data.sources.catalogue import FOLDER_KIND
 from parley.errors import DataError
 from parley.protocol.setup import Setup
 from parley.terms.catalogue import PREDICTION
@@ -93,7 +93,7 @@ def _parquet_folder(rows: pa.Table, folder: Path) -> Table:
 
 FORMS: Sequence[Form] = (
     Form("Parquet file", ".parquet", _parquet),
-    Form("Parquet folder", FOLDER, _parquet_folder),
+    Form("Parquet folder", FOLDER_KIND, _parquet_folder),
     Form("Arrow file", ".arrow", _arrow),
     Form("declared frame", pd.DataFrame, _frame),
     Form("object frame", pd.DataFrame, _objects, declares=False),
@@ -102,7 +102,7 @@ FORMS: Sequence[Form] = (
     Form("dat", ".dat", _dat, declares=False),
 )
 
-FRAME = next(form for form in FORMS if form.name == "declared frame")
+DECLARED_FRAME = next(form for form in FORMS if form.name == "declared frame")
 
 
 def _python_cells(column: pa.ChunkedArray) -> Any:
@@ -118,7 +118,7 @@ WHOLE_NOT_FLOAT = 2**53 + 1  # no float
 COLUMN_ROWS = 6  # of a column below
 DAY, NOON = date(2020, 1, 1), datetime(2020, 1, 1, 12, tzinfo=UTC)
 WHOLE_CELLS: list[Any] = [0, 1, 2, 3, 1, 0]
-LARGE: list[Any] = [
+LARGE_CELLS: list[Any] = [
     WHOLE_NOT_FLOAT,
     WHOLE_NOT_FLOAT + 2,
     WHOLE_NOT_FLOAT,
@@ -126,10 +126,10 @@ LARGE: list[Any] = [
     WHOLE_NOT_FLOAT + 2,
     WHOLE_NOT_FLOAT,
 ]
-FLOATS: list[Any] = [0.0, 1.0, 2.5, 1.0, -3.0, 2.5]
-WORDS: list[Any] = ["a", "b", "1", "a", "1.0", "b"]
+FLOAT_CELLS: list[Any] = [0.0, 1.0, 2.5, 1.0, -3.0, 2.5]
+WORD_CELLS: list[Any] = ["a", "b", "1", "a", "1.0", "b"]
 UNLISTED, BEYOND_ALL = "a name that no terms list", 1e12  # of what is counted, or not
-PLACES: tuple[object, ...] = ("1", "2", "3", 0.0)  # of a column that the terms say nothing about
+DEFAULT_CELLS: tuple[object, ...] = ("1", "2", "3", 0.0)  # of a column that the terms say nothing about
 USUAL_RATE, GAP_RATE = 0.6, 0.12  # how often a usual cell, or a gap, is tried
 
 
@@ -139,17 +139,17 @@ def decimals(*words: str) -> list[Any]:
 
 
 STRANGE_WORDS: list[Any] = [None, "", "nan", "1e400", "x" * 3000, str(WHOLE_NOT_FLOAT), "n/a", "True", "ä"]
-ODD: list[Any] = [None, float("nan"), float("inf"), -0.0, 1e300, 5e-324, float(2**53), 0.1]
+ODD_FLOATS: list[Any] = [None, float("nan"), float("inf"), -0.0, 1e300, 5e-324, float(2**53), 0.1]
 # What is declared, the cells of a column, and what one of them becomes.
-TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
+COLUMN_TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
     *((kind(), WHOLE_CELLS, [None, 100, 7]) for kind in (pa.int8, pa.uint8, pa.int16, pa.uint16, pa.int32, pa.uint32)),
     (pa.int64(), WHOLE_CELLS, [None, WHOLE_NOT_FLOAT, -(2**63), 2**63 - 1]),
-    (pa.int64(), LARGE, [None, 1, 2**63 - 1]),
-    (pa.uint64(), LARGE, [None, 1, 2**64 - 1]),
-    (pa.float16(), FLOATS, [None, float("nan"), float("inf"), -0.0, 65504.0]),
-    (pa.float32(), FLOATS, [None, float("nan"), float("inf"), -0.0, 3e38, float(2**60)]),
-    (pa.float64(), FLOATS, ODD),
-    (pa.float64(), [float(value) for value in LARGE], [None, 1.0]),
+    (pa.int64(), LARGE_CELLS, [None, 1, 2**63 - 1]),
+    (pa.uint64(), LARGE_CELLS, [None, 1, 2**64 - 1]),
+    (pa.float16(), FLOAT_CELLS, [None, float("nan"), float("inf"), -0.0, 65504.0]),
+    (pa.float32(), FLOAT_CELLS, [None, float("nan"), float("inf"), -0.0, 3e38, float(2**60)]),
+    (pa.float64(), FLOAT_CELLS, ODD_FLOATS),
+    (pa.float64(), [float(value) for value in LARGE_CELLS], [None, 1.0]),
     (pa.bool_(), [True, False, True, True, False, True], [None, False]),
     (pa.decimal32(9, 2), decimals("1.00", "2.50", "0", "1", "2.5", "1"), [None, *decimals("9999999.99", "-0.01")]),
     (
@@ -157,7 +157,7 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
         decimals("1.00", "2.50", "0", "1", "2.5", "1"),
         [None, *decimals("9007199254740993.00", "0.01")],
     ),
-    (pa.decimal128(38, 0), [Decimal(value) for value in LARGE], [None, Decimal(1), Decimal(10) ** 37]),
+    (pa.decimal128(38, 0), [Decimal(value) for value in LARGE_CELLS], [None, Decimal(1), Decimal(10) ** 37]),
     (
         pa.decimal128(20, 2),
         decimals("1.00", "2.50", "0", "1", "2.5", "1"),
@@ -168,10 +168,10 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
         decimals("1.00", "2.50", "0", "1", "2.5", "1"),
         [None, Decimal(10) ** 57, Decimal("9007199254740993.5")],
     ),
-    *((kind(), WORDS, STRANGE_WORDS) for kind in (pa.string, pa.large_string, pa.string_view)),
-    (pa.dictionary(pa.int32(), pa.string()), WORDS, STRANGE_WORDS),
-    (pa.dictionary(pa.int8(), pa.int64()), LARGE, [None, 1]),
-    (pa.dictionary(pa.int8(), pa.float64()), FLOATS, ODD[:4]),
+    *((kind(), WORD_CELLS, STRANGE_WORDS) for kind in (pa.string, pa.large_string, pa.string_view)),
+    (pa.dictionary(pa.int32(), pa.string()), WORD_CELLS, STRANGE_WORDS),
+    (pa.dictionary(pa.int8(), pa.int64()), LARGE_CELLS, [None, 1]),
+    (pa.dictionary(pa.int8(), pa.float64()), FLOAT_CELLS, ODD_FLOATS[:4]),
     *(
         (kind, [b"x", b"1", b"x", b"2", b"1", b"y"], [None, b"\xff"])
         for kind in (pa.binary(), pa.large_binary(), pa.binary(1))
@@ -206,11 +206,11 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
 ]
 
 
-EXTREMES = (
+EXTREME_CELLS = (
     *(0.0, -0.0, 5e-324, -2.3e-308, 1e-300, 1e-50, -1e-50, 1.0, -1.0, 0.1, 1e16, 2.0**53, float(2**60)),
     *(1e50, -1e50, 1e300, -1.7e308, 1.7e308, math.inf, math.nan),
 )
-ALL_KINDS = tuple(dict.fromkeys(kind for kind, _, _ in TYPES))
+ALL_KINDS = tuple(dict.fromkeys(kind for kind, _, _ in COLUMN_TYPES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,12 +256,12 @@ class CellPool:
         if listed := self.setup.task.listed_cells(model, column):
             return listed
         if self.setup.terms.task == PREDICTION or self.setup.task.predicts:
-            found = [row[column] for row in outcome_cells(preparation) if column in row]
+            cells = [row[column] for row in outcome_cells(preparation) if column in row]
         elif column in model.categories:
-            found = [*model.categories[column], UNLISTED]
+            cells = [*model.categories[column], UNLISTED]
         else:
-            found = [*ends(*model.bounds[column]), BEYOND_ALL] if column in model.bounds else []
-        return found or PLACES
+            cells = [*ends(*model.bounds[column]), BEYOND_ALL] if column in model.bounds else []
+        return cells or DEFAULT_CELLS
 
     def patterned(self, rng: np.random.Generator, column: str, kind: pa.DataType, rows: int) -> list[Any]:
         """Return one record's cells: all alike, two alternating, one giving way to another halfway, or each in turn."""
@@ -277,8 +277,8 @@ class CellPool:
 @cache
 def _odd_cells(kind: pa.DataType) -> tuple[Any, ...]:
     """Return cells of this type that are easily misread under any terms."""
-    own = [cell for known, cells, changes in TYPES if known == kind for cell in (*cells, *changes)]
-    return (*converted(EXTREMES, kind), *own)
+    own = [cell for known, cells, changes in COLUMN_TYPES if known == kind for cell in (*cells, *changes)]
+    return (*converted(EXTREME_CELLS, kind), *own)
 
 
 def converted(cells: Sequence[object], kind: pa.DataType) -> list[Any]:

@@ -15,9 +15,9 @@ import joblib
 import numpy as np
 
 from parley.audit.canary import ROWS_BEYOND_LIMIT
-from parley.audit.exact.cell_pool import FRAME, UNWRITABLE, CellPool
+from parley.audit.exact.cell_pool import DECLARED_FRAME, UNWRITABLE, CellPool
 from parley.audit.exact.enumeration import MAX_ENUMERATED_ROWS, answered_share, density_share, drawn_share, sizes
-from parley.audit.exact.trial import CANARY, Asked, Moves, Shape, StageQuestions, Trial, Unit
+from parley.audit.exact.trial import CANARY_NAME, Asked, Moves, Shape, StageQuestions, Trial, Unit
 from parley.data import Design
 from parley.data.cells import Schema
 from parley.data.holdout import name_on_side
@@ -39,33 +39,33 @@ def extreme_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
     number turned after another as long as answers move apart."""
     base = plain_trial(search, rng)
     try:
-        asked = search.questions.of_size(search.records(base), base.batches)
+        agreement = search.questions.of_size(search.records(base), base.batches)
     except TermsError:
         return base
-    units, tables = answerable(search, base, asked, rng)
-    if asked.question.own_noise is not None or len(units) < 2:
+    units, tables = answerable(search, base, agreement, rng)
+    if agreement.question.own_noise is not None or len(units) < 2:
         return base
-    numbers, (_, a, b) = _turned(search, base, asked, tables, rng)
+    numbers, (_, a, b) = _turn_question(search, base, agreement, tables, rng)
     return replace(base, a=units[a], b=units[b], numbers=numbers)
 
 
-def _turned(
-    search: "PairSearch", base: Trial, asked: Asked, tables: Sequence[Tables], rng: np.random.Generator
+def _turn_question(
+    search: "PairSearch", base: Trial, agreement: Asked, tables: Sequence[Tables], rng: np.random.Generator
 ) -> tuple[Mapping[str, Floats], tuple[float, int, int]]:
     """Return (numbers to ask at, the farthest two tables), turned until the claim or the steps are used up."""
-    moves, question, steps = search.moves, asked.question, MAX_TURNED_QUESTIONS
+    moves, question, steps = search.moves, agreement.question, MAX_TURNED_QUESTIONS
     enough = 0.999 * (question.reach if question.together > 1 else question.sensitivity)
 
     def apart(numbers: Mapping[str, Floats]) -> tuple[float, int, int]:
         nonlocal steps
         try:
-            queries = list(search.questions.queries(asked, numbers, 0))
+            queries = list(search.questions.queries(agreement, numbers, 0))
         except Refusal:
             return 0.0, 0, 1
         steps -= len(queries)
-        return farthest([exact_answer(asked, queries, each) for each in tables], question.norm)
+        return farthest([exact_answer(agreement, queries, each) for each in tables], question.norm)
 
-    best, found = base.numbers, apart(base.numbers)
+    best, farthest_pair = base.numbers, apart(base.numbers)
     ends = ({name: np.full_like(v, sign * moves.largest[name]) for name, v in base.numbers.items()} for sign in (1, -1))
     places = [(name, place, end) for name, v in base.numbers.items() for place in range(v.size) for end in (-1, 0, 1)]
     coordinate_order = (
@@ -73,16 +73,16 @@ def _turned(
         for _ in range(MAX_TURNED_QUESTIONS)
         for place in rng.permutation(len(places))[:MAX_TURNED_QUESTIONS]
     )
-    while found[0] < enough and steps > 0 and any(moves.largest.values()):
+    while farthest_pair[0] < enough and steps > 0 and any(moves.largest.values()):
         tried = next(ends, None)
         if tried is None:
             name, place, end = next(coordinate_order)
             turned = best[name].copy()
             turned.flat[place] = end * moves.largest[name]
             tried = {**best, name: turned}
-        if (now := apart(tried)) > found:
-            best, found = tried, now
-    return best, found
+        if (now := apart(tried)) > farthest_pair:
+            best, farthest_pair = tried, now
+    return best, farthest_pair
 
 
 def plain_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
@@ -92,7 +92,7 @@ def plain_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
     unit = moves.unit(rng, moves.plain_kinds, rows)
     others = (unit if shape.several else unit[:1],) * min(2, moves.most - 1)
     batches = moves.batches[0] if moves.batches else None
-    return Trial(FRAME, moves.plain_kinds, others, unit, unit, 0, moves.asked, 0, batches)
+    return Trial(DECLARED_FRAME, moves.plain_kinds, others, unit, unit, 0, moves.asked, 0, batches)
 
 
 def answerable(
@@ -141,17 +141,17 @@ def climbing(
     positions, lengths = [begin(rng) for rng in draws], [1.0] * len(draws)
     position_values = [float(value) for value in values(positions)]
     best = max(range(len(position_values)), key=position_values.__getitem__)
-    found = position_values[best], positions[best]
+    best_so_far = position_values[best], positions[best]
     while True:
-        yield found
+        yield best_so_far
         moved = [move(*each) for each in zip(draws, positions, lengths, strict=True)]
         for place, value in enumerate(map(float, values(moved))):
             longer = value > position_values[place]
             if value >= position_values[place]:
                 positions[place], position_values[place] = moved[place], value
             lengths[place] = min(MAX_STEP, 1.5 * lengths[place]) if longer else max(LEAST_STEP, 0.97 * lengths[place])
-            if value > found[0]:
-                found = value, moved[place]
+            if value > best_so_far[0]:
+                best_so_far = value, moved[place]
 
 
 MAX_UNITS = 8  # in a table
@@ -160,7 +160,7 @@ REFUSED_SHARE = -1.0  # the value of a trial that nobody answers
 BATCH_COUNTS = (2, 3, 4)
 WIDE_TABLE_COLUMNS = 20  # columns, from which on tables take longer
 # Of shares that climbs tell apart, each its own: who looks for the peak stays there, and who wanders finds more.
-CEILINGS = (math.inf, 0.9, 0.5, 0.0)
+SHARE_CEILINGS = (math.inf, 0.9, 0.5, 0.0)
 SEEN_ANSWER = "seen"  # the number that an answer with noise inside comes out as
 
 
@@ -228,9 +228,9 @@ class PairSearch:
                 shares = [self.share(each) for each in trials]
                 for share, trial in zip(shares, trials, strict=True):
                     best, where = max((best, where), (share, trial), key=lambda each: each[0])
-                return [min(share, most) for share, most in zip(shares, CEILINGS, strict=True)]
+                return [min(share, ceiling) for share, ceiling in zip(shares, SHARE_CEILINGS, strict=True)]
 
-            seeds = np.random.SeedSequence(seed).spawn(len(CEILINGS))
+            seeds = np.random.SeedSequence(seed).spawn(len(SHARE_CEILINGS))
             for _ in climbing(values, begin, moves.move, seeds):
                 if best > 1 + 1e-9 or self.tried >= tries:
                     break
@@ -240,23 +240,23 @@ class PairSearch:
         """Return the share of the claim that a trial uses; `REFUSED_SHARE` if it is not answered."""
         self.tried += 1
         try:
-            asked = self.questions.of_size(self.records(trial), trial.batches)
-            a, b = (self.prepared(trial, asked, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
+            agreement = self.questions.of_size(self.records(trial), trial.batches)
+            a, b = (self.prepared(trial, agreement, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
             if a.schema != b.schema or a.schema is None:
                 return REFUSED_SHARE  # another schema is no neighbour
             if a.tables is None or b.tables is None:
-                return self._refused(trial, asked, a, b)
-            trial = self._aimed(trial, asked)
-            queries = list(self.questions.queries(asked, trial.numbers, trial.round))
+                return self._refused(trial, agreement, a, b)
+            trial = self._aim_at_targets(trial, agreement)
+            queries = list(self.questions.queries(agreement, trial.numbers, trial.round))
         except (TermsError, Refusal):
             return REFUSED_SHARE
         self.read += 1
-        return self._answered(trial, asked, queries, a.tables, b.tables)
+        return self._answered(trial, agreement, queries, a.tables, b.tables)
 
-    def _answered(self, trial: Trial, asked: Asked, queries: list[Query], a: Tables, b: Tables) -> float:
-        question = asked.question
+    def _answered(self, trial: Trial, agreement: Asked, queries: list[Query], a: Tables, b: Tables) -> float:
+        question = agreement.question
         if question.own_noise is not None:
-            epsilon = float(asked.setup.terms.training_epsilon(self.name))
+            epsilon = float(agreement.setup.terms.training_epsilon(self.name))
             return density_share(question, trial.numbers[SEEN_ANSWER], a, b, epsilon)
         if question.draws:
             return drawn_share(question, queries[0], a, b, self.shape.canary_places(trial))
@@ -269,16 +269,16 @@ class PairSearch:
         several, person = task.record_column(terms.model), terms.privacy.person
         named = several if several is not None else person
         read = (*self.setup.preparation.features, *task.columns(terms.model), *([] if named is None else [named]))
-        beyond = ROWS_BEYOND_LIMIT if several is None and person is not None else 0
+        extra_rows = ROWS_BEYOND_LIMIT if several is None and person is not None else 0
         rows = terms.privacy.records_per_person
         if several is not None:
             rows = min(task.record_rows(terms.model), MAX_RECORD_ROWS)
         whole = terms.privacy.unit == OWNER_UNIT
-        people: tuple[str, ...] = (CANARY,)
+        people: tuple[str, ...] = (CANARY_NAME,)
         if terms.model.holdout_by is not None:
             sides = (True, False) if self.stage else (False, True)
-            people = tuple(name_on_side(terms.model, CANARY, side) for side in sides)
-        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, beyond, whole, people)
+            people = tuple(name_on_side(terms.model, CANARY_NAME, side) for side in sides)
+        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, extra_rows, whole, people)
 
     @cached_property
     def moves(self) -> Moves:
@@ -290,12 +290,12 @@ class PairSearch:
             numbers[SEEN_ANSWER] = np.zeros(question.size)
             largest[SEEN_ANSWER] = float(np.max(question.extent.high)) / question.size**0.5
         learning = self.setup.terms.learning
-        most = (
+        max_rows = (
             MAX_ENUMERATED_ROWS - self.shape.records + 1 if question.draws and question.own_noise is None else MAX_UNITS
         )
         batches = BATCH_COUNTS if learning.batches is not None else ()
         rounds = 1 if max(question.disjoint, question.together) > 1 else len(self.questions.rounds)
-        return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(most, 2))
+        return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(max_rows, 2))
 
     @cached_property
     def questions(self) -> StageQuestions:
@@ -333,12 +333,12 @@ class PairSearch:
         alone = self.prepared(trial, asked, refused, "all", everybody=True)
         return REFUSED_SHARE if alone.tables is None or alone.schema != a.schema else math.inf
 
-    def _aimed(self, trial: Trial, asked: Asked) -> Trial:
+    def _aim_at_targets(self, trial: Trial, agreement: Asked) -> Trial:
         """Return the trial at numbers where a row's prediction is about its target or 0: derivatives turn there."""
         name = next(iter(trial.numbers), None)
         if trial.aimed is None or name is None or name == SEEN_ANSWER:
             return trial
-        made = self.prepared(replace(trial, form=FRAME), asked, trial.a, "all").tables
+        made = self.prepared(replace(trial, form=DECLARED_FRAME), agreement, trial.a, "all").tables
         rows = None if made is None else made.train
         values = trial.numbers[name]
         if not isinstance(rows, Design) or not len(rows) or not rows.width or len(values) % rows.width:
@@ -367,8 +367,8 @@ def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
         return blocks
     fresh = blocks.copy()
     with np.errstate(over="ignore", invalid="ignore"):
-        rest = np.delete(blocks, last, axis=1) @ np.delete(x, last)
-        fresh[:, last] = (wanted - rest) / x[last]
+        other_sums = np.delete(blocks, last, axis=1) @ np.delete(x, last)
+        fresh[:, last] = (wanted - other_sums) / x[last]
     return fresh
 
 
@@ -378,19 +378,19 @@ def search_owner(
     """Search each kind of question to this owner by `tries` trials, fewer for wide tables. Questions that cannot be
     asked about small tables are left out."""
     plans = list(setup.plans(name))
-    found, done = list[Searched](), 0
+    searched, done = list[Searched](), 0
 
     def step() -> None:
         nonlocal done
-        done += len(CEILINGS)
+        done += len(SHARE_CEILINGS)
         progress(min(done, tries * len(plans)), tries * len(plans))
 
     for stage in range(len(plans)):
         search = PairSearch(setup, name, stage)
         with suppress(TermsError):
-            found.append(
+            searched.append(
                 search.climb(
                     tries * WIDE_TABLE_COLUMNS // max(len(search.shape.columns), WIDE_TABLE_COLUMNS), seed + stage, step
                 )
             )
-    return found
+    return searched

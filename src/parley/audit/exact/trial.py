@@ -83,15 +83,15 @@ class StageQuestions:
         except (KeyError, ValueError, ParleyError):  # later rounds ask by answers to earlier ones
             return algorithm.questions(begin, Asker.from_setup(setup))[self.name]
 
-    def queries(self, asked: Asked, numbers: Mapping[str, Floats], place: int) -> Iterator[Query]:
+    def queries(self, agreement: Asked, numbers: Mapping[str, Floats], place: int) -> Iterator[Query]:
         """Yield queries at these numbers, checked as owners do (`Refusal`): one round, an epoch of disjoint rows, or
         all rounds that share one noise."""
-        together = max(asked.question.disjoint, asked.question.together)
+        together = max(agreement.question.disjoint, agreement.question.together)
         place = 0 if together > 1 else place
-        known, first, fitted = self.query(place), self.rounds[place], asked.question.fitted(numbers)
+        known, first, fitted = self.query(place), self.rounds[place], agreement.question.fitted(numbers)
         for number in range(first, first + together):
             query = asked_at(known, number, {name: fitted[name] for name in known.arrays})
-            asked.question.check(query, ())
+            agreement.question.check(query, ())
             yield query
 
     def largest(self, name: str, question: Question) -> float:
@@ -123,8 +123,8 @@ def asked_at(query: Query, number: int, numbers: Mapping[str, Floats]) -> Query:
 Row: TypeAlias = Mapping[str, Any]  # cells by column
 Unit: TypeAlias = tuple[Row, ...]  # the rows of one person, user or recording
 
-CANARY = "canary"
-DECLARING = tuple(form for form in FORMS if form.declares)
+CANARY_NAME = "canary"
+DECLARING_FORMS = tuple(form for form in FORMS if form.declares)
 RESTART_RATE = 0.15  # how often a search begins anew
 ODD_NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 1e-300, 5e-324, 100.0, 1e16)
 
@@ -163,7 +163,7 @@ class Shape:
     whole: bool = False  # whether the canary is the whole table: an owner is protected, not a person
     # what the canary may be called: first a name that counts in the stage, then one that does not where people are
     # held out
-    people: tuple[str, ...] = (CANARY,)
+    people: tuple[str, ...] = (CANARY_NAME,)
 
     @property
     def records(self) -> int:
@@ -212,11 +212,11 @@ class Moves:
         a, b = self.unit(rng, kinds, rows), self.unit(rng, kinds, rows)
         plain = a if self.shape.several else a[:1]
         some = range(int(rng.integers(1, self.most)))
-        alike = rng.random() < 0.5
-        others = tuple(plain if alike else self.unit(rng, kinds, len(plain)) for _ in some)
+        same_rows = rng.random() < 0.5
+        others = tuple(plain if same_rows else self.unit(rng, kinds, len(plain)) for _ in some)
         numbers = {name: self._size(rng, name, array) for name, array in self.asked.items()}
         batches = int(rng.choice(self.batches)) if self.batches else None
-        form = DECLARING[int(rng.integers(len(DECLARING)))]
+        form = DECLARING_FORMS[int(rng.integers(len(DECLARING_FORMS)))]
         aimed = int(rng.integers(2 * len(others) + 2)) if rng.random() < 0.5 else None
         round_ = int(rng.integers(self.rounds))
         place = int(rng.integers(len(others) + 1))
@@ -309,8 +309,8 @@ class Moves:
             return retyped
         gap = tuple({**row, column: None} for row in a)
         plain = a if self.shape.several else a[:1]
-        alike = (plain,) * len(others) if rng.random() < 0.5 else others
-        return replace(retyped, form=DECLARING[int(rng.integers(len(DECLARING)))], others=alike, b=gap)
+        new_others = (plain,) * len(others) if rng.random() < 0.5 else others
+        return replace(retyped, form=DECLARING_FORMS[int(rng.integers(len(DECLARING_FORMS)))], others=new_others, b=gap)
 
     def _table(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
         """Change the number of rows, the canary's place, the batches, the round or the aim."""
@@ -343,10 +343,10 @@ class Moves:
 
     def _size(self, rng: np.random.Generator, name: str, values: Floats) -> Floats:
         """Draw numbers of any size up to the largest, or at corners of the box; unchanged if there is no box."""
-        most = self.largest[name]
-        if not most > 0:
+        largest = self.largest[name]
+        if not largest > 0:
             return values
-        size = most * 10.0 ** -float(rng.exponential(2.0) if rng.random() < 0.5 else rng.uniform(0, 60))
+        size = largest * 10.0 ** -float(rng.exponential(2.0) if rng.random() < 0.5 else rng.uniform(0, 60))
         signs = rng.choice([-1.0, 1.0], values.shape)
         return self.within(name, signs * (size if rng.random() < 0.3 else size * rng.uniform(0.1, 1.0, values.shape)))
 

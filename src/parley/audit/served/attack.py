@@ -219,7 +219,7 @@ def audit_served(
     for number in range(tables):
         table = make_table(folder / f"table-{number + 1}", planted, LOOPBACK_ADDRESS, rng)
         with daemon(program, table.settings_file) as address, reached(table, address) as owner:
-            answers_by_table.append(attack(table, owner, _within(progress, number * rounds, tables * rounds)))
+            answers_by_table.append(attack(table, owner, _offset_progress(progress, number * rounds, tables * rounds)))
     with daemon(program, table.settings_file) as address, reached(table, address) as owner:
         answers_by_table[-1] = asked_once_more(table, owner, answers_by_table[-1])
     return judge(terms, planted.setup.part(name), answers_by_table, confidence, time.perf_counter() - began)
@@ -243,7 +243,7 @@ def audit_address(
     check_confidence(terms.privacy.delta, confidence)
     rounds, table = len(planted.setup.part(name).training.rounds), open_table(folder, planted)
     with reached(table, address) as owner:
-        answers_by_table = attack(table, owner, _within(progress, 0, rounds))
+        answers_by_table = attack(table, owner, _offset_progress(progress, 0, rounds))
     return judge(terms, planted.setup.part(name), [answers_by_table], confidence, time.perf_counter() - began)
 
 
@@ -343,8 +343,8 @@ def judge(
     pairs = len(part.training.rounds) // 2
     noise = None
     if pairs and not question.batched:  # both answers of a pair are about the same rows, at the same parameter
-        apart = [each.answers[1 : 2 * pairs : 2] - each.answers[0 : 2 * pairs : 2] for each in answers_by_table]
-        noise = judge_noise(np.concatenate(apart), mechanism)
+        differences = [each.answers[1 : 2 * pairs : 2] - each.answers[0 : 2 * pairs : 2] for each in answers_by_table]
+        noise = judge_noise(np.concatenate(differences), mechanism)
     return ServedVerdict(
         owner=part.name,
         claimed_epsilon=upper(terms.training_epsilon(part.name)),
@@ -372,5 +372,5 @@ def _repeats(part: Part, answers_by_table: Sequence[TableAnswers]) -> RepeatVerd
     return find_repeats(np.concatenate(left), part.training.series.mechanism, largest)
 
 
-def _within(progress: Progress, before: int, total: int) -> Callable[[int], None]:
+def _offset_progress(progress: Progress, before: int, total: int) -> Callable[[int], None]:
     return lambda done: progress(before + done, total)

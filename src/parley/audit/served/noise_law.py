@@ -101,8 +101,8 @@ def difference_cdf(x: Floats) -> Floats:
     [0.0, 0.5, 1.0]
     """
     size = np.minimum(np.abs(np.asarray(x)), 1e3)
-    beyond = (1 + size / 2) * np.exp(-size) / 2
-    return np.where(np.asarray(x) < 0, beyond, 1 - beyond)
+    tail = (1 + size / 2) * np.exp(-size) / 2
+    return np.where(np.asarray(x) < 0, tail, 1 - tail)
 
 
 def sum_cdf(total: float, n: int) -> float:
@@ -147,18 +147,18 @@ def find_repeats(noise: Floats, mechanism: Mechanism, largest: float) -> RepeatV
     2. Given all rows before, row i of `size` numbers is within t of one of them or its negative, at every coordinate,
       with probability at most 2 (i - 1) q^size; constants added to rows change nothing.
     3. The probability that c given rows do so is at most the product of these. Summed over all c of n rows it is at
-      most m^c/c!, m the sum over all rows, which bounds the probability of c rows or more. `_came_before` counts no
+      most m^c/c!, m the sum over all rows, which bounds the probability of c rows or more. `_count_repeats` counts no
       others. Rows are whole answers, and single numbers; the smaller p-value counts twice.
     """
     n, size = noise.shape
     scale = claimed_scale(mechanism, size)
     tolerance = _grid(mechanism, size) + ROUNDING_SHARE * (scale + largest)
-    found, chances = [], []
+    counts, probabilities = [], []
     for rows in (noise, noise.reshape(-1, 1)):
-        found.append(_came_before(rows, tolerance))
+        counts.append(_count_repeats(rows, tolerance))
         near = min(2 * tolerance / scale, 1.0) ** rows.shape[1]
-        chances.append(_chance(found[-1], len(rows) * (len(rows) - 1) * near))
-    return RepeatVerdict(found[0], n, found[1], n * size, min(2 * min(chances), 1.0))
+        probabilities.append(_chance(counts[-1], len(rows) * (len(rows) - 1) * near))
+    return RepeatVerdict(counts[0], n, counts[1], n * size, min(2 * min(probabilities), 1.0))
 
 
 def _sum_end(n: int, probability: float) -> float:
@@ -167,7 +167,7 @@ def _sum_end(n: int, probability: float) -> float:
     return float(brentq(lambda total: sum_cdf(total, n) - probability, 0.0, far, xtol=1e-9 * far))
 
 
-def _came_before(rows: Floats, tolerance: float) -> int:
+def _count_repeats(rows: Floats, tolerance: float) -> int:
     """Count rows [n, size] near an earlier one or its negative: of two neighbours by first number, the later one."""
     signed = rows * np.where(rows[:, :1] < 0, -1.0, 1.0)
     order = np.argsort(np.rint(signed[:, 0] / tolerance), kind="stable")  # of equal ones the earlier comes first
@@ -223,16 +223,16 @@ class ServedVerdict:
     @property
     def faults(self) -> tuple[str, ...]:
         """What contradicts the claim, in words."""
-        found = {
+        fault_present = {
             "the answers tell more than is claimed": self.leaks,
             "a question that is asked again gets another answer": self.changed > 0,
             "answers are not debited as agreed, once each": self.charged > 0,
             "there is less noise than claimed": self.noise is not None and self.noise.too_small,
         }
-        if not any(found.values()):
-            found["the noise is not of the claimed law"] = self.noise is not None and not self.noise.holds
-        found["noise that was drawn before comes again"] = self.repeats is not None and not self.repeats.holds
-        return tuple(sentence for sentence, is_so in found.items() if is_so)
+        if not any(fault_present.values()):
+            fault_present["the noise is not of the claimed law"] = self.noise is not None and not self.noise.holds
+        fault_present["noise that was drawn before comes again"] = self.repeats is not None and not self.repeats.holds
+        return tuple(sentence for sentence, is_so in fault_present.items() if is_so)
 
     @property
     def holds(self) -> bool:

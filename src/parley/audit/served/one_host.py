@@ -21,9 +21,18 @@ from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
-from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
-from parley.privacy.sharing.party import HOSTS, Channel, Opening, Party, open_words, opening_of, run_in_threads, wires
+from parley.privacy.sharing.party import (
+    HOST_COUNT,
+    Channel,
+    Opening,
+    Party,
+    open_words,
+    opening_of,
+    run_in_threads,
+    wires,
+)
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand_seed, last_share, to_bytes
 from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
 from parley.protocol.setup import resolve
@@ -35,7 +44,7 @@ FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all h
 LABEL_BYTES = 8  # bytes before the words of a message
 NO_RECORD = Record("", 1, "", "", 0, ())  # what two hosts agreed on: the sum of one answer depends on none of it
 
-Signed = tuple[tuple[str, int], ...]  # which numbers of a view are added, and with which sign
+SignedNumbers = tuple[tuple[str, int], ...]  # which numbers of a view are added, and with which sign
 
 
 @dataclass(eq=False)
@@ -46,14 +55,14 @@ class HostView:
     words: dict[str, Words] = field(default_factory=dict)  # a number for each answer [size]
     received: list[bytes] = field(default_factory=list)
 
-    def left(self, opened: Words, off: Signed) -> Floats:
+    def left(self, opened: Words, off: SignedNumbers) -> Floats:
         """Return what is left of the opened sums after the host subtracts numbers that it knows [size]."""
         total = opened.copy()
         for name, sign in off:
             total -= self.words[name] if sign > 0 else np.uint64(0) - self.words[name]
         return total.view(np.int64).astype(np.float64)
 
-    def sums(self) -> Iterator[Signed]:
+    def sums(self) -> Iterator[SignedNumbers]:
         """Yield every signed sum of a few numbers that it may subtract, first none."""
         for count in range(MAX_SUM_TERMS + 1):
             for names in combinations(self.words, count):
@@ -106,7 +115,7 @@ class WatchedParty(Party):
 class WatchedShares(AdditiveShares):
     """One of two hosts, whose view shows the noise that it adds."""
 
-    def __init__(self, view: HostView, words: Draw) -> None:
+    def __init__(self, view: HostView, words: DrawWords) -> None:
         super().__init__(view.host, words)
         self._view = view
 
@@ -127,12 +136,12 @@ class HostVerdict:
     confidence: float
     draws: int  # of either answer, beside those that chose the attack
     p_value: float
-    takes_off: Signed  # what the host takes off the opened sum; nothing: it knows none of the noise
+    takes_off: SignedNumbers  # what the host takes off the opened sum; nothing: it knows none of the noise
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts the claim."""
-        return self.lower_bound <= self.claimed_epsilon and self.p_value >= FALSE_ALARM / HOSTS
+        return self.lower_bound <= self.claimed_epsilon and self.p_value >= FALSE_ALARM / HOST_COUNT
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as JSON."""
@@ -165,7 +174,7 @@ def audit_hosts(
     verdicts = []
     for host in range(terms.noise.hosts):
         views = [(views[host], total) for views, total in runs]
-        off, bound = _proved(views, delta, each)
+        off, bound = _proved_by_view(views, delta, each)
         uneven = min(1.0, pieces * min(view.uneven(BATCH_COORDINATES) for view, _ in views))
         counted = (pieces - 1) * BATCH_COORDINATES // 2
         name = terms.hosts[host].name
@@ -175,22 +184,24 @@ def audit_hosts(
 
 def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """Return (three hosts' views, the learner's opening) of `size` answers: half are 0, half `moved` grid units."""
-    words = _halves(moved, size)
-    ends, views = wires(), [HostView(host) for host in range(HOSTS)]
-    keys, seeds = [rng.bytes(KEY_BYTES) for _ in range(HOSTS)], (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
+    words = _encode_halves(moved, size)
+    ends, views = wires(), [HostView(host) for host in range(HOST_COUNT)]
+    keys, seeds = [rng.bytes(KEY_BYTES) for _ in range(HOST_COUNT)], (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
     shares = [expand_seed(seeds[0], size), expand_seed(seeds[1], size), last_share(words, seeds)]
     tasks = []
     for view, end in zip(views, ends, strict=True):
         host = view.host
-        party = WatchedParty(end, (keys[host], keys[(host + 1) % HOSTS]), view)
-        tasks.append(partial(_noisy_shares, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOSTS])))
+        party = WatchedParty(end, (keys[host], keys[(host + 1) % HOST_COUNT]), view)
+        tasks.append(
+            partial(_noisy_shares, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOST_COUNT]))
+        )
     totals = run_in_threads(*tasks, wires=ends)
     return views, open_words([opening_of(total) for total in totals])
 
 
 def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """Return the same for two hosts, each of which adds its own whole noise to its share."""
-    words, seeds = _halves(moved, size), (rng.bytes(KEY_BYTES),)
+    words, seeds = _encode_halves(moved, size), (rng.bytes(KEY_BYTES),)
     shape, last = Shape(recipe.law, recipe.exponent, size), last_share(words, seeds)
     views, openings = [], []
     for host, (share, sent) in enumerate(((expand_seed(seeds[0], size), seeds[0]), (last, to_bytes(last)))):
@@ -201,7 +212,7 @@ def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generato
     return views, open_words(openings)
 
 
-def _halves(moved: int, size: int) -> Words:
+def _encode_halves(moved: int, size: int) -> Words:
     """Encode answers, the first half 0, the second `moved` grid units."""
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
@@ -214,7 +225,9 @@ def _noisy_shares(party: Party, view: HostView, recipe: Recipe, answer: Replicat
     return answer + noise
 
 
-def _proved(views: Sequence[tuple[HostView, Words]], delta: float, confidence: float) -> tuple[Signed, float]:
+def _proved_by_view(
+    views: Sequence[tuple[HostView, Words]], delta: float, confidence: float
+) -> tuple[SignedNumbers, float]:
     """Return (what the host subtracts, the epsilon proved): both chosen on the first run, counted on the others."""
     view, opened = views[0]
     off = min(view.sums(), key=lambda each: float(np.median(np.abs(view.left(opened, each)))))

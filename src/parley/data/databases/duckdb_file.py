@@ -129,8 +129,8 @@ class DuckDb(AdbcDatabase):
         import duckdb
 
         with discreet(self.server):
-            found = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
-        if found != 1:
+            statements = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
+        if statements != 1:
             raise DatabaseError(f"{self.server}: the query holds several statements; use one SELECT")
 
 

@@ -126,10 +126,10 @@ class Postgres(AdbcDatabase):
         ((text,),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source", **WITHOUT_COPY)
         top = json.loads(text)[0]["Plan"]
         steps = list(_steps(top))
-        found = {_STEP_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _ROW_BY_ROW_STEPS
+        step_words = {_STEP_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _ROW_BY_ROW_STEPS
         if any(step.get("Parent Relationship") in ("SubPlan", "InitPlan") for step in steps):
-            found.add("a query within the query")
-        return Plan(int(top["Plan Rows"]), tuple(sorted(found)))
+            step_words.add("a query within the query")
+        return Plan(int(top["Plan Rows"]), tuple(sorted(step_words)))
 
 
 def _steps(step: dict[str, Any]) -> "list[dict[str, Any]]":

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from parley.data.cells import READABLE_TYPES, readable
 from parley.data.databases.database import Column, Database, Request, plain_batch, plain_schema
 from parley.data.sources.files import file_digest
-from parley.data.sources.manifest import MANIFEST, Manifest
+from parley.data.sources.manifest import MANIFEST_NAME, Manifest
 from parley.data.sources.parquet import ParquetFolder
 from parley.durable import PRIVATE_MODE, as_disk_errors, create, sync_folder, unfinished_folder
 from parley.errors import DataError, SettingError
@@ -181,7 +181,7 @@ def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple
 
 def _finish(fresh: Path, names: dict[Path, Path], manifest: Manifest, folder: Path) -> None:
     """Give files and folder their names, the folder last."""
-    create(fresh / MANIFEST, json.dumps(manifest.to_json(), indent=1, ensure_ascii=False).encode() + b"\n")
+    create(fresh / MANIFEST_NAME, json.dumps(manifest.to_json(), indent=1, ensure_ascii=False).encode() + b"\n")
     with as_disk_errors(folder):
         for file, name in names.items():
             file.rename(name)

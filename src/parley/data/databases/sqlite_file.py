@@ -28,7 +28,7 @@ from parley.data.databases.database import (
 from parley.durable import sorting_folder
 from parley.errors import DatabaseError, DataError
 
-SORTS_IN = "PRAGMA temp_store_directory = '{}'"  # for all of this process, until it is empty again
+SORT_FOLDER_STATEMENT = "PRAGMA temp_store_directory = '{}'"  # for all of this process, until it is empty again
 BATCH_ROWS = 4096  # rows that are held as Python has them
 TYPES_VIEW, TYPES_TABLE = 'temp."parley view"', 'temp."parley types"'
 
@@ -87,14 +87,14 @@ class Sqlite(Database):
     def _disconnect(self) -> None:
         with suppress(sqlite3.Error):
             self._connection.rollback()
-            self._connection.execute(SORTS_IN.format(""))
+            self._connection.execute(SORT_FOLDER_STATEMENT.format(""))
         with suppress(sqlite3.Error):
             self._connection.close()
 
     def _sort_in(self, folder: str) -> None:
         """Sort rows in this folder, not in a shared one; in memory if SQLite ignores the setting."""
         if folder:
-            self._connection.execute(SORTS_IN.format(folder.replace("'", "''")))
+            self._connection.execute(SORT_FOLDER_STATEMENT.format(folder.replace("'", "''")))
         if not folder or self._connection.execute("PRAGMA temp_store_directory").fetchall() != [(folder,)]:
             self._connection.execute("PRAGMA temp_store = MEMORY")
 
@@ -119,16 +119,16 @@ class Sqlite(Database):
                 )
 
     def plan(self, request: Request) -> Plan:
-        found = {_OPCODE_WORDS[row[1]] for row in self._explained(request) if row[1] in _OPCODE_WORDS}
+        step_words = {_OPCODE_WORDS[row[1]] for row in self._explained(request) if row[1] in _OPCODE_WORDS}
         lines = [row[3] for row in self._rows(f"EXPLAIN QUERY PLAN SELECT * FROM {request.source}")]
-        found |= {
+        step_words |= {
             "rows merged into one (DISTINCT or GROUP BY)"
             for line in lines
             if re.search("FOR (DISTINCT|GROUP BY)", line)
         }
         if sum(bool(_TABLE_READ.match(line)) for line in lines) > 1:
-            found.add("a join, or several tables")
-        return Plan(None, tuple(sorted(found)))
+            step_words.add("a join, or several tables")
+        return Plan(None, tuple(sorted(step_words)))
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
         statement = ordered(request, columns, _cell, _key)
@@ -157,9 +157,9 @@ class Sqlite(Database):
     def _declared(self, name: str, what: str, statement: str) -> list[tuple[str, str]]:
         """Return (name, type) of every column of a temporary view or table of this statement."""
         self._rows(f"CREATE TEMP {what} {name.partition('.')[2]} AS {statement}")
-        found = self._rows(f"PRAGMA temp.table_info({name.partition('.')[2]})")
+        columns = self._rows(f"PRAGMA temp.table_info({name.partition('.')[2]})")
         self._rows(f"DROP {what} {name}")
-        return [(row[1], row[2]) for row in found]
+        return [(row[1], row[2]) for row in columns]
 
     def _explained(self, request: Request) -> list[tuple[Any, ...]]:
         """Return the steps of a query; refuse placeholders."""

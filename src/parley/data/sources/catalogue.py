@@ -17,7 +17,7 @@ from parley.errors import DataError
 
 Table: TypeAlias = pd.DataFrame | str | Path | TableSource  # what people give
 
-FOLDER = "a folder"
+FOLDER_KIND = "a folder"
 
 SUPPORTED_FILES = "give a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow or .feather"
 
@@ -28,7 +28,7 @@ SOURCES: dict[str | type, Callable[..., TableSource]] = {
     ".dat": DatFile,
     ".parquet": ParquetFile,
     ".arrow": ArrowFile,
-    FOLDER: ParquetFolder,
+    FOLDER_KIND: ParquetFolder,
     pd.DataFrame: FrameTable,
 }
 LOCAL_ENDINGS = (".dat",)  # what is not read from object stores
@@ -51,7 +51,7 @@ def find_source(table: Table, separator: str | None = None, encoding: str | None
     return _source(table, {"separator": separator, "encoding": encoding})
 
 
-def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
+def _source(table: Table, options: dict[str, str | None]) -> TableSource:
     if isinstance(table, TableSource):
         return table
     if not isinstance(table, str | Path):
@@ -64,22 +64,22 @@ def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
     address = store_address(table)
     if address is not None:
         stored = StoredFile(address)
-        return _opened(FOLDER if stored.is_folder() else _ending(stored.name, address), stored, address, asked)
+        return _opened(FOLDER_KIND if stored.is_folder() else _ending(stored.name, address), stored, address, options)
     path = Path(table)
     if path.is_dir():
-        return _opened(FOLDER, path, str(path), asked)
+        return _opened(FOLDER_KIND, path, str(path), options)
     ending = _ending(path.name, str(path))
     if not path.is_file():
         raise DataError(f"{path}: no such file; check the name")
-    return _opened(ending, path, str(path), asked)
+    return _opened(ending, path, str(path), options)
 
 
-def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, str | None]) -> TableSource:
+def _opened(kind: str, place: Path | StoredFile, where: str, options: dict[str, str | None]) -> TableSource:
     if isinstance(place, StoredFile) and kind in LOCAL_ENDINGS:
         raise DataError(f"{where}: files of this kind are only read from a local disk; {SUPPORTED_FILES}")
-    if asked and SOURCES[kind] is not csv_file:
+    if options and SOURCES[kind] is not csv_file:
         raise DataError(f"{where}: only CSV files have a separator or an encoding; remove it")
-    return SOURCES[kind](place, **asked)
+    return SOURCES[kind](place, **options)
 
 
 def _ending(name: str, where: str) -> str:

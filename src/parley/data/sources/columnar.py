@@ -145,7 +145,7 @@ class ColumnarTable(TableSource):
     @cached_property
     def chunks(self) -> tuple[Chunk, ...]:
         """All groups of rows. Files with other columns or types are refused without reading rows."""
-        found: list[Chunk] = []
+        chunks: list[Chunk] = []
         self.require_unchanged()
         for file in self.parts:
             folder_cells = [(name, pa.string()) for name, _ in self.cells_of(file)]
@@ -155,9 +155,9 @@ class ColumnarTable(TableSource):
                     "files with the same schema"
                 )
             with discreet(file.where, self.form.form):
-                found += [Chunk(rows, (file, group)) for group, rows in enumerate(self.form.groups(file))]
+                chunks += [Chunk(rows, (file, group)) for group, rows in enumerate(self.form.groups(file))]
         self.require_unchanged()
-        return tuple(found)
+        return tuple(chunks)
 
     @cached_property
     def _stamps(self) -> tuple[Stamp, ...]:

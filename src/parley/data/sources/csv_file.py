@@ -82,9 +82,9 @@ class LongCsvFile(TableSource):
     def digest(self) -> bytes:
         """Return a digest of its file's bytes; from then on changes are refused."""
         self.require_unchanged()
-        found = self._file.digest()
+        file_hash = self._file.digest()
         self.require_unchanged()
-        return _digest(hashlib.sha256(b"file" + found).digest(), self._ways)
+        return _digest(hashlib.sha256(b"file" + file_hash).digest(), self._ways)
 
     def require_unchanged(self) -> None:
         if self._file.stamp() != self._stamp:

@@ -93,10 +93,10 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
     return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
 
 
-def _encoding(start: bytes, asked: str | None) -> tuple[str, bytes]:
+def _encoding(start: bytes, requested: str | None) -> tuple[str, bytes]:
     """Return (the requested encoding, that of the byte order mark, or UTF-8; the mark)."""
     mark = next((mark for mark in BYTE_ORDER_MARKS if start.startswith(mark)), b"")
-    name = "utf-8" if asked is None else codecs.lookup(asked).name
+    name = "utf-8" if requested is None else codecs.lookup(requested).name
     if mark and name.startswith("utf"):
         return BYTE_ORDER_MARKS[mark], mark
     return {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name), b""
@@ -248,7 +248,7 @@ class CsvRows:
             ) as rows:
                 for batch in rows:
                     if head.closed and batch.column(len(columns)).null_count < len(batch):
-                        raise DataError(_RAGGED.format(where=self.file.where, how="more", row=""))
+                        raise DataError(_RAGGED_MESSAGE.format(where=self.file.where, how="more", row=""))
                     batch = batch.select(columns)
                     yield batch.filter(_not_blank(batch.column(0))) if len(names) == 1 else batch
         except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -258,7 +258,7 @@ class CsvRows:
             raise DataError(f"{self.file.where}: cannot be read as {FORMAT_NAME} ({long})") from None
 
 
-_RAGGED = "{where}: a row has {how} cells than the header{row}; give every row one cell per column"
+_RAGGED_MESSAGE = "{where}: a row has {how} cells than the header{row}; give every row one cell per column"
 
 
 class _Ragged:
@@ -278,7 +278,7 @@ class _Ragged:
         if self.row is None:
             return None
         how = "more" if self.row.actual_columns > self.row.expected_columns else "fewer"
-        return _RAGGED.format(where=where, how=how, row=f" (first: row {self.row.number})")
+        return _RAGGED_MESSAGE.format(where=where, how=how, row=f" (first: row {self.row.number})")
 
 
 def _not_blank(cells: pa.Array) -> pa.Array:

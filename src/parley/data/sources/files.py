@@ -66,11 +66,11 @@ class DataFile(ABC):
 
     def digest(self) -> bytes:
         """Return the SHA-256 of its bytes."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         with discreet(self.where), self.opened() as file:
             while piece := file.read(READ_BYTES):
-                found.update(piece)
-        return found.digest()
+                hasher.update(piece)
+        return hasher.digest()
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ class StoredFile(DataFile):
     def below(self) -> list[DataFile]:
         with self._discreet():
             store, path = _store(self.address)
-            found = store.get_file_info(arrow_fs.FileSelector(path, recursive=True))
+            entries = store.get_file_info(arrow_fs.FileSelector(path, recursive=True))
         start = self.address.rstrip("/")
-        return [StoredFile(start + f.path[len(path) :]) for f in found if f.type is arrow_fs.FileType.File]
+        return [StoredFile(start + f.path[len(path) :]) for f in entries if f.type is arrow_fs.FileType.File]
 
 
 def _plain(address: str) -> str:
@@ -212,8 +212,8 @@ def _store(address: str) -> tuple[arrow_fs.FileSystem, str]:
         return _s3(path.partition("/")[0], _endpoint()), path
     if scheme == "gs":
         return arrow_fs.GcsFileSystem(retry_time_limit=STORE_TIMEOUT), path
-    store, found = arrow_fs.FileSystem.from_uri(address)
-    return store, found.rstrip("/")
+    store, inner_path = arrow_fs.FileSystem.from_uri(address)
+    return store, inner_path.rstrip("/")
 
 
 def _endpoint() -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from parley.data.sources.source import Origin
 from parley.errors import DataError
 
-MANIFEST = "parley-snapshot.json"
+MANIFEST_NAME = "parley-snapshot.json"
 FORMAT = "parley-snapshot-1"
 _COMMENT = r"--[^\n]*|/\*.*?\*/"
 _COMMENTS = re.compile(_COMMENT, re.DOTALL)
@@ -87,7 +87,7 @@ def _digest(*facts: Any) -> str:
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in a folder; None if there is none."""
-    file = folder / MANIFEST
+    file = folder / MANIFEST_NAME
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content.pop("format") != FORMAT:

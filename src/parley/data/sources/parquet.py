@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from parley.data.sources.columnar import Cells, ColumnarTable, Format
 from parley.data.sources.files import DataFile, LocalFile, discreet
-from parley.data.sources.manifest import MANIFEST, Manifest, read_manifest
+from parley.data.sources.manifest import MANIFEST_NAME, Manifest, read_manifest
 from parley.data.sources.source import Origin
 from parley.errors import DataError
 
@@ -60,7 +60,7 @@ class ParquetFile(ColumnarTable):
 
 PARQUET_ENDING = ".parquet"
 HIVE_GAP = "__HIVE_DEFAULT_PARTITION__"  # how a gap is written as the name of a folder
-TABLE_LOG = re.compile(
+TABLE_LOG_PATH = re.compile(
     r"_delta_log/.*\.json|\.hoodie/.*|metadata/.*\.metadata\.json"
 )  # it says which other files count
 
@@ -75,16 +75,16 @@ class ParquetFolder(ColumnarTable):
 
     def found(self) -> tuple[DataFile, ...]:
         paths = {self._path(file): file for file in self.place.below()}
-        if any(map(TABLE_LOG.fullmatch, paths)):
+        if any(map(TABLE_LOG_PATH.fullmatch, paths)):
             raise DataError(
                 f"{self.where}: the folder has a table log, which Parley does not read; write the table as plain "
                 f".parquet files"
             )
-        here = [path for path in paths if path.endswith(PARQUET_ENDING) and "/" not in path]
+        top_files = [path for path in paths if path.endswith(PARQUET_ENDING) and "/" not in path]
         deep = [path for path in paths if path.endswith(PARQUET_ENDING) and not any(map(_hidden, path.split("/")))]
-        if not here and not deep:
+        if not top_files and not deep:
             raise DataError(f"{self.where}: the folder holds no .parquet files; give another folder")
-        return tuple(paths[path] for path in sorted(here or deep, key=str.encode))
+        return tuple(paths[path] for path in sorted(top_files or deep, key=str.encode))
 
     def cells_of(self, file: DataFile) -> Cells:
         """Return the cells that the names of its folders give, in their order."""
@@ -124,7 +124,9 @@ class ParquetFolder(ColumnarTable):
 
     def _require(self, fits: bool) -> None:
         if not fits:
-            raise DataError(f"{self.where}: its files differ from those listed in its {MANIFEST}; take a new snapshot")
+            raise DataError(
+                f"{self.where}: its files differ from those listed in its {MANIFEST_NAME}; take a new snapshot"
+            )
 
     def _path(self, file: DataFile) -> str:
         """Return a file's path within the folder."""

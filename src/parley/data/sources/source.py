@@ -198,10 +198,12 @@ class TableSource(ABC):
 
     def same_as(self, other: "TableSource") -> bool:
         """Whether another table of the same `likeness` is this one: a file under two names, a copy, or one folder."""
-        here, there = self._place, other._place
-        if here is None or there is None:
-            return here is there and bool(self.parts) and bool(other.parts)
-        return here == there or (here.is_file() and there.is_file() and _same_bytes(here, there))
+        own_place, other_place = self._place, other._place
+        if own_place is None or other_place is None:
+            return own_place is other_place and bool(self.parts) and bool(other.parts)
+        return own_place == other_place or (
+            own_place.is_file() and other_place.is_file() and _same_bytes(own_place, other_place)
+        )
 
     def holds(self, file: Path) -> bool:
         """Whether `file` is one of its files (under any name), lies in its folder, or is a copy of one."""
@@ -209,8 +211,8 @@ class TableSource(ABC):
         if not file.is_file():
             return False
         if table is None:
-            size, found = file.stat().st_size, LocalFile(file).digest()
-            return any(part.size() == size and part.digest() == found for part in self.parts)
+            size, digest = file.stat().st_size, LocalFile(file).digest()
+            return any(part.size() == size and part.digest() == digest for part in self.parts)
         if not table.exists():
             return False
         if table.is_dir() and file.resolve().is_relative_to(table):

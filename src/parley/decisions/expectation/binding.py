@@ -83,7 +83,7 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
         return (
-            f"{name} scales down {share:.1%} of the pilot's records: {meant}{_cuts_nothing(pilot)}"
+            f"{name} scales down {share:.1%} of the pilot's records: {meant}{_harmless_clip_words(pilot)}"
             if share > NEGLIGIBLE_SHARE
             else None
         )
@@ -115,7 +115,7 @@ def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
     return f"answers are clipped as a whole: {what} {number(size, 3)}, and {clip.value / size:.1%} of it is left"
 
 
-def _cuts_nothing(pilot: Pilot) -> str:
+def _harmless_clip_words(pilot: Pilot) -> str:
     """State the clip of second moments that would cut no pilot record; moments do not depend on parameters."""
     if pilot.terms.learning.rules.asks != "statistics":
         return ""
@@ -206,7 +206,7 @@ def clipped_landscape(
     true = (here.directions * (here.curvature + r)) @ here.directions.T
     share = _share(objective, design, here.optimum, bound)
     if share == 0:
-        return _seen(here, bound, true, here.optimum, true, 0.0)
+        return _as_clipped_landscape(here, bound, true, here.optimum, true, 0.0)
     theta = here.optimum
     for _ in range(MAX_STEPS):
         gradient, hessian = _field(objective, design, theta, bound, here.tilt)
@@ -221,7 +221,7 @@ def clipped_landscape(
     if not np.isfinite(theta).all():
         return None
     hessian = _field(objective, design, theta, bound, here.tilt)[1]
-    return _seen(here, bound, true, theta, hessian, _share(objective, design, theta, bound))
+    return _as_clipped_landscape(here, bound, true, theta, hessian, _share(objective, design, theta, bound))
 
 
 def _share(objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound) -> float:
@@ -239,7 +239,7 @@ def _field(
     return gradients[0] if tilt is None else gradients[0] - tilt, (hessian + hessian.T) / 2
 
 
-def _seen(
+def _as_clipped_landscape(
     here: Landscape, bound: RecordBound, true: Floats, goal: Floats, hessian: Floats, share: float
 ) -> ClippedLandscape:
     curvature, directions = np.linalg.eigh(hessian)

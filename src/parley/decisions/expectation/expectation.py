@@ -21,7 +21,7 @@ from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
 
-REPLICATES = 96  # of a pilot run, at least
+MIN_REPLICATES = 96  # of a pilot run, at least
 MAX_OPERATIONS = 5e9  # operations that a pilot run may take to have more of them
 MAX_SEPARATE_OWNERS = 32  # that moments tell apart: their covariance has a row for each
 # noises up to which the model's error is drawn from the real noise; beyond, it is as good as normal
@@ -49,7 +49,7 @@ class Expectation(ABC):
         """Apply the same method to another version of the pilot."""
 
     @abstractmethod
-    def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
+    def fitness(self, seed: int, replicates: int | None = MIN_REPLICATES) -> float:
         """Return the expected relative fitness; `replicates` None: as many as `outcome` takes."""
 
     @abstractmethod
@@ -138,13 +138,13 @@ class ByMoments(Expectation):
             raise ValueError("an algorithm that does not descend has no moments")
         return replace(self, pilot=pilot, here=here, moments=moments)
 
-    def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
+    def fitness(self, seed: int, replicates: int | None = MIN_REPLICATES) -> float:
         return float(self.excess[-1]) / self.unit
 
     def outcome(
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
     ) -> tuple[Floats, Floats]:
-        return self.excess / self.unit, self.models(replicates or REPLICATES, seed)
+        return self.excess / self.unit, self.models(replicates or MIN_REPLICATES, seed)
 
     def bias(self) -> float:
         return float(self.excess_at(0.0)[-1])
@@ -192,7 +192,7 @@ class ByRuns(Expectation):
     def at(self, pilot: Pilot) -> "ByRuns":
         return ByRuns(pilot, pilot.landscape(), self.warnings)
 
-    def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
+    def fitness(self, seed: int, replicates: int | None = MIN_REPLICATES) -> float:
         return self.ending(seed, replicates or self.replicates)[0]
 
     def ending(self, seed: int, replicates: int) -> tuple[float, Floats]:
@@ -203,10 +203,10 @@ class ByRuns(Expectation):
     def replicates(self) -> int:
         """The number of runs worth their time; groups of runs share batches, so more add little."""
         passes = self.pilot.algorithm.passes(self.pilot.source.width)
-        most = 2 * REPLICATES if self.pilot.question.batched else 1000
+        most = 2 * MIN_REPLICATES if self.pilot.question.batched else 1000
         return int(
             np.clip(
-                MAX_OPERATIONS / (4.0 * len(self.pilot.design) * self.pilot.source.width * passes), REPLICATES, most
+                MAX_OPERATIONS / (4.0 * len(self.pilot.design) * self.pilot.source.width * passes), MIN_REPLICATES, most
             )
         )
 
@@ -214,7 +214,7 @@ class ByRuns(Expectation):
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
     ) -> tuple[Floats, Floats]:
         """Look at some replicates on the way and at all of them at the end."""
-        looked = replicates or REPLICATES
+        looked = replicates or MIN_REPLICATES
         means: list[float] = []
 
         def look(state: State, answers: Sequence[Answer]) -> None:
@@ -298,7 +298,7 @@ def _separate_answers(pilot: Pilot) -> SeparateAnswers | None:
     )
 
 
-NO_OPTIMUM = (
+NO_OPTIMUM_REASON = (
     "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or model.radius"
 )
 
@@ -346,27 +346,27 @@ def prospect(
     expected = expect(open_pilot(terms, pilot, speeds))
     if not expected.pilot.source.invented:
         return Prospect(expected, *expected.outcome(seed, progress=progress))
-    found, failed = _invented_laws(expected, seed, INVENTED_LAWS if laws is None else laws, progress)
-    if not found or failed > len(found):
-        raise DataError(NO_OPTIMUM)
-    middle = _middle_law(found)
-    return Prospect(middle, *middle.outcome(seed, REPLICATES), tuple(found), failed)
+    laws_found, failed = _invented_laws(expected, seed, INVENTED_LAWS if laws is None else laws, progress)
+    if not laws_found or failed > len(laws_found):
+        raise DataError(NO_OPTIMUM_REASON)
+    middle = _middle_law(laws_found)
+    return Prospect(middle, *middle.outcome(seed, MIN_REPLICATES), tuple(laws_found), failed)
 
 
 def _invented_laws(expected: Expectation, seed: int, count: int, progress: Progress) -> tuple[list[Law], int]:
     """Return (the laws that allow a forecast, how many do not)."""
     others = expected.pilot.others(np.random.default_rng(seed), count, run=expected.simulated)
-    found = []
+    laws = []
     for place, other in enumerate(others):
         progress(place, len(others))
         try:
-            there = expected.at(other)
-            fitness, models = there.ending(seed + place + 1, RUNS_PER_LAW)
+            invented = expected.at(other)
+            fitness, models = invented.ending(seed + place + 1, RUNS_PER_LAW)
         except SettingError:
             continue  # its rows have no optimum
         if np.isfinite(fitness):
-            found.append(Law(there, fitness, models))
-    return found, len(others) - len(found)
+            laws.append(Law(invented, fitness, models))
+    return laws, len(others) - len(laws)
 
 
 def _middle_law(laws: Sequence[Law]) -> Expectation:

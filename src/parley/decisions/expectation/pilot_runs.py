@@ -40,14 +40,16 @@ class PilotExchange:
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         if self._pilot.terms.noise.summed:
-            return [self._sum(query, names) for query, names in _alike(questions)]
-        asked = [(query, (name,)) for name, query in questions.items()] if self._apart else _alike(questions)
-        return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
+            return [self._sum(query, names) for query, names in _distinct_queries(questions)]
+        groups = (
+            [(query, (name,)) for name, query in questions.items()] if self._apart else _distinct_queries(questions)
+        )
+        return [self._mean(query, *group) for query, names in groups for group in self._noise_groups(names)]
 
     def _noise_groups(self, names: tuple[str, ...]) -> list[tuple[NoiseGroup, FastNoise]]:
         if names not in self._known:
-            found = noise_groups({name: self._pilot.setup.part(name).training for name in names})
-            self._known[names] = [(group, self._noise.combined(group.weights)) for group in found]
+            groups = noise_groups({name: self._pilot.setup.part(name).training for name in names})
+            self._known[names] = [(group, self._noise.combined(group.weights)) for group in groups]
         return self._known[names]
 
     def _mean(self, query: Query, group: NoiseGroup, noise: FastNoise) -> Answer:
@@ -86,8 +88,10 @@ class PilotExchange:
         """Return the mean of these owners' answers without noise."""
         if query.id == self._latest[0] and not self._own:
             return self._latest[1]
-        asked = (self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1]))
-        questions = [each if self._clip is None else replace(each, answer_clip=None) for each in asked]
+        agreed_questions = (
+            self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])
+        )
+        questions = [each if self._clip is None else replace(each, answer_clip=None) for each in agreed_questions]
         given = (
             each.simulated(query, self._pilot.tables, self._replicates, self._draws, self._noiseless).value
             for each in questions
@@ -99,12 +103,12 @@ class PilotExchange:
         return self._latest[1]
 
 
-def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
+def _distinct_queries(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
     """Return each different question once, with the owners it goes to."""
     if len(set(questions.values())) == 1:
         return [(next(iter(questions.values())), tuple(questions))]
     different = dict.fromkeys(questions.values())
-    return [(query, tuple(name for name, asked in questions.items() if asked is query)) for query in different]
+    return [(query, tuple(name for name, other in questions.items() if other is query)) for query in different]
 
 
 def pilot_models(

@@ -15,7 +15,7 @@ from parley.learning.algorithms.gradient_descent import GradientDescent
 from parley.losses import LinearRegression
 from parley.validate import Floats
 
-POINTS = np.geomspace(1e-6, 4.0, 121)  # step times curvature
+STEP_CURVATURES = np.geomspace(1e-6, 4.0, 121)  # step times curvature
 MOMENTUM = 0.9
 
 
@@ -50,7 +50,7 @@ class DescentWay:
         return GradientDescent(LinearRegression(), horizon, None, 1.0, self.decay, self.momentum or 0.0, which)
 
 
-DESCENTS = (
+DESCENT_WAYS = (
     DescentWay("falling steps, all averaged", "averaged-subgradient"),
     DescentWay("equal steps", "gradient-descent", None, 0.0),
     DescentWay("equal steps, last half averaged", "gradient-descent", "tail", 0.0),
@@ -60,16 +60,19 @@ DESCENTS = (
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """The share of the start's error that T rounds keep, and the gain of a round's variance, at `POINTS`; step 1."""
+    """The share of the start's error that T rounds keep, and the gain of a round's variance, at `STEP_CURVATURES`; "
+    "step 1."""
 
     kept: Floats
     gain: Floats
 
     def at(self, curvature: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """Return (kept, gain) [steps, directions]."""
-        x = np.clip(np.multiply.outer(steps, curvature), POINTS[0], POINTS[-1])
-        place = np.log(x / POINTS[0]) * ((len(POINTS) - 1) / np.log(POINTS[-1] / POINTS[0]))
-        left = np.minimum(place.astype(np.intp), len(POINTS) - 2)
+        x = np.clip(np.multiply.outer(steps, curvature), STEP_CURVATURES[0], STEP_CURVATURES[-1])
+        place = np.log(x / STEP_CURVATURES[0]) * (
+            (len(STEP_CURVATURES) - 1) / np.log(STEP_CURVATURES[-1] / STEP_CURVATURES[0])
+        )
+        left = np.minimum(place.astype(np.intp), len(STEP_CURVATURES) - 2)
         share = place - left
         kept, gain = (f[left] * (1 - share) + f[left + 1] * share for f in (self.kept, self.gain))
         return kept, gain * steps[:, None] ** 2
@@ -79,6 +82,6 @@ class Response:
 def response(way: DescentWay, horizon: int) -> Response:
     """Return the table of one way of descending for this horizon; infinite where it diverges."""
     with np.errstate(over="ignore", invalid="ignore"):
-        kept, gain = end_moments(way.make(horizon), POINTS)
+        kept, gain = end_moments(way.make(horizon), STEP_CURVATURES)
     gain = np.nan_to_num(gain, nan=np.inf)
     return Response(np.nan_to_num(np.clip(kept, -1e30, 1e30), nan=1e30), np.minimum(gain, 1e30))

@@ -2,8 +2,8 @@
 
 Each way is a public map, so the choice costs no privacy. What owners add is forecast too optimistically for small
 samples with many columns, so it counts half. Public trees were best on most tables (benchmarks/RESULTS.md, kinds.py),
-so another way must be better by a standard error. Among ways with trees, and among the others, the first of `WAYS` wins
-unless another is clearly better.
+so another way must be better by a standard error. Among ways with trees, and among the others, the first of
+`COLUMN_WAYS` wins unless another is clearly better.
 """
 
 import math
@@ -42,7 +42,7 @@ class ColumnWay:
     model: Mapping[str, Any] = field(default_factory=dict)
 
 
-WAYS = (
+COLUMN_WAYS = (
     ColumnWay("straight lines", "lines"),
     ColumnWay("bins", "bins", {"columns": "bins"}),
     ColumnWay("bins joined by lines", "hinges", {"columns": "hinges"}),
@@ -110,7 +110,7 @@ def open_ways(terms: Terms, rows: float | None, wanted: Wanted = "best") -> Iter
     if any(each is not None for each in chosen):
         yield ColumnWay("as the terms say", "best")
         return
-    for way in WAYS:
+    for way in COLUMN_WAYS:
         if wanted not in (way.wanted, "best"):
             continue
         if way.wanted != "lines" and wanted == "best" and (rows or 0) < MIN_INFORMATIVE_ROWS:
@@ -161,14 +161,14 @@ def choose_columns(
         def report(done: int, total: int, place: int = place) -> None:
             progress(place * total + done, len(ways) * total)
 
-        there = terms.changed(model=dict(way.model)) if way.model else terms
+        changed = terms.changed(model=dict(way.model)) if way.model else terms
         best = min((each.compared for each in tried), default=math.inf)
         try:
-            bound = least(there) if math.isfinite(best) and there.model.trees is None else -math.inf
+            bound = least(changed) if math.isfinite(best) and changed.model.trees is None else -math.inf
             if bound * CLEARLY_BETTER_RATIO > best:
                 tried.append(Tried(way, None, "worse even with no noise at all", bound))
             else:
-                tried.append(Tried(way, plan(there, report)))
+                tried.append(Tried(way, plan(changed, report)))
         except (DataError, SettingError, TermsError) as error:
             if len(ways) == 1 or not way.model:  # what the terms ask for has to be possible
                 raise
@@ -179,7 +179,7 @@ def choose_columns(
     if grown:
         close = [each for each in grown if each.compared * CLEARLY_BETTER_RATIO <= grown[0].compared]
         usual = min(close, key=lambda each: ways.index(each.way))
-        taken = usual if tried[0] in close or not _told_apart(tried[0], usual) else tried[0]
+        taken = usual if tried[0] in close or not _significantly_better(tried[0], usual) else tried[0]
     else:
         taken = (
             first if first.least is None and first.compared * CLEARLY_BETTER_RATIO <= tried[0].compared else tried[0]
@@ -187,9 +187,9 @@ def choose_columns(
     return taken, (taken, *(each for each in tried if each is not taken))
 
 
-def _told_apart(best: Tried, usual: Tried) -> bool:
+def _significantly_better(best: Tried, usual: Tried) -> bool:
     """Return whether public rows show that `best` beats `usual` by a standard error."""
     plans = [each.proposal.held_back for each in (best, usual) if each.proposal is not None]
-    one, other = plans if len(plans) == 2 else (None, None)
-    error = 0.0 if one is None or other is None else one.spread_beside(other)
+    best_scores, usual_scores = plans if len(plans) == 2 else (None, None)
+    error = 0.0 if best_scores is None or usual_scores is None else best_scores.spread_beside(usual_scores)
     return best.compared + error < usual.compared

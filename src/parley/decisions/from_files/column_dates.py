@@ -18,8 +18,8 @@ def option_words(option: str, column: str, value: str = "") -> str:
     >>> option_words("--dates", "seen", "=%d/%m/%Y"), option_words("--merge", "last job")
     ('--dates seen=%d/%m/%Y', "--merge 'last job'")
     """
-    said = f"{printable(column, 60)}{value}"
-    return f"{option} {shlex.quote(said) if ' ' in said else said}"
+    argument = f"{printable(column, 60)}{value}"
+    return f"{option} {shlex.quote(argument) if ' ' in argument else argument}"
 
 
 class AmbiguousDatesError(SettingError):
@@ -36,25 +36,26 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     """Return (the format of a column of dates, a sentence about it); raise an error if it has several, or is unknown.
     No message holds a cell's value. The sentence goes into the terms, so it counts rows only if the tables are
     `public`."""
-    found, called = written_dates(tables, column, where), printable(column, 60)
-    if found is None:
+    written, called = written_dates(tables, column, where), printable(column, 60)
+    if written is None:
         raise SettingError(
             f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; state the format, "
             f"{option_words('--dates', column, '=%Y-%m-%d')}, or list its names, "
             f"{option_words('--categories', column, '=A,B,C')}"
         )
-    first, *more = found.formats
-    if found.others:
+    first, *more = written.formats
+    if written.others:
         raise SettingError(
-            f"{called}: {_rows(found, found.others)} in {where} hold dates written in another way than {first}. Write "
+            f"{called}: {_rows(written, written.others)} in {where} hold dates written in another way than {first}. "
+            "Write "
             f"all of them in one way, or give {option_words('--dates', column, f'={first}')}: the others then count "
             "as missing cells"
         )
     if more:
-        raise AmbiguousDatesError(column, found.formats)
+        raise AmbiguousDatesError(column, written.formats)
     gone = (
-        f"; {_rows(found, found.words)} in {where} hold none, and count as missing cells"
-        if public and found.words
+        f"; {_rows(written, written.words)} in {where} hold none, and count as missing cells"
+        if public and written.words
         else ""
     )
     return first, f"{date_words(column, first)}{gone}."

@@ -113,8 +113,8 @@ class KnownColumns:
             return known._with_dates([public], "the public sample")
         wanted = [column for column in wanted if column not in wishes.outcome and not has_identifying_name(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
-        found = [column_kinds(file, wanted, str(file)) for file in files]
-        kinds = {c: NAMES if len({each[c] for each in found}) > 1 else found[0][c] for c in wanted}
+        kinds_by_file = [column_kinds(file, wanted, str(file)) for file in files]
+        kinds = {c: NAMES if len({each[c] for each in kinds_by_file}) > 1 else kinds_by_file[0][c] for c in wanted}
         read = (*wanted, *(column for column, written in wishes.dates.items() if not written))
         read = (*read, wishes.target) if wishes.target_read else read
         known = cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, read)
@@ -204,14 +204,14 @@ class KnownColumns:
                     f"all, owners cannot be asked for names"
                 )
             return self.wishes.features
-        found = tuple(
+        columns = tuple(
             c for c in self.columns if c not in (*self.wishes.outcome, self.wishes.person) and self._useless(c) is None
         )
-        if not found:
+        if not columns:
             raise DataError(
                 "no column is left to learn from; give --features, or files that share columns with each other"
             )
-        return found
+        return columns
 
     def _useless(self, column: str) -> str | None:
         """Say why a column is not learned from; None if it is."""
@@ -336,21 +336,21 @@ class KnownColumns:
 
     def _counted(self, declared: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         """Return bounds of undeclared counts (0 to the public sample's largest) and exposures (the public sample's)."""
-        found: dict[str, tuple[float, float]] = {}
+        bounds: dict[str, tuple[float, float]] = {}
         for column in (column for column in self.wishes.outcome if column not in declared):
             if self.public is None:
                 raise SettingError(f"--bounds {column}=LOW,HIGH: required for poisson-regression without --public")
             known = numbers(self.public, column, "public sample")
-            found[column] = (0.0 if column == self.wishes.target else float(known.min()), float(known.max()))
-        return found
+            bounds[column] = (0.0 if column == self.wishes.target else float(known.min()), float(known.max()))
+        return bounds
 
     def _listed(self, column: str) -> tuple[str, ...]:
         """Return the names of a column of names: as listed, else the public sample's."""
         given = self.wishes.categories.get(column, ())
         if given or self.public is None:
             return given
-        found = names(self.public, column, "public sample", gaps=True)
-        return tuple(sorted({*map(fold_name, found)}) if column in self.wishes.merged else found)
+        public_names = names(self.public, column, "public sample", gaps=True)
+        return tuple(sorted({*map(fold_name, public_names)}) if column in self.wishes.merged else public_names)
 
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """Say what was read, where the rest comes from, and what was left out."""

@@ -17,15 +17,15 @@ from parley.validate import printable
 IDENTIFYING_NAME = re.compile(
     r"(^|[^a-z])(id|ids|pid|uid|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$"
 )
-NUMBERED = re.compile(r"(^|[^a-z])(no|nr|num|number|key|ref|code)$")  # of people, if no two rows have the same
+NUMBERING_NAME = re.compile(r"(^|[^a-z])(no|nr|num|number|key|ref|code)$")  # of people, if no two rows have the same
 CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
-LEAST_SERIAL_NUMBER = 1e9  # numbers of people, accounts, telephones have at least so many digits
+MIN_SERIAL_NUMBER = 1e9  # numbers of people, accounts, telephones have at least so many digits
 UNIQUE_SHARE = 0.95  # share of rows with a value of their own, from which on a column tells people apart
-FEWEST_ROWS = 20  # that tell so
+MIN_JUDGED_ROWS = 20  # that tell so
 ID_DIGITS = 6  # digits, as many in every row: numbers of accounts or cards
 NUMERIC_SHARE = 0.5  # share of a column's different cells from which on it looks like numbers, with others among them
 SIGNED_SHARE = 0.9
-SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
+NUMBER_SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
 
 
 def has_identifying_name(column: str) -> bool:
@@ -43,16 +43,18 @@ def identifies_people(public: pd.DataFrame, column: str, numeric: bool) -> bool:
     count = cell_counts(public, column, "public sample")
     rows, own = sum(count.values()), sum(times == 1 for times in count.values())
     if not numeric:
-        return rows >= FEWEST_ROWS and own >= UNIQUE_SHARE * rows
-    found = numbers(public, column, "public sample", gaps=True)
-    found = found[~np.isnan(found)]
-    if own < UNIQUE_SHARE * rows or rows < 2 or not np.all((found % 1 == 0) & (found >= 0)):
+        return rows >= MIN_JUDGED_ROWS and own >= UNIQUE_SHARE * rows
+    values = numbers(public, column, "public sample", gaps=True)
+    values = values[~np.isnan(values)]
+    if own < UNIQUE_SHARE * rows or rows < 2 or not np.all((values % 1 == 0) & (values >= 0)):
         return False
-    low, high = float(found.min()), float(found.max())
-    if rows < FEWEST_ROWS:
-        return low >= LEAST_SERIAL_NUMBER
+    low, high = float(values.min()), float(values.max())
+    if rows < MIN_JUDGED_ROWS:
+        return low >= MIN_SERIAL_NUMBER
     alike = low >= 10 ** (ID_DIGITS - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
-    return low >= LEAST_SERIAL_NUMBER or alike or high - low < 2 * rows or NUMBERED.search(_spaced(column)) is not None
+    return (
+        low >= MIN_SERIAL_NUMBER or alike or high - low < 2 * rows or NUMBERING_NAME.search(_spaced(column)) is not None
+    )
 
 
 def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
@@ -83,7 +85,7 @@ def _odd(column: str, cells: Sequence[str]) -> str | None:
     """
     called = printable(column, 60)
     words = [cell for cell in cells if not _is_number(cell)]
-    signed = [cell for cell in words if _is_number(SIGNS.sub("", cell))]
+    signed = [cell for cell in words if _is_number(NUMBER_SIGNS.sub("", cell))]
     if len(signed) > SIGNED_SHARE * len(cells):
         shown = printable(signed[0], 20)
         plain = "plain (1234.5), here and in the private files, it is learned from as a number"

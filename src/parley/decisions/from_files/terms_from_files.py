@@ -49,19 +49,19 @@ from parley.terms import Terms
 from parley.terms.catalogue import MODELS, PREDICTION
 from parley.validate import LARGEST, printable
 
-WITHOUT_A_SAMPLE = (
+NO_SAMPLE_NOTE = (
     "Declared ranges do not tell which kind of model fits. On {} tables boosted trees were mostly better from {:g} "
     "records × ε per column on, and straight lines below (benchmarks/RESULTS.md, kinds.py). Here it is {}, and "
     "these terms take {}. Only a release of both kinds, each debited, settles it: every owner then compares parley "
     "score of both."
 )
-TREES_TAKEN = (
+TREES_NOTE = (
     "boosted trees. They can be simulated and released, but not forecast or negotiated: --columns lines takes straight "
     "lines, which can"
 )
-LINES_TAKEN = "straight lines. --kind {} takes boosted trees, which cannot be forecast"
+LINES_NOTE = "straight lines. --kind {} takes boosted trees, which cannot be forecast"
 DEFAULT_BOX_RADIUS = 20.0  # of a box, where it takes one
-BOOSTED = {"linear-regression": "boosted-regression", "logistic-regression": "boosted-classification"}
+BOOSTED_KINDS = {"linear-regression": "boosted-regression", "logistic-regression": "boosted-classification"}
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public shows how columns are spread
 
 
@@ -79,20 +79,20 @@ class Draft:
 
 def owner_names(files: Sequence[Path]) -> list[str]:
     """Return a distinct name per file, after the file: letters, digits, '-', '_' and '.'."""
-    found: list[str] = []
+    names: list[str] = []
     for file in files:
         letters = unicodedata.normalize("NFKD", file.stem)  # an ü is a u with two dots, which are left out
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", re.sub(r"[\u0300-\u036f]", "", letters)).strip("-")[:90] or "owner"
         name, count = plain, 1
-        while name in found:
+        while name in names:
             count += 1
             name = f"{plain}-{count}"
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def _parties(files: Sequence[Path], rows: Sequence[int], wishes: Wishes) -> list[dict[str, Any]]:
-    found = [
+    parties = [
         {
             "name": name,
             "records": records,
@@ -102,8 +102,8 @@ def _parties(files: Sequence[Path], rows: Sequence[int], wishes: Wishes) -> list
         for name, records, file in zip(owner_names(files), rows, files, strict=True)
     ]
     for name, (records, epsilon) in wishes.owners.items():
-        found.append({"name": name, "records": records, "epsilon": wishes.epsilon if epsilon is None else epsilon})
-    return found
+        parties.append({"name": name, "records": records, "epsilon": wishes.epsilon if epsilon is None else epsilon})
+    return parties
 
 
 def usual_delta(rows: int) -> float:
@@ -162,9 +162,9 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
 
     terms, boosted = terms_of_kind(kind), None
     open_kind = wishes.public is not None or not (missing or wishes.kind)
-    if kind in BOOSTED and wishes.columns == "best" and open_kind and not wishes.score_epsilon:
+    if kind in BOOSTED_KINDS and wishes.columns == "best" and open_kind and not wishes.score_epsilon:
         with suppress(DataError, SettingError, TermsError):  # a column without a range, or of too many names
-            boosted = terms_of_kind(BOOSTED[kind])
+            boosted = terms_of_kind(BOOSTED_KINDS[kind])
     return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns, boosted=boosted)
 
 
@@ -200,11 +200,11 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
 
 def _without_a_sample(made: Draft) -> tuple[str, ...]:
     """Say what declared ranges leave open, what is usual then, and what would settle it."""
-    if (other := BOOSTED.get(made.terms.model.kind)) is None:
+    if (other := BOOSTED_KINDS.get(made.terms.model.kind)) is None:
         return ()
-    heard = evidence_per_column(made.terms)
-    takes = TREES_TAKEN if _takes_trees(made) else LINES_TAKEN.format(other)
-    return (WITHOUT_A_SAMPLE.format(TABLES_COMPARED, TREES_MIN_EVIDENCE, number(heard, 3), takes),)
+    evidence = evidence_per_column(made.terms)
+    takes = TREES_NOTE if _takes_trees(made) else LINES_NOTE.format(other)
+    return (NO_SAMPLE_NOTE.format(TABLES_COMPARED, TREES_MIN_EVIDENCE, number(evidence, 3), takes),)
 
 
 def _takes_trees(made: Draft) -> bool:

@@ -89,12 +89,14 @@ def equal_owners(
     common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed, differences=differences))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
     counts = np.unique(np.geomspace(2, MAX_OWNERS, CURVE_POINTS).round().astype(int))
-    found = []
+    outcomes = []
     for done, count in enumerate(counts):
         progress(done, len(counts))
-        found.append((_each(own, place, int(count)), _one(common, place, int(count))))
-    each, one = np.array(found).transpose(1, 2, 0)
-    epsilon, payoff, fitness = ({"each_owner": a, "shared": b} for a, b in zip(each, one, strict=True))
+        outcomes.append((_each(own, place, int(count)), _one(common, place, int(count))))
+    own_outcomes, common_outcomes = np.array(outcomes).transpose(1, 2, 0)
+    epsilon, payoff, fitness = (
+        {"each_owner": a, "shared": b} for a, b in zip(own_outcomes, common_outcomes, strict=True)
+    )
     return EqualOwners(terms.owners[place].name, counts.astype(np.float64), epsilon, payoff, fitness)
 
 

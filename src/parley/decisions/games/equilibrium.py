@@ -18,8 +18,8 @@ Order = Literal["sequential", "simultaneous"]
 REST_TOLERANCE = 1e-7  # a round that moves nobody by more than this share of its interval has come to rest
 TOLERANCE = 1e-7  # the largest gain, relative to the spread of payoffs, with which a profile counts as an equilibrium
 CURVE_POINTS = 257  # points of a best-response curve
-HALVINGS = 30  # of a bracket of a curve: what is left is finer than best responses are
-LEAST_DISTANCE = 1e-4  # of an interval: equilibria closer than this are one
+BISECTION_STEPS = 30  # of a bracket of a curve: what is left is finer than best responses are
+MIN_DISTANCE = 1e-4  # of an interval: equilibria closer than this are one
 RANDOM_STARTS = 6  # at random, beside the box's lowest, highest and middle point
 MAX_ROUNDS = 40  # of best responses
 
@@ -68,14 +68,14 @@ def solve(game: Game) -> Equilibrium:
     >>> found.strategies.round(6).tolist(), found.unique
     ([0.333333, 0.333333], True)
     """
-    found = pure_equilibria(game) if game.players == 2 else reached_equilibria(game)
-    if not found:
+    profiles = pure_equilibria(game) if game.players == 2 else reached_equilibria(game)
+    if not profiles:
         searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
         raise NoEquilibriumError(
             f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree "
             f"otherwise"
         )
-    return describe(game, found)
+    return describe(game, profiles)
 
 
 def describe(game: Game, found: Sequence[Floats]) -> Equilibrium:
@@ -133,7 +133,7 @@ def pure_equilibria(game: Game) -> list[Floats]:
         raise SettingError(f"game: expected 2 players, found {game.players}; use solve")
     y = np.linspace(game.low[1], game.high[1], CURVE_POINTS)
     gap = _returned(game, y)[1] - y
-    near = np.abs(gap) <= LEAST_DISTANCE * (game.high[1] - game.low[1])
+    near = np.abs(gap) <= MIN_DISTANCE * (game.high[1] - game.low[1])
     change = np.flatnonzero(np.sign(gap[:-1]) * np.sign(gap[1:]) < 0)
     below, above = _bisect(game, y[change], y[change + 1], gap[change])
     candidates = np.concatenate([y[near], below, above])
@@ -157,7 +157,7 @@ def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats,
     if not low.size:
         return low, high
     sign = np.sign(gap)
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         same = np.sign(_returned(game, middle)[1] - middle) == sign
         low, high = np.where(same, middle, low), np.where(same, high, middle)
@@ -167,7 +167,7 @@ def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats,
 def _refined(game: Game, profile: Floats) -> Floats:
     """Improve a near-equilibrium by a few rounds of best responses; keep it only if it is better."""
     end = best_response_dynamics(game, profile, rounds=20).end
-    near = np.max(np.abs(end - profile) / (game.high - game.low)) < 10 * LEAST_DISTANCE
+    near = np.max(np.abs(end - profile) / (game.high - game.low)) < 10 * MIN_DISTANCE
     return end if near and largest_gain(game, end) < largest_gain(game, profile) else profile
 
 
@@ -197,7 +197,7 @@ def _distinct(game: Game, profiles: Sequence[Floats]) -> list[Floats]:
     kept: list[Floats] = []
     scale = _spread(game)
     for profile in profiles:
-        new = all(np.max(np.abs(profile - other) / (game.high - game.low)) > LEAST_DISTANCE for other in kept)
+        new = all(np.max(np.abs(profile - other) / (game.high - game.low)) > MIN_DISTANCE for other in kept)
         if new and (gains(game, profile) <= TOLERANCE * scale).all():
             kept.append(profile)
     return kept

@@ -111,8 +111,8 @@ def maximise(
     polished = _golden(value, a, b)
     # grid points first: they win ties
     points = np.concatenate([np.take_along_axis(x, place, axis=1), polished], axis=1)
-    found = value(points)
-    best = np.where(found == found.max(axis=1, keepdims=True), points, np.inf)
+    values = value(points)
+    best = np.where(values == values.max(axis=1, keepdims=True), points, np.inf)
     return np.asarray(best.min(axis=1))
 
 
@@ -173,7 +173,7 @@ def largest_gain(game: Game, profile: Floats) -> float:
 def gains(game: Game, profile: Floats) -> Floats:
     """Return the most that each player gains by changing its own strategy alone [N]."""
     profile = game.clipped(profile)
-    here = game.payoff(profile)
+    payoff = game.payoff(profile)
     deviations = np.repeat(profile[None], game.players, axis=0)
     deviations[np.diag_indices(game.players)] = all_best_responses(game, profile)
-    return np.asarray(np.diagonal(game.payoff(deviations)) - here)
+    return np.asarray(np.diagonal(game.payoff(deviations)) - payoff)

@@ -29,18 +29,18 @@ def common_deal(game: WeakestLink, members: Members, common: float) -> Deal:
 
 def _due(game: WeakestLink, members: Members, common: Floats, local_maxima: LocalMaxima | None = None) -> Floats:
     """Return what each owner must be paid to stay at these common epsilons [K] -> [K, N]."""
-    here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)
+    payoff = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)
     best = game.best_below(common, members, game.local_maxima(members) if local_maxima is None else local_maxima)
-    return np.maximum(np.maximum(best, 0.0) - here, 0.0)
+    return np.maximum(np.maximum(best, 0.0) - payoff, 0.0)
 
 
 def free_common_deal(game: WeakestLink) -> Deal:
     """Find the equilibrium without payments: the stable coalition's largest common epsilon; else nobody joins."""
-    found, nothing = stable_play(game), np.zeros(game.owners)
-    if found is None:
+    play, nothing = stable_play(game), np.zeros(game.owners)
+    if play is None:
         return Deal(game.peaks(game.everyone), np.zeros(game.owners, dtype=bool), nothing, nothing, 0.0, nothing)
-    payoff = np.where(found.members, found.payoff, 0.0)
-    return Deal(np.full(game.owners, found.epsilon), found.members, nothing, nothing, 0.0, payoff)
+    payoff = np.where(play.members, play.payoff, 0.0)
+    return Deal(np.full(game.owners, play.epsilon), play.members, nothing, nothing, 0.0, payoff)
 
 
 def cheapest_lift(game: WeakestLink, target: float) -> Deal:

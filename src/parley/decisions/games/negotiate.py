@@ -30,7 +30,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 CURVE_POINTS = 200  # points of an owner's payoff curve
-SEARCHING = "looking for budgets that hold"
+SEARCH_LABEL = "looking for budgets that hold"
 MAX_POSTED_OWNERS = 100  # owners for whom the dearer posted price is computed for comparison
 
 
@@ -163,7 +163,7 @@ def negotiate(
     if terms.noise.common:
         return _negotiate_common(terms, pilot, target, balance, seed, keep_own, differences, doing)
     known = stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
-    doing(SEARCHING)
+    doing(SEARCH_LABEL)
     game = budget_game(terms, known, keep_own)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
     posted = None if target is None or game.owners > MAX_POSTED_OWNERS else posted_price(game, target)
@@ -230,9 +230,9 @@ class CommonNegotiation(Negotiation):
             "equilibria": self.equilibria,
             "members_gain": self.members_gain,
         }
-        asked = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
+        best = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
         return (
-            super().to_json() | more | {"standings": [vars(each) for each in self.preferences], "best_coalition": asked}
+            super().to_json() | more | {"standings": [vars(each) for each in self.preferences], "best_coalition": best}
         )
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
@@ -267,7 +267,7 @@ def _negotiate_common(
     doing: Callable[[str], None],
 ) -> CommonNegotiation:
     known = common_stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
-    doing(SEARCHING)
+    doing(SEARCH_LABEL)
     game = common_game(terms, known, keep_own)
     free = free_common_deal(game)
     deal = free if target is None else cheapest_lift(game, target)
@@ -275,16 +275,16 @@ def _negotiate_common(
     if balance:
         deal = balanced(deal)
     members = deal.members if deal.members.any() else game.everyone
-    there = preferences(game, play(game, members))
+    member_preferences = preferences(game, play(game, members))
     chosen, epsilon = game.whom_to_ask()
     names = [part.name for part in terms.owners]
-    several = [name for name, is_so in zip(names, there.several_peaks, strict=True) if is_so]
+    several = [name for name, is_so in zip(names, member_preferences.several_peaks, strict=True) if is_so]
     return CommonNegotiation(
         **_outcome(terms, game, deal, target),
         posted=None,
         warnings=(*known.warnings, *_bumpy(several)),
-        equilibria=_equilibria(there) if deal.members.any() else None,
-        preferences=tuple(_preference(name, there, place) for place, name in enumerate(names)),
+        equilibria=_equilibria(member_preferences) if deal.members.any() else None,
+        preferences=tuple(_preference(name, member_preferences, place) for place, name in enumerate(names)),
         whom_to_ask=tuple(name for name, asked in zip(names, chosen, strict=True) if asked),
         at_epsilon=epsilon,
         members_gain=more,

@@ -28,10 +28,10 @@ from parley.validate import Floats, positive
 
 MAX_PRICED_OWNERS = 6  # owners for whom every coalition is priced
 PRICED_PREFIXES = 6  # of the owners, priced where there are more
-HALVINGS = 50
+BISECTION_STEPS = 50
 GRID_POINTS = 201  # budgets of each owner that a search of contracts looks at, in each of
-ZOOMS = 5  # ever narrower ranges
-REFINEMENTS = 14  # of the quality, where a better model than asked for is cheaper
+ZOOM_STEPS = 5  # ever narrower ranges
+REFINEMENT_STEPS = 14  # of the quality, where a better model than asked for is cheaper
 CHECKED_BUDGETS = 2001  # budgets tried by `largest_gain`
 
 
@@ -59,9 +59,9 @@ class Deal:
 
 def free_deal(game: BudgetGame, price: float = 0.0) -> Deal:
     """Find the equilibrium without payments, or at a posted price."""
-    found = stable_coalition(game, price)
+    coalition = stable_coalition(game, price)
     nothing = np.zeros(game.owners)
-    return Deal(found.epsilon, found.members, nothing, nothing, price, found.payoff)
+    return Deal(coalition.epsilon, coalition.members, nothing, nothing, price, coalition.payoff)
 
 
 class Choices(Protocol):
@@ -174,7 +174,7 @@ def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Flo
     low, high = np.log(max(reachable(game, members), 1e-12)), np.log(start)
     left, right = high - GOLDEN_RATIO * (high - low), low + GOLDEN_RATIO * (high - low)
     finer, coarser = (at(float(np.exp(end))) for end in (left, right))
-    for _ in range(REFINEMENTS):
+    for _ in range(REFINEMENT_STEPS):
         if finer.spend <= coarser.spend:
             high, right, coarser = right, left, finer
             left = high - GOLDEN_RATIO * (high - low)
@@ -205,7 +205,7 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
     share = unit.shares(unit.size(members))
     low, high = (np.full(game.owners, np.log(end)) for end in game.budget_range)
     width = high - low
-    for _ in range(ZOOMS):
+    for _ in range(ZOOM_STEPS):
         epsilon = np.clip(np.exp(np.linspace(low, high, GRID_POINTS)), *game.budget_range)  # [GRID_POINTS, N]
         noise = share * law(epsilon)
         harm = game.stakes.cost.noise_price * (share * law(own) - noise)  # of going back to the own budget, to all
@@ -238,7 +238,7 @@ def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int
 
     scale = max(float(payment.max()), 1e-12) / max(float(noise.max()), 1e-300)
     low, high = -20 * np.log(10), 40 * np.log(10)  # logarithms of the price of noise, in that scale
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(scale * np.exp(middle)) else (middle, high)
     return columns(scale * np.exp(high)) if fits(scale * np.exp(high)) else np.asarray(np.argmin(noise, axis=1))

@@ -27,8 +27,8 @@ from parley.validate import Floats, Integers
 # become 0.99995.
 BUDGET_RANGE = (0.01, 10.0)
 SAMPLED_KNOTS = 9  # where one takes seconds: draws in secret
-LEAST_SLOPE = 1e-9  # the least share
-KNOTS = 161  # of the noise law between the ends of the range of budgets
+MIN_SLOPE = 1e-9  # the least share
+NOISE_LAW_KNOTS = 161  # of the noise law between the ends of the range of budgets
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,12 @@ class Lines:
     def from_outlook(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
         """Draw the line through an outlook's gains at this variance; costs in the target's units."""
         size, gain = np.array(outlook.laws[0].owners.together_records), outlook.expected_gain
-        here, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
+        noisy, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
         if not outlook.corrected:
-            return cls(here + gain, np.ones(len(gain)))
+            return cls(noisy + gain, np.ones(len(gain)))
         most = outlook.louder(0.0).expected_gain
-        share = np.maximum((most - gain) / max(here - quiet, 1e-300), LEAST_SLOPE)
-        return cls(here + gain / share, share)
+        share = np.maximum((most - gain) / max(noisy - quiet, 1e-300), MIN_SLOPE)
+        return cls(noisy + gain / share, share)
 
     def take(self, owners: Integers) -> "Lines":
         """Return the lines of these owners alone."""
@@ -141,14 +141,14 @@ def common_stakes(
     differences: Heterogeneity | None = None,
 ) -> CommonStakes:
     """Forecast the cost of any coalition with any common epsilon in the range. No private record is read."""
-    known, shared = _known(terms, pilot, seed, keep_own, differences)
+    known, shared = _forecast_fields(terms, pilot, seed, keep_own, differences)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
     return CommonStakes(records=known.rows, demand=demand_law(known, budget_range), budget_range=budget_range, **shared)
 
 
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
     """Calibrate the demand at knots as hosts do; within 1 %, since the noise's unit jumps by up to 0.4 %."""
-    knots = np.geomspace(*budget_range, KNOTS)
+    knots = np.geomspace(*budget_range, NOISE_LAW_KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
     return Demand(knots, np.minimum.accumulate(heights))
 
@@ -190,7 +190,7 @@ def stakes(
             f"aggregation.rule: expected 'mean' to negotiate budgets; with {terms.aggregation.rule!r} and unequal "
             "noise the game has no known solution"
         )
-    known, shared = _known(terms, pilot, seed, keep_own, differences)
+    known, shared = _forecast_fields(terms, pilot, seed, keep_own, differences)
     records = np.array([float(question.records) for question in known.questions])
     return Stakes(
         unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
@@ -200,21 +200,21 @@ def stakes(
     )
 
 
-def _known(
+def _forecast_fields(
     terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool, differences: Heterogeneity | None
 ) -> tuple[Pilot, dict[str, Any]]:
     """Return the pilot and the forecast's fields of `Stakes`. With `keep_own` members personalise the joint model."""
-    found = forecast(terms, pilot, seed, differences=differences)
-    expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
+    result = forecast(terms, pilot, seed, differences=differences)
+    expected, warnings, (cost, _) = result.expected, result.expected.warnings, result.coalitions
     if expected.curvature_price is not None:
         cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))
         guess = "the price of noise is a guess: the larger of a pilot run's and the curvature's"
         warnings = (*warnings, guess)
-    known, outlook = expected.pilot, replace(found.outlook, corrected=keep_own)
+    known, outlook = expected.pilot, replace(result.outlook, corrected=keep_own)
     unit = known.setup.preparation.target_scale**2
     cost = cost.in_units(unit)
     lines = Lines.from_outlook(outlook, cost, known.combined_variance())
-    shared = {"cost": cost, "least_cost": expected.unit * unit, "lines": lines, "outlook": found.outlook}
+    shared = {"cost": cost, "least_cost": expected.unit * unit, "lines": lines, "outlook": result.outlook}
     return known, shared | {"warnings": warnings}
 
 
@@ -239,7 +239,7 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     many = uses(learning, range(1, learning.horizon + 1))
     rate = 1 / (learning.batches or 1) if learning.poisson else 1.0
     knots = np.geomspace(
-        budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS if rate == 1 else SAMPLED_KNOTS
+        budget_range[0] - set_aside, budget_range[1] - set_aside, NOISE_LAW_KNOTS if rate == 1 else SAMPLED_KNOTS
     )
     delta = Fraction(str(privacy.delta))
     series = [

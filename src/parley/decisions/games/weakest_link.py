@@ -47,8 +47,8 @@ class LocalMaxima:
         """Return each owner's highest local maximum up to these epsilons [K], and where it is [K, N]; none: -inf."""
         seen = np.where(self.epsilon <= common[:, None], self.height, -np.inf)
         best = np.maximum.reduceat(seen, self.first, axis=1)
-        there = np.where(seen == best[:, self.owner], self.epsilon, -np.inf)
-        return best, np.maximum.reduceat(there, self.first, axis=1)
+        at_best = np.where(seen == best[:, self.owner], self.epsilon, -np.inf)
+        return best, np.maximum.reduceat(at_best, self.first, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,19 +244,21 @@ def play(game: WeakestLink, members: Members) -> Play:
     """Find what a coalition of two or more would play."""
     local_maxima = game.local_maxima(members)
     peaks = local_maxima.peaks()
-    common, here = _largest(game, members, local_maxima, float(peaks[members].min()))
-    below = np.maximum(here, local_maxima.best_below(np.array([common]))[0][0])
-    return Play(members, common, np.where(members, here, below), peaks)
+    common, payoff = _largest_content_epsilon(game, members, local_maxima, float(peaks[members].min()))
+    below = np.maximum(payoff, local_maxima.best_below(np.array([common]))[0][0])
+    return Play(members, common, np.where(members, payoff, below), peaks)
 
 
-def _largest(game: WeakestLink, members: Members, local_maxima: LocalMaxima, common: float) -> tuple[float, Floats]:
+def _largest_content_epsilon(
+    game: WeakestLink, members: Members, local_maxima: LocalMaxima, common: float
+) -> tuple[float, Floats]:
     """Return the largest common epsilon up to `common` at which every member is content, and the payoffs there."""
     while True:
-        here = game.payoff(np.array([common]), members)
-        best, where = (found[0] for found in local_maxima.best_below(np.array([common])))
-        unhappy = members & (best - here > TOLERANCE * (1 + np.abs(best)))
+        payoff = game.payoff(np.array([common]), members)
+        best, where = (first[0] for first in local_maxima.best_below(np.array([common])))
+        unhappy = members & (best - payoff > TOLERANCE * (1 + np.abs(best)))
         if not unhappy.any():
-            return common, here
+            return common, payoff
         common = float(where[unhappy].min())
 
 
@@ -297,11 +299,11 @@ def stable_play(game: WeakestLink) -> Play | None:
     found. Up to eight owners it is the one with the largest total payoff; with more, a better one may exist."""
     if game.owners <= MAX_EXACT_OWNERS:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
-        found = [each for each in (play(game, members) for members in coalitions) if each.stable]
+        plays = [each for each in (play(game, members) for members in coalitions) if each.stable]
     else:
         seen = set[bytes]()
-        found = [end for end in (_search(game, start, seen) for start in starts(game)) if end is not None]
-    return max(found, key=lambda each: float(each.payoff[each.members].sum()), default=None)
+        plays = [end for end in (_search(game, start, seen) for start in starts(game)) if end is not None]
+    return max(plays, key=lambda each: float(each.payoff[each.members].sum()), default=None)
 
 
 def starts(game: WeakestLink) -> list[Members]:
@@ -317,13 +319,16 @@ def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | Non
     members = members.copy()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())
-        here = play(game, members.copy())
-        if here.stable:
-            return here
-        leaving, coming = np.flatnonzero(members & ~(here.payoff > 0)), np.flatnonzero(~members & (here.payoff > 0))
+        current = play(game, members.copy())
+        if current.stable:
+            return current
+        leaving, coming = (
+            np.flatnonzero(members & ~(current.payoff > 0)),
+            np.flatnonzero(~members & (current.payoff > 0)),
+        )
         moving = leaving if leaving.size else coming
         share = 0 if game.owners <= MAX_MOVED_SINGLY else moving.size // 8
-        first = moving[np.argsort(-np.abs(here.payoff[moving]), kind="stable")[: 1 + share]]
+        first = moving[np.argsort(-np.abs(current.payoff[moving]), kind="stable")[: 1 + share]]
         members[first] = ~members[first]
     return None
 

@@ -22,7 +22,7 @@ USUAL_STRENGTH = 0.3
 SPREADS = (0.1, 1.0)  # of columns of which the range alone is known, in quarters of that range
 USUAL_SPREAD = 0.5
 HALF_RANGE = 2.0  # in the same unit
-LARGEST_CORRELATION = 0.9  # largest correlation between columns of numbers
+MAX_CORRELATION = 0.9  # largest correlation between columns of numbers
 LEAST_ROWS, ROWS_PER_COLUMN, MAX_ROWS = 2000, 60, 20_000
 MISSING_SHARE = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
 MAX_LOG_SPREAD, MAX_COUNT = 1.5, 1e15  # of logarithms of rates; of expected counts, as far as they can be drawn
@@ -31,7 +31,7 @@ LOGISTIC_DEVIATION = np.pi / np.sqrt(3)  # standard deviation of the noise whose
 
 INVENTED_LAWS_WARNING = (
     "there is no public sample: columns are drawn from the {drawn}, and their relation to the target is "
-    f"invented. Correlations go up to {LARGEST_CORRELATION:g}, and relations explain {STRENGTHS[0]:.0%} to "
+    f"invented. Correlations go up to {MAX_CORRELATION:g}, and relations explain {STRENGTHS[0]:.0%} to "
     f"{STRENGTHS[-1]:.0%} of the variance. The interval covers all of them; the forecast is the middle one"
 )
 RANGES_WARNING = (
@@ -39,7 +39,7 @@ RANGES_WARNING = (
     "range far wider than its values makes the model worse: declare usual values, simulate (parley train), or ask for "
     "scales (parley column-stats)"
 )
-COLUMNS_NAMED = 3
+MAX_COLUMNS_NAMED = 3
 
 
 class ConstantError(DataError):
@@ -71,25 +71,25 @@ class AssumedSample(Sample):
         columns = [each for each in model.scales if range_alone(model, each)]
         scales = [] if model.scales and len(columns) == len(model.scales) else ["scales that the terms give"]
         drawn = " and the ".join([*scales, *(["declared ranges"] if columns else [])])
-        more = f" and {len(columns) - COLUMNS_NAMED} more columns" if len(columns) > COLUMNS_NAMED else ""
-        lines = [RANGES_WARNING.format(columns=", ".join(columns[:COLUMNS_NAMED]) + more)] if columns else []
+        more = f" and {len(columns) - MAX_COLUMNS_NAMED} more columns" if len(columns) > MAX_COLUMNS_NAMED else ""
+        lines = [RANGES_WARNING.format(columns=", ".join(columns[:MAX_COLUMNS_NAMED]) + more)] if columns else []
         return [INVENTED_LAWS_WARNING.format(drawn=drawn), *lines]
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Draw every strength, with columns at the worst end, the best end, and in between, in balance."""
         low, high = SPREADS
-        ends = [(low, LARGEST_CORRELATION), (high, 0.0), (None, 0.0), (None, LARGEST_CORRELATION)]
+        ends = [(low, MAX_CORRELATION), (high, 0.0), (None, 0.0), (None, MAX_CORRELATION)]
         few = max(1, min(count // len(STRENGTHS), len(ends)))
         seeds = rng.integers(2**31, size=len(ends)).tolist()
         turns = [(strength, (k + j) % len(ends)) for k, strength in enumerate(STRENGTHS) for j in range(few)]
-        found: list[Source] = []
+        samples: list[Source] = []
         for strength, turn in turns:
             try:
                 design = _draw(self.preparation, strength, seeds[turn], *ends[turn])
             except ConstantError:  # in so small a part of the ranges no column varies: that law says nothing
                 continue
-            found.append(AssumedSample(design.for_studies(), preparation=self.preparation))
-        return found
+            samples.append(AssumedSample(design.for_studies(), preparation=self.preparation))
+        return samples
 
 
 def range_alone(model: Model, column: str) -> bool:

@@ -27,7 +27,7 @@ from parley.learning.outcome.boosting import (
 from parley.learning.start import PublicFit, ridge_fit
 from parley.validate import Floats
 
-POWERS = np.array([0.5, 1.0])
+CURVE_POWERS = np.array([0.5, 1.0])
 MAX_EXTRAPOLATION = 8.0  # times the most rows looked at: beyond, more rows are not thought to help
 INTERVAL_ERRORS = 1.645  # standard errors to an end of a 90 % interval
 
@@ -51,7 +51,7 @@ class LearningCurve:
     ) -> "LearningCurve":
         """Fit the curve through `cost` at m rows to the `rises` at smaller `sizes` [k], known up to `errors`."""
         m, rise, precision = np.asarray(sizes), np.asarray(rises), np.maximum(np.asarray(errors), 1e-300) ** -2.0
-        away = m[None] ** -POWERS[:, None] - rows ** -POWERS[:, None]
+        away = m[None] ** -CURVE_POWERS[:, None] - rows ** -CURVE_POWERS[:, None]
         known = np.sum(precision * away**2, axis=1)
         slopes = np.maximum(np.sum(precision * away * rise, axis=1) / known, 0.0)
         misfit = np.sum(precision * (rise - slopes[:, None] * away) ** 2, axis=1)
@@ -61,7 +61,7 @@ class LearningCurve:
     def at(self, records: Floats) -> tuple[Floats, Floats]:
         """Return (cost, standard error) [N] of trees of these records; infinite cost below the least number."""
         n = np.clip(records, 1.0, MAX_EXTRAPOLATION * self.rows)
-        away = n ** -POWERS[:, None] - self.rows ** -POWERS[:, None]
+        away = n ** -CURVE_POWERS[:, None] - self.rows ** -CURVE_POWERS[:, None]
         each = self.slopes[:, None] * away
         mean = self.weights @ each
         chance = self.weights @ (self.slope_errors[:, None] * away) ** 2 + self.weights @ (each - mean) ** 2
@@ -96,7 +96,7 @@ class LearningCurve:
 SAMPLE_PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
 PART_FOLDS = 2  # in which they are judged
 
-_known = Remembered[Floats](max_entries=128)  # losses by trees of the last few samples
+_remembered_losses = Remembered[Floats](max_entries=128)  # losses by trees of the last few samples
 PUBLIC_START_LEARNING = {
     "algorithm": "averaged-subgradient",
     "horizon": 100,
@@ -159,8 +159,8 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
 def best_cost(pilot: Pilot) -> float:
     """Return the best model's cost on new rows, prepared: the public fit's cost on rows held back less its excess, so
     that the joint model and the public sample compare; without a fit, the forecast's."""
-    excess, there = fitted_excess(pilot)
-    return pilot.landscape().test_cost if there is None else there.cost - float(excess.mean())
+    excess, fit = fitted_excess(pilot)
+    return pilot.landscape().test_cost if fit is None else fit.cost - float(excess.mean())
 
 
 def trees_alone(pilot: Pilot) -> LearningCurve | None:
@@ -172,14 +172,16 @@ def trees_alone(pilot: Pilot) -> LearningCurve | None:
 
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
     """Return (possible excess costs of public fits over the best model [B], the fit); None without a fit."""
-    there = _from_the_fit(pilot)
-    if there is None:
+    fitted_pilot = _from_the_fit(pilot)
+    if fitted_pilot is None:
         return np.zeros(0), None
-    seen = there.landscape()
-    if there.grown is not None:
-        return 0.5 * seen.starts**2 @ (seen.curvature + there.objective.regularisation), there.own_fit
-    excess = there.objective.cost(there.design, there.starts) - seen.least_cost
-    return (excess if seen.tilt is None else excess - (there.starts - seen.optimum) @ seen.tilt), there.own_fit
+    seen = fitted_pilot.landscape()
+    if fitted_pilot.grown is not None:
+        return 0.5 * seen.starts**2 @ (seen.curvature + fitted_pilot.objective.regularisation), fitted_pilot.own_fit
+    excess = fitted_pilot.objective.cost(fitted_pilot.design, fitted_pilot.starts) - seen.least_cost
+    return (
+        excess if seen.tilt is None else excess - (fitted_pilot.starts - seen.optimum) @ seen.tilt
+    ), fitted_pilot.own_fit
 
 
 def fit_errors(pilot: Pilot) -> Floats | None:
@@ -214,11 +216,11 @@ def _from_the_fit(pilot: Pilot) -> Pilot | None:
         return None
     for clip in ({}, {"clip": 1e9}):  # terms of released statistics need none, and a start does not clip
         try:
-            there = pilot
+            started = pilot
             if pilot.grown is None:
-                there = pilot.under(pilot.terms.changed(learning=PUBLIC_START_LEARNING, privacy=clip))
-            there.landscape()
-            return None if there.own_fit is None else there
+                started = pilot.under(pilot.terms.changed(learning=PUBLIC_START_LEARNING, privacy=clip))
+            started.landscape()
+            return None if started.own_fit is None else started
         except (TermsError, SettingError, DataError):
             continue
     return None
@@ -278,4 +280,4 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
     """Return `tree_losses` of public rows, cached."""
     key = content_key((rows.digest, new.digest, leaves, tuple(iterations)))
-    return _known.get(key, lambda: tree_losses(rows, new, leaves, iterations))
+    return _remembered_losses.get(key, lambda: tree_losses(rows, new, leaves, iterations))

@@ -17,7 +17,7 @@ from parley.validate import printable
 FOLDS = 2
 MAX_ROWS = 4000  # of the public sample that are looked at
 MAX_PARAMETERS = 500  # above, a fit takes longer than the answer is worth
-LEAST_RELATIVE_GAIN = 0.005  # of the cost, below which two codings are as good
+MIN_RELATIVE_GAIN = 0.005  # of the cost, below which two codings are as good
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CodingCost:
     @property
     def matters(self) -> bool:
         """Whether one-hot columns are clearly better."""
-        return self.one_hot < (1 - LEAST_RELATIVE_GAIN) * self.integer
+        return self.one_hot < (1 - MIN_RELATIVE_GAIN) * self.integer
 
     def words(self) -> str:
         """Compare the costs of both codings in a sentence."""

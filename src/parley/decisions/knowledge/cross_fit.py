@@ -38,7 +38,7 @@ from parley.terms.keys import Trees
 from parley.validate import Floats
 
 SETTLED_CURVATURE = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
-LEAST_TOLD_CURVATURE = 1e-4  # of the largest curvature: flatter directions are not told apart in rows drawn again
+MIN_KNOWN_CURVATURE = 1e-4  # of the largest curvature: flatter directions are not told apart in rows drawn again
 # ways of growing to choose from, slow by halves of the sample or fast by all of it
 GROWTH_SETTINGS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
@@ -83,14 +83,14 @@ def cross_fit(setup: Setup) -> CrossFit:
         raise SettingError(
             "model.columns: trees of several classes cannot be forecast yet; train without a forecast, or use 'bins'"
         )
-    costs, found = list[float](), list[tuple[float, float, float]]()
+    costs, judged = list[float](), list[tuple[float, float, float]]()
     scores = np.empty(0 if setup.public is None else len(setup.public))
     for fold in tree_folds(setup):
         scores[fold.held] = fold.objective.scores(fold.judges.X, fold.theta)
         costs.append(fold.cost)
-        if len(found) < MEASURING_FOLDS:
-            found.append(_judged(fold, loss))
-    noises, signals, curvatures = np.array(found).T
+        if len(judged) < MEASURING_FOLDS:
+            judged.append(_judged(fold, loss))
+    noises, signals, curvatures = np.array(judged).T
     noise, curvature = float(noises.mean()), float(curvatures.mean())
     if not noise > 0:
         raise DataError(
@@ -154,7 +154,7 @@ class GrownSample(Sample):
         bends, directions, n = objective.record_curvatures(self.design, here.optimum), here.directions, len(self.design)
         if bends is None or directions is None:
             raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
-        curved = here.curvature > LEAST_TOLD_CURVATURE * float(here.curvature.max())
+        curved = here.curvature > MIN_KNOWN_CURVATURE * float(here.curvature.max())
         bends = bends * (self.flatness / n)
         seen = GrownRows(
             here,

@@ -42,7 +42,7 @@ class Heterogeneity:
         try:
             printed: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
             content = printed["differences"]
-            found = cls(float(content["mean"]), float(content["low"]), float(content["high"]), "measured")
+            loaded = cls(float(content["mean"]), float(content["low"]), float(content["high"]), "measured")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
@@ -52,7 +52,7 @@ class Heterogeneity:
                 f"{path}: a simulation computed this from private rows, so it must stay inside. Give what owners "
                 "released: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
             )
-        return found
+        return loaded
 
     def at(self, position: float) -> float:
         """Return the multiple at a position from 0 to 1: a twentieth lies below `low`, half below `mean`."""

@@ -147,9 +147,9 @@ class Pilot:
         if isinstance(rule, Robust):
             own = [law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in self.mechanisms]
             return rule.ruled(np.stack(own, axis=-2), self.rows.astype(np.int64))
-        asked = noise_groups({name: part.training for name, part in self.setup.parts.items()})
+        groups = noise_groups({name: part.training for name, part in self.setup.parts.items()})
         return np.asarray(
-            sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked)
+            sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in groups)
         )
 
     def combined_variance(self) -> float:
@@ -286,20 +286,20 @@ def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
     if pilot.apart or not isinstance(pilot.source, GrownSample):
         return pilot
     source = replace(pilot.source, flatness=grown.curvature)
-    here, own = (
+    landscape, own = (
         replace(pilot, source=source).landscape(),
         pilot.objective.cost(pilot.design, starting_point(pilot.setup)),
     )
-    above = here.start_cost - here.least_cost
+    above = landscape.start_cost - landscape.least_cost
     return replace(pilot, source=replace(source, optimism=grown.held_back.cost - above - float(own)))
 
 
 def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
-    here = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
-    if here.directions is None:
+    landscape = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
+    if landscape.directions is None:
         raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
     public = len(pilot.design) if pilot.setup.public is None else len(pilot.setup.public)
-    return here.optimum + grown.draws(here.curvature, here.directions, public)
+    return landscape.optimum + grown.draws(landscape.curvature, landscape.directions, public)
 
 
 def _drawn_fits(pilot: Pilot) -> Floats:

@@ -12,10 +12,10 @@ from parley.validate import Floats, Integers
 
 Shape = Callable[[Floats], Floats]
 
-LINEAR = "linear"
-BITS = ("min-entropy", "mutual-information")  # bounded by an epsilon without a delta
+LINEAR_COST = "linear"
+INFORMATION_COSTS = ("min-entropy", "mutual-information")  # bounded by an epsilon without a delta
 # (the cost of a budget, what one that is larger by a share costs more for each unit of that share: eps times the slope)
-CURVES: Mapping[str, tuple[Shape, Shape]] = {
+COST_CURVES: Mapping[str, tuple[Shape, Shape]] = {
     "exponential": (np.expm1, lambda epsilon: epsilon * np.exp(epsilon)),
     "posterior": (lambda epsilon: np.tanh(epsilon / 2), lambda epsilon: epsilon * 0.5 / np.cosh(epsilon / 2) ** 2),
     "min-entropy": (
@@ -32,7 +32,7 @@ CURVES: Mapping[str, tuple[Shape, Shape]] = {
 def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
     """Return the owner's privacy cost in the terms; raise an error for a cost in bits if no epsilon bounds them."""
     cost = owner.privacy_cost
-    if cost is not None and cost.kind in BITS and terms.privacy.delta > 0:
+    if cost is not None and cost.kind in INFORMATION_COSTS and terms.privacy.delta > 0:
         raise TermsError(
             f"owners.{owner.name}.privacy_cost.kind = {cost.kind!r}: not available with delta > 0, because then "
             f"epsilon bounds no bits; use 'linear', which prices the epsilon itself"
@@ -65,7 +65,7 @@ class PrivacyCosts:
     @classmethod
     def from_curves(cls, curves: Sequence[PrivacyCost]) -> "PrivacyCosts":
         """Collect the curves in the terms."""
-        kinds = (LINEAR, *CURVES)
+        kinds = (LINEAR_COST, *COST_CURVES)
         return cls({kind: np.array([each.weight if each.kind == kind else 0.0 for each in curves]) for kind in kinds})
 
     def __call__(self, epsilon: Floats) -> Floats:
@@ -81,13 +81,13 @@ class PrivacyCosts:
         return PrivacyCosts({kind: weight[owners] for kind, weight in self.weights.items()})
 
     def _summed(self, epsilon: Floats, which: int) -> Floats:
-        found = np.asarray(self.weights[LINEAR] * epsilon)
-        for kind, shapes in CURVES.items():
+        total = np.asarray(self.weights[LINEAR_COST] * epsilon)
+        for kind, shapes in COST_CURVES.items():
             weight = self.weights[kind]
             (its,) = np.nonzero(weight)  # most owners have one shape: the others' is not computed for them
             if its.size:
-                found[..., its] += weight[its] * shapes[which](epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
-        return found
+                total[..., its] += weight[its] * shapes[which](epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
+        return total
 
 
 def joining_price(terms: Terms, name: str) -> float | None:

@@ -173,13 +173,13 @@ class Sample(Source):
         design = self.design
         begin = None if origin is None else np.atleast_2d(origin)
         key = "landscape", objective, radius, self.towards is None
-        found = design.derived(key, partial(self._around, objective, radius, begin))
+        landscape = design.derived(key, partial(self._around, objective, radius, begin))
         if begin is None:
-            return found
-        away, first = begin - found.optimum, float(np.mean(objective.cost(design, begin)))
-        if found.tilt is not None:
-            first -= float(np.mean(away @ found.tilt))
-        return replace(found, starts=found.inward(away), start_cost=first)
+            return landscape
+        away, first = begin - landscape.optimum, float(np.mean(objective.cost(design, begin)))
+        if landscape.tilt is not None:
+            first -= float(np.mean(away @ landscape.tilt))
+        return replace(landscape, starts=landscape.inward(away), start_cost=first)
 
     def _around(self, objective: EmpiricalRisk, radius: float | None, starts: Floats | None) -> Landscape:
         """Return the landscape from a start at zero, searched from the first of `starts`."""

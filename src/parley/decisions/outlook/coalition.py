@@ -105,13 +105,13 @@ class CoalitionCost:
 def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, CoalitionNoise]:
     """Return the cost model and the noise of the terms' own budgets. The error is linear in the noise's variance:
     exactly by moments, by assumption after a pilot run."""
-    pilot, here = expected.pilot, expected.here
+    pilot, landscape = expected.pilot, expected.here
     noise = pilot.noise
     excess = fitness * expected.unit
     bias = min(expected.bias(), excess)
     price = (excess - bias) / pilot.combined_variance()
-    nobody = here.start_cost - here.least_cost
-    return CoalitionCost(here.estimation, bias, price, nobody, trees_alone(pilot)), noise
+    nobody = landscape.start_cost - landscape.least_cost
+    return CoalitionCost(landscape.estimation, bias, price, nobody, trees_alone(pilot)), noise
 
 
 def prefix(order: NDArray[np.int64], count: int) -> Members:

@@ -10,7 +10,14 @@ import numpy as np
 from parley.data.blocks import one_thread
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
-from parley.decisions.expectation.expectation import NO_OPTIMUM, REPLICATES, Expectation, Law, Method, prospect
+from parley.decisions.expectation.expectation import (
+    MIN_REPLICATES,
+    NO_OPTIMUM_REASON,
+    Expectation,
+    Law,
+    Method,
+    prospect,
+)
 from parley.decisions.expectation.published import PublishedBounds, published_bounds
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.coding import CodingCost, coding_cost
@@ -159,15 +166,15 @@ class Forecast:
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the reader."""
         known, mean = self.expected.pilot, float(self.path[-1])
-        found = (
+        sentences = (
             *_other_trees(known),
             *_worse_than_nothing(self.expected, mean),
             *_noise_choice(known),
             *_budget_warnings(known),
         )
         if self.terms.privacy.unit == OWNER_UNIT:
-            found = (needed_words(self.owners_needed, len(self.terms.owners)), *found)
-        return (*self.expected.warnings, *self.interval_warnings, *found)
+            sentences = (needed_words(self.owners_needed, len(self.terms.owners)), *sentences)
+        return (*self.expected.warnings, *self.interval_warnings, *sentences)
 
     @cached_property
     def owners_needed(self) -> int | None:
@@ -337,8 +344,8 @@ def worth_spending(
     terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None, differences: Heterogeneity | None = None
 ) -> Worth:
     """Value these terms before a release, with their owners' outlook; raise an error if nothing can be forecast."""
-    found = forecast(terms, seed=seed, differences=differences, speeds=speeds)
-    return replace(found.worth, outlook=found.outlook)
+    result = forecast(terms, seed=seed, differences=differences, speeds=speeds)
+    return replace(result.worth, outlook=result.outlook)
 
 
 @dataclass(frozen=True)
@@ -362,8 +369,8 @@ def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
     unit = base.expected.here.least_at(float(pilot.rows.sum()))
     known, mean = base.relative_fitness, float(cost.privacy_error(pilot.combined_variance())) / unit
     fitness = _hull(mean, [each * (mean / known.mean if known.mean > 0 else 1.0) for each in (known.low, known.high)])
-    asked = cost.best_coalition(pilot.noise)
-    names = tuple(terms.owners[place].name for place in np.flatnonzero(asked))
+    chosen = cost.best_coalition(pilot.noise)
+    names = tuple(terms.owners[place].name for place in np.flatnonzero(chosen))
     return WhatIf(terms, fitness, outlook, names)
 
 
@@ -386,15 +393,17 @@ def _interval(
     for draw, other in enumerate(others):
         progress(draw, len(others))
         try:
-            values.append(expected.at(other).fitness(seed + draw + 1, REPLICATES // 4))
+            values.append(expected.at(other).fitness(seed + draw + 1, MIN_REPLICATES // 4))
         except SettingError:
             continue  # its rows have no optimum
     failed = len(others) - len(values)
     if failed > len(others) // 2:
-        raise DataError(NO_OPTIMUM)
-    here, n = expected.here, float(expected.pilot.rows.sum())
-    as_if_true = mean * expected.unit / max(here.least_cost - here.estimation / n, 0.5 * here.least_cost)
-    low, high = expected.pilot.source.interval(mean, mean if here.records is None else as_if_true, np.array(values), n)
+        raise DataError(NO_OPTIMUM_REASON)
+    landscape, n = expected.here, float(expected.pilot.rows.sum())
+    as_if_true = mean * expected.unit / max(landscape.least_cost - landscape.estimation / n, 0.5 * landscape.least_cost)
+    low, high = expected.pilot.source.interval(
+        mean, mean if landscape.records is None else as_if_true, np.array(values), n
+    )
     return Interval(mean, low, high), failed
 
 

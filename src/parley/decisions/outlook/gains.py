@@ -86,11 +86,11 @@ class Gains:
 
     def under(self, pilot: Pilot) -> "Gains":
         """Return the gains under terms with other owners' numbers or another kind of noise."""
-        there = replace(self, pilot=pilot, owners=replace(self.owners, records=pilot.rows, members=None))
+        changed = replace(self, pilot=pilot, owners=replace(self.owners, records=pilot.rows, members=None))
         if self.differences.origin == "assumed":
             differ = assumed_heterogeneity(float(np.median(pilot.rows)), len(self.price))
-            there = replace(there, differences=differ)
-        return there.at(pilot.combined_variance())
+            changed = replace(changed, differences=differ)
+        return changed.at(pilot.combined_variance())
 
     def for_members(self, members: Members) -> "Gains":
         """Return the gains if these owners learned together [N]."""
@@ -98,8 +98,8 @@ class Gains:
         if members.all() and self.owners.members is None:
             return self
         times = float(noise.variance(members) / noise.variance(everyone)) if members.any() else 1.0
-        there = replace(self, owners=replace(self.owners, members=members))
-        return there.at(self.pilot.combined_variance() * times)
+        restricted = replace(self, owners=replace(self.owners, members=members))
+        return restricted.at(self.pilot.combined_variance() * times)
 
     def seeing(self, seen: Seen) -> "Gains":
         """Return the gains for somebody who has seen one owner's private rows."""
@@ -165,21 +165,21 @@ def gains_by(
     laws: int = 1,
 ) -> Gains:
     """Return the owners' gains at this expected fitness and with these models; for number `law` of `laws` laws."""
-    here, pilot = expected.here, expected.pilot
+    landscape, pilot = expected.here, expected.pilot
     cost, _ = coalition_cost(expected, fitness)
     penalty = pilot.objective.regularisation
-    curved = bent(here.curvature + penalty)
-    curvature = (here.curvature + penalty)[curved]
+    curved = bent(landscape.curvature + penalty)
+    curvature = (landscape.curvature + penalty)[curved]
     still, loud = (shape[curved] for shape in expected.squared_errors(models))
     fits = fit_errors(pilot)
     bias, price = (_costing(shape, curvature, total) for shape, total in ((still, cost.bias), (loud, cost.noise_price)))
     owners = Owners(
         curvature=curvature,
         records=pilot.rows,
-        scatter=2 * here.estimation / (len(curvature) * curvature),
+        scatter=2 * landscape.estimation / (len(curvature) * curvature),
         bias=bias,
         noise=pilot.combined_variance() * price,
-        optimum=here.inward(_without_intercepts(expected))[curved],
+        optimum=landscape.inward(_without_intercepts(expected))[curved],
         fit=None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[curved],
         starts_publicly=pilot.starts_publicly,
         moved=math.sqrt(expected.moved()),

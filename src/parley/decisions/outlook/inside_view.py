@@ -36,8 +36,8 @@ from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
 
-LEAST_ROWS = 10
-LEAST_VARIANCE_SHARE = 0.25  # of what public rows expect: a name that no own row has is not known for certain
+MIN_ROWS = 10
+MIN_VARIANCE_SHARE = 0.25  # of what public rows expect: a name that no own row has is not known for certain
 TEST_LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
 MAX_TEST_ROWS = 16_000  # rows that the test looks at
 
@@ -104,9 +104,9 @@ def inside_view(
         raise DataError("an inside view compares own rows with public ones; give a public sample as the pilot")
     agreement = owner.prepare(known.setup)
     rows = agreement.tables.train.in_memory().targeted()
-    if len(rows) < LEAST_ROWS:
+    if len(rows) < MIN_ROWS:
         raise DataError(
-            f"{owner.name}: {len(rows)} training rows are too few for an inside view; expected {LEAST_ROWS} or more"
+            f"{owner.name}: {len(rows)} training rows are too few for an inside view; expected {MIN_ROWS} or more"
         )
     own_law = known.source.invented
     if own_law or public is None:
@@ -124,20 +124,20 @@ def inside_view(
 def _seen(law: Gains, place: int, rows: Design, alone: Floats) -> Seen:
     """Return the Newton step from the public fit to the estimate of own rows, by the joint curvature of public and own
     rows, and its scatter by the rows' own gradients at the model alone [P]."""
-    pilot, here = law.pilot, law.pilot.landscape()
+    pilot, landscape = law.pilot, law.pilot.landscape()
     penalty = pilot.objective.regularisation
-    begin = here.optimum if pilot.own_fit is None else pilot.own_fit.theta
-    slope = here.inward(pilot.objective.mean_gradient(rows, begin) + penalty * begin)
-    curved = bent(here.curvature + penalty)
+    begin = landscape.optimum if pilot.own_fit is None else pilot.own_fit.theta
+    slope = landscape.inward(pilot.objective.mean_gradient(rows, begin) + penalty * begin)
+    curved = bent(landscape.curvature + penalty)
     second, own = np.diag(law.owners.curvature), pilot.objective.hessian(rows, begin)
     if own is not None:  # of many classes it is not formed
-        own = own if here.directions is None else here.directions.T @ own @ here.directions
+        own = own if landscape.directions is None else landscape.directions.T @ own @ landscape.directions
         share = len(rows) / (len(rows) + len(pilot.design))
         second = second + share * (own[np.ix_(curved, curved)] - second)
     some = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MAX_TEST_ROWS)).astype(np.int64))
-    own_slopes = here.inward(pilot.objective.record_gradients(some, alone))[:, curved]
+    own_slopes = landscape.inward(pilot.objective.record_gradients(some, alone))[:, curved]
     scatter = np.linalg.solve(second, own_slopes.T).var(axis=1, ddof=1) / len(rows)
-    scatter = np.maximum(scatter, LEAST_VARIANCE_SHARE * law.owners.scatter / len(rows))
+    scatter = np.maximum(scatter, MIN_VARIANCE_SHARE * law.owners.scatter / len(rows))
     return Seen(place, np.asarray(-np.linalg.solve(second, slope[curved])), np.asarray(scatter))
 
 
@@ -153,9 +153,9 @@ def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:
         error = float(losses.std(ddof=1)) / len(losses) ** 0.5 * saved / max(float(losses.mean()), 1e-300)
         nothing = np.zeros(2)
         trees = LearningCurve(float(len(losses)), expected - saved, error, nothing, nothing, np.full(2, 0.5))
-    found = replace(linear, trees=trees)
-    above = float(losses.mean()) - float(found.alone[place].mean()) / unit
-    return replace(found, level=found.level + above)
+    gains = replace(linear, trees=trees)
+    above = float(losses.mean()) - float(gains.alone[place].mean()) / unit
+    return replace(gains, level=gains.level + above)
 
 
 def law_test(
@@ -193,15 +193,15 @@ def contradicted(terms: Terms, owners: Sequence[Owner]) -> dict[str, LawTest]:
     known = open_pilot(terms)
     if known.source.invented or known.grown is not None:
         return {}
-    found = {}
+    tests = {}
     for owner in owners:
         try:
             rows = owner.prepare(known.setup).tables.train.in_memory().targeted()
         except DataError:
             continue
-        if len(rows) >= LEAST_ROWS:
-            found[owner.name] = _law(known, rows)
-    return {name: test for name, test in found.items() if test.p_value < TEST_LEVEL / len(found)}
+        if len(rows) >= MIN_ROWS:
+            tests[owner.name] = _law(known, rows)
+    return {name: test for name, test in tests.items() if test.p_value < TEST_LEVEL / len(tests)}
 
 
 def _law(known: Pilot, rows: Design) -> LawTest:

@@ -25,7 +25,7 @@ SURE_SHARE = 0.9  # share of draws in which it does, to join; in as many it does
 SINGLE_TRAINING_SHARE = 0.5
 INTERVAL_QUANTILES = (0.05, 0.95)  # of an interval
 MAX_LOG_NOISE_FACTOR = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at
-HALVINGS = 14
+BISECTION_STEPS = 14
 INSIDE_WIDENING = 1.25  # an interval from inside than its draws: found on simulated consortia
 MAX_DROPPED_SINGLY = 16  # owners that are dropped one at a time; of more, a share at a time
 
@@ -179,8 +179,8 @@ class Outlook:
                 break
         if left.sum() < 2:
             return Consortium("stay", ())
-        there = self._of(left)
-        sure = all(verdict == "join" for verdict, inside in zip(there.verdicts, left, strict=True) if inside)
+        restricted = self._of(left)
+        sure = all(verdict == "join" for verdict, inside in zip(restricted.verdicts, left, strict=True) if inside)
         names = tuple(name for name, chosen in zip(self.names, left, strict=True) if chosen)
         return Consortium("join" if sure else "unsure", names)
 
@@ -194,21 +194,21 @@ class Outlook:
     ) -> "Outlook":
         """Return the outlook with other budgets, noise drawn elsewhere, some members, this number of like owners, or
         terms that differ in owners' numbers and in where noise is drawn; cheaply."""
-        there = self.terms if terms is None else terms
+        changed_terms = self.terms if terms is None else terms
         if noise is not None:
-            there = each_owner_terms(there) if noise == "each_owner" else shared_terms(there)
+            changed_terms = each_owner_terms(changed_terms) if noise == "each_owner" else shared_terms(changed_terms)
         if epsilon is not None:
             each = dict.fromkeys(self.names, epsilon) if isinstance(epsilon, (int, float)) else epsilon
-            there = there.changed(owners={name: {"epsilon": value} for name, value in each.items()})
-        found = self if there is self.terms else self._under(there)
+            changed_terms = changed_terms.changed(owners={name: {"epsilon": value} for name, value in each.items()})
+        outlook = self if changed_terms is self.terms else self._under(changed_terms)
         if owners is not None:
-            found = replace(found, laws=tuple(law.among(owners / len(self.names)) for law in found.laws))
+            outlook = replace(outlook, laws=tuple(law.among(owners / len(self.names)) for law in outlook.laws))
         if members is None:
-            return found
+            return outlook
         unknown = set(members) - set(self.names)
         if unknown:
             raise SettingError(f"members: no owner of these terms: {', '.join(sorted(unknown))}")
-        return found._of(np.array([name in members for name in self.names]))
+        return outlook._of(np.array([name in members for name in self.names]))
 
     def bearable(self, surely: bool = False) -> Floats:
         """Return how many times its variance noise may have until joining is not worth it in half of the draws
@@ -220,10 +220,10 @@ class Outlook:
 
         low, high = (np.full(len(self.prices), end) for end in (-MAX_LOG_NOISE_FACTOR, MAX_LOG_NOISE_FACTOR))
         worth = holds(low)
-        for _ in range(HALVINGS):
+        for _ in range(BISECTION_STEPS):
             middle = (low + high) / 2
-            there = holds(middle)
-            low, high = np.where(there, middle, low), np.where(there, high, middle)
+            holding = holds(middle)
+            low, high = np.where(holding, middle, low), np.where(holding, high, middle)
         return np.where(worth, np.exp(low), 0.0)
 
     def louder(self, times: float) -> "Outlook":

@@ -45,7 +45,7 @@ def owner_values(
     known: dict[object, float | None] = {}
     tried: dict[float, float] | None = {} if isinstance(noise, OneNoise) else None  # one law for all owners
     score, variance_at, bearable = float(pilot.terms.score_epsilon), _variances(pilot, noise), outlook.bearable()
-    found = []
+    valued = []
     for place, part in enumerate(pilot.terms.owners):
         most = float(bearable[place]) * variance
         like = part.records, part.epsilon, pilot.setup.part(part.name).training.series.count, most
@@ -53,8 +53,8 @@ def owner_values(
             known[like] = least_epsilon(most, partial(variance_at, place), tried)
         even = known[like]
         values = (float(each[place]) * unit for each in (marginal, shapley, error))
-        found.append(OwnerValue(part.name, even if even is None or even == 0 else even + score, *values))
-    return tuple(found)
+        valued.append(OwnerValue(part.name, even if even is None or even == 0 else even + score, *values))
+    return tuple(valued)
 
 
 def least_epsilon(
@@ -109,10 +109,10 @@ def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlo
     """Return the least number of owners, alike these, for whose outlook and times of the combined variance `pays`
     holds; None if no number is enough. With N owners instead of N' the variance is N'/N times as large if each adds its
     own noise, and (N'/N)^2 times with one noise for all."""
-    here, power = len(noise.records), 2 if isinstance(noise, OneNoise) else 1
+    present, power = len(noise.records), 2 if isinstance(noise, OneNoise) else 1
 
     def enough(owners: int) -> bool:
-        times = (here / owners) ** power
+        times = (present / owners) ** power
         return pays(outlook.at(owners=owners).louder(times), times)
 
     if not enough(MAX_OWNERS):

@@ -80,17 +80,17 @@ def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
     agreed, known = kind_of(result.terms), result.expected.pilot
     for kind in dict.fromkeys(("each_owner", "shared", agreed)):
         try:
-            there = known if kind == agreed else known.under(_terms_of(known, kind))
-            outlook = result.outlook if kind == agreed else result.outlook.at(terms=there.terms)
-            kinds[kind] = _forecast(result, there, outlook)
+            pilot = known if kind == agreed else known.under(_terms_of(known, kind))
+            outlook = result.outlook if kind == agreed else result.outlook.at(terms=pilot.terms)
+            kinds[kind] = _forecast(result, pilot, outlook)
         except (TermsError, SettingError, DataError) as error:
             missing[kind] = str(error)
             continue
-        if kind == "shared" and isinstance(there.noise, OneNoise):
-            twice = replace(there.noise, demands=TWO_HOSTS.draws * there.noise.demands)
-            kinds["distributed"] = _louder(result, there, outlook, DistributedNoise(there.noise, curious))
+        if kind == "shared" and isinstance(pilot.noise, OneNoise):
+            twice = replace(pilot.noise, demands=TWO_HOSTS.draws * pilot.noise.demands)
+            kinds["distributed"] = _louder(result, pilot, outlook, DistributedNoise(pilot.noise, curious))
             if agreed != "two_hosts":
-                kinds["two_hosts"] = _louder(result, there, outlook, twice)
+                kinds["two_hosts"] = _louder(result, pilot, outlook, twice)
     if "shared" in missing:
         missing |= {kind: missing["shared"] for kind in ("two_hosts", "distributed") if kind not in kinds}
     return NoiseComparison(kinds, missing, curious)
@@ -111,12 +111,12 @@ def _terms_of(known: Pilot, kind: Kind) -> Terms:
     return shared_terms(known.terms, last)
 
 
-def _forecast(result: Forecast, there: Pilot, outlook: Outlook) -> KindForecast:
-    cost, parts = result.coalitions[0], there.terms.owners
-    asked = [part for part, chosen in zip(parts, cost.best_coalition(there.noise), strict=True) if chosen]
-    epsilon = min(part.epsilon for part in asked) if there.terms.noise.common else None
-    names = tuple(part.name for part in asked)
-    return _kind(result, there, there.combined_variance(), names, epsilon, outlook)
+def _forecast(result: Forecast, pilot: Pilot, outlook: Outlook) -> KindForecast:
+    cost, parts = result.coalitions[0], pilot.terms.owners
+    chosen_parts = [part for part, chosen in zip(parts, cost.best_coalition(pilot.noise), strict=True) if chosen]
+    epsilon = min(part.epsilon for part in chosen_parts) if pilot.terms.noise.common else None
+    names = tuple(part.name for part in chosen_parts)
+    return _kind(result, pilot, pilot.combined_variance(), names, epsilon, outlook)
 
 
 def _louder(result: Forecast, there: Pilot, outlook: Outlook, noise: DistributedNoise | OneNoise) -> KindForecast:
@@ -127,27 +127,30 @@ def _louder(result: Forecast, there: Pilot, outlook: Outlook, noise: Distributed
 
 def _kind(
     result: Forecast,
-    there: Pilot,
+    pilot: Pilot,
     variance: float,
-    asked: tuple[str, ...] | None,
+    names: tuple[str, ...] | None,
     epsilon: float | None,
     outlook: Outlook,
 ) -> KindForecast:
     """Forecast by the price that the same training puts on noise; exact if the moments are."""
     fitness = float(result.coalitions[0].privacy_error(variance)) / result.expected.unit
     together = joint_cost(result.expected, fitness)
-    return KindForecast(fitness, together, there.terms.privacy.delta, asked, epsilon, outlook)
+    return KindForecast(fitness, together, pilot.terms.privacy.delta, names, epsilon, outlook)
 
 
 Way = Literal["each_owner", "shared", "two_hosts"]
 
 EPSILON_LIMITS = (1e-9, 1e6)  # epsilons that noise can be calibrated to
-LARGEST_EPSILON = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
+MAX_ADVISED_EPSILON = (
+    10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
+)
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """One way to spend budgets, and from where it is worth it; None: not up to `LARGEST_EPSILON`. If epsilons differ
+    """One way to spend budgets, and from where it is worth it; None: not up to `MAX_ADVISED_EPSILON`. If epsilons "
+    "differ
     and each owner has its own noise, figures are multiples of all of them (`times`)."""
 
     way: Way
@@ -178,14 +181,14 @@ def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
     """Find what would turn this forecast's verdict into join, given its noise comparison. No private record is read."""
     ways, names = _ways(result, noise), result.outlook.names
     for surely in (True, False):
-        found = [outlook.bearable(surely) for _, outlook in ways]
-        if any((each > 0).any() for each in found):
+        bearable = [outlook.bearable(surely) for _, outlook in ways]
+        if any((each > 0).any() for each in bearable):
             break
     found_ways = [
-        _remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, found, strict=True)
+        _remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, bearable, strict=True)
     ]
-    never = [name for place, name in enumerate(names) if not any(each[place] > 0 for each in found)]
-    written, can = found[0], np.any(np.array(found) > 0, axis=0)
+    never = [name for place, name in enumerate(names) if not any(each[place] > 0 for each in bearable)]
+    written, can = bearable[0], np.any(np.array(bearable) > 0, axis=0)
     already = bool(can.any() and (written[can] >= 1).all())
     return Remedies(surely, tuple(found_ways), *_owners(result, surely), tuple(never), already)
 
@@ -211,8 +214,8 @@ def _ways(result: Forecast, noise: NoiseComparison) -> list[tuple[Way, Outlook]]
     agreed = kind_of(result.terms)
     ways: list[tuple[Way, Outlook]] = [(agreed, result.outlook)]
     ways += [
-        (kind, found.outlook)
-        for kind, found in noise.kinds.items()
+        (kind, forecast.outlook)
+        for kind, forecast in noise.kinds.items()
         if (kind == "each_owner" or kind == "shared") and kind != agreed
     ]
     return ways
@@ -224,7 +227,7 @@ def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> R
     bearable = bearable * pilot.combined_variance()
     common = isinstance(pilot.noise, OneNoise)
     times = not common and bool(budgets.min() < budgets.max())
-    unit, largest = (1.0, LARGEST_EPSILON / budgets.max()) if times else (float(budgets.min()), LARGEST_EPSILON)
+    unit, largest = (1.0, MAX_ADVISED_EPSILON / budgets.max()) if times else (float(budgets.min()), MAX_ADVISED_EPSILON)
     tried: dict[float, float] = {}
 
     def least(variance: float) -> float | None:

@@ -46,12 +46,14 @@ class Worth:
     def sentence(self) -> str | None:
         """Return the objection to these terms; None if there is none."""
         zero, public = self.baselines.zero, self.baselines.public_sample
-        found = f"the joint model's expected test cost, {self.together:.5g},"
+        cost_words = f"the joint model's expected test cost, {self.together:.5g},"
         if not self.together < zero:
-            return f"{found} is no better than {zero:.5g}, the cost of the zero model, which uses nobody's data"
+            return f"{cost_words} is no better than {zero:.5g}, the cost of the zero model, which uses nobody's data"
         if public is not None and not self.together - ALLOWED_ERRORS * self.error < public:
             by = " (boosted trees)" if self.baselines.public_model == "boosted trees" else ""
-            words = f"{found} is no better than {public:.5g}, the cost of the model{by} from the public sample alone"
+            words = (
+                f"{cost_words} is no better than {public:.5g}, the cost of the model{by} from the public sample alone"
+            )
             return (
                 f"{words} (by more than {ALLOWED_ERRORS:g} standard errors of {self.error:.2g})"
                 if self.error > 0

@@ -44,11 +44,11 @@ class Unjudged:
 
 def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """Climb from several starts for every kind."""
-    kinds, found = list(_kinds(known.terms, delta)), list[Found | Unjudged]()
+    kinds, candidates = list(_kinds(known.terms, delta)), list[Found | Unjudged]()
     for place, (label, begin) in enumerate(kinds):
         progress(place, len(kinds))
-        found.append(top_of(label, known, begin, seed))
-    return found
+        candidates.append(top_of(label, known, begin, seed))
+    return candidates
 
 
 def top_of(label: str, known: Pilot, begin: Terms, seed: int) -> Found | Unjudged:
@@ -89,9 +89,9 @@ def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
         for size in statistics_clips(known, terms):
             yield terms.changed(privacy={"clip": size})
         return
-    clip, here = same_clip(known, terms), known.landscape()
+    clip, landscape = same_clip(known, terms), known.landscape()
     yield terms
-    length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
+    length = 1 / max(float(landscape.curvature.max()) + known.objective.regularisation, 1e-12)
     for learning in algorithm_of(terms.learning).first_tries(terms.learning, length):
         yield terms.changed(learning=learning, privacy={"clip": clip})
 

@@ -205,9 +205,11 @@ def plan(
     except StalePinsError:  # edited since they were pinned: who writes the plan pins anew
         known = open_pilot(terms.changed(model={"preparation": None, "preparation_sha256": None}), pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
-    found = _plan(known, allowed, seed, progress)
+    proposal = _plan(known, allowed, seed, progress)
     hosted = None if terms.noise.summed or len(terms.owners) == 1 else _try_shared(known, allowed)
-    return found if hosted is None else replace(found, plan_shared=partial(_plan, hosted, allowed, seed, progress))
+    return (
+        proposal if hosted is None else replace(proposal, plan_shared=partial(_plan, hosted, allowed, seed, progress))
+    )
 
 
 @one_thread
@@ -220,9 +222,9 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
         looked = _swept(judged, delta, seed, progress)
     else:
         looked = climbed(known, delta, seed, progress)
-    found = [each for each in looked if isinstance(each, Found)]
-    least = min((each.value for each in found), default=math.inf)
-    shown = [each for each in found if each.value <= MAX_SHOWN_RATIO * least or each is _first(found, each)]
+    candidates = [each for each in looked if isinstance(each, Found)]
+    least = min((each.value for each in candidates), default=math.inf)
+    shown = [each for each in candidates if each.value <= MAX_SHOWN_RATIO * least or each is _first(candidates, each)]
     looked_at = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
     rows: list[tuple[Choice, Terms]] = []
     for each in looked_at:
@@ -232,10 +234,10 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
     unjudged = [each for each in looked if isinstance(each, Unjudged)]
     unjudged += [Unjudged(choice.label, choice.unjudged) for choice, _ in rows if choice.unjudged is not None]
     best, best_terms = min(rows, key=lambda row: row[0].relative_fitness)
-    asks_nobody, here = baselines(known), known.landscape()
+    asks_nobody, landscape = baselines(known), known.landscape()
     unit, fit = known.setup.preparation.target_scale**2, known.own_fit
     alone = None if fit is None else fit.held_back.times(unit)
-    nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
+    nobody = (asks_nobody.zero / unit - landscape.least_cost) / landscape.least_at(float(known.rows.sum()))
     choices, made_up = tuple(choice for choice, _ in rows), known.source.invented
     if best.unjudged is not None:
         return Proposal(choices, None, nobody, terms, None, asks_nobody, alone, tuple(unjudged), made_up)
@@ -258,8 +260,12 @@ def _published(known: Pilot) -> list[Found]:
     """Return 100 rounds with the automatic step for comparison, unless the terms are just that."""
     if known.grown is not None or not asks_gradients(known.terms):
         return []
-    there = attempt(known, learning={"horizon": 100, "step": "auto"})
-    return [] if there is None or there.terms == known.terms else [Found("100 rounds, automatic step", there, 0.0)]
+    published = attempt(known, learning={"horizon": 100, "step": "auto"})
+    return (
+        []
+        if published is None or published.terms == known.terms
+        else [Found("100 rounds, automatic step", published, 0.0)]
+    )
 
 
 def _sweeps(known: Pilot) -> bool:
@@ -270,7 +276,12 @@ def _sweeps(known: Pilot) -> bool:
 
 def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """Return the best candidate of every kind, after a climb from the best of all."""
-    terms, seen, found, unjudged = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found](), list[Unjudged]()
+    terms, seen, best_of_kinds, unjudged = (
+        known.terms,
+        list[tuple[float, str, list[Pilot]]](),
+        list[Found](),
+        list[Unjudged](),
+    )
     kept = list[tuple[str, Pilot]]()
     for label, kind in varieties(known, delta):
         if isinstance(kind, Pilot):
@@ -300,15 +311,15 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
         looked = [pilot for pilot in pilots if 2 * pilot.terms.learning.horizon <= allowed] or pilots[:1]
         at = min(looked, key=search.judge)
         if math.isfinite(search.judge(at)):
-            found.append(Found(label, at, search.judge(at)))
+            best_of_kinds.append(Found(label, at, search.judge(at)))
         else:
             unjudged.append(Unjudged(label, search.judged(at).why or DIVERGES_REASON))
-    if found:
+    if best_of_kinds:
         progress(steps - 3, steps)
-        best = min(found, key=lambda each: each.value)
+        best = min(best_of_kinds, key=lambda each: each.value)
         top = search.climb(best.pilot, ("horizon", "clip", "step"), MAX_CLIMB_ROUNDS)
-        found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
-    kinds: list[Found | Unjudged] = [*found, *unjudged]
+        best_of_kinds[best_of_kinds.index(best)] = replace(best, pilot=top, value=search.judge(top))
+    kinds: list[Found | Unjudged] = [*best_of_kinds, *unjudged]
     if terms.model.predicts == "number":
         for mechanism in mechanisms_for(delta):
             begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
@@ -322,11 +333,11 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
 
 def _try_shared(known: Pilot, delta: float) -> Pilot | None:
     try:
-        there = known.under(shared_terms(known.terms, delta))
-        there.setup.law()
+        hosted = known.under(shared_terms(known.terms, delta))
+        hosted.setup.law()
     except TermsError:
         return None
-    return there
+    return hosted
 
 
 def _judged(found: Found, known: Pilot, seed: int) -> Choice:
@@ -335,13 +346,13 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
     pilot = known.leaning().under(terms).leaning()
     if terms.model.whitening != known.terms.model.whitening:
         pilot = whitened(known, terms, 1).leaning()
-    here, records = known.landscape(), float(known.rows.sum())
-    least = here.least_at(records)
+    landscape, records = known.landscape(), float(known.rows.sum())
+    least = landscape.least_at(records)
     judged = checked(pilot, seed + 1)
     value, cost = judged.value, None
     if judged.why is None:
         cost = (
-            best_cost(known) + _moved(pilot) * here.estimation / records + value
+            best_cost(known) + _moved(pilot) * landscape.estimation / records + value
         ) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(

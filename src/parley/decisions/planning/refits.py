@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parley.decisions.expectation.responses import DESCENTS, response
+from parley.decisions.expectation.responses import DESCENT_WAYS, response
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.planning.coordinate_search import Found, Unjudged, mechanisms_for, with_mechanism
 from parley.decisions.planning.sweep import MAX_FINE_HORIZON, MORE_ROUNDS_COST_RATIO, STEP_SHARES, ClipNoise, horizons
@@ -32,7 +32,7 @@ class _Candidate:
 
 def refits(known: Pilot, delta: float) -> list[Found | Unjudged]:
     """Return the best way to refit the leaves, for each mechanism."""
-    found: list[Found | Unjudged] = []
+    results: list[Found | Unjudged] = []
     trees = known.terms.model.trees
     what = "lines beside public trees" if trees is not None and trees.refitted == 0 else "leaves of public trees"
     for mechanism in mechanisms_for(delta):
@@ -41,14 +41,14 @@ def refits(known: Pilot, delta: float) -> list[Found | Unjudged]:
             terms = with_mechanism(known.terms, mechanism, delta)
             begun = known.under(terms.changed(learning=_plain(terms), privacy={"clip": _clip(known, terms)}))
             best = _best(begun)
-            found.append(Found(label, begun.under(begun.terms.changed(learning=best.learning)), best.excess))
+            results.append(Found(label, begun.under(begun.terms.changed(learning=best.learning)), best.excess))
         except (SettingError, TermsError) as error:
-            found.append(Unjudged(label, str(error)))
-    return found
+            results.append(Unjudged(label, str(error)))
+    return results
 
 
 def _plain(terms: Terms) -> dict[str, object]:
-    return {**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(terms)), "start": None}
+    return {**DESCENT_WAYS[0].learning, "horizon": max(16, fewest_rounds(terms)), "start": None}
 
 
 def _clip(known: Pilot, terms: Terms) -> float:
@@ -71,18 +71,18 @@ def _best(pilot: Pilot) -> _Candidate:
 
 def _best_by_horizon(pilot: Pilot) -> Iterator[_Candidate]:
     """Yield the best way and step for every number of rounds."""
-    here, noise, grown = pilot.landscape(), ClipNoise.from_pilot(pilot), pilot.grown
+    landscape, noise, grown = pilot.landscape(), ClipNoise.from_pilot(pilot), pilot.grown
     if grown is None:
         raise SettingError("model.columns: expected trees")
     ridge = pilot.objective.regularisation
-    curvature, start = here.curvature + ridge, here.start**2
+    curvature, start = landscape.curvature + ridge, landscape.start**2
     sampled = grown.noise * (start > 0) / float(pilot.rows.sum())
     least = fewest_rounds(pilot.terms)
     for horizon in (each for each in horizons() if least <= each <= max(MAX_REFIT_ROUNDS, least)):
         if horizon > MAX_FINE_HORIZON and horizon & (horizon - 1):
             continue
         variance, rows = noise.variance(horizon, pilot.bound.value), list[_Candidate]()
-        for way in DESCENTS:
+        for way in DESCENT_WAYS:
             steps = STEP_SHARES * way.longest / float(curvature.max())
             kept, gain = response(way, horizon).at(curvature, steps)
             excess = 0.5 * (kept**2 @ (start * curvature) + (1 - kept) ** 2 @ sampled + variance * gain @ curvature)

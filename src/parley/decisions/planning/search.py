@@ -77,10 +77,10 @@ class Search:
                 worth = MORE_ROUNDS_COST_RATIO if (knob, direction) == ("horizon", 1) else 1.0
                 while (
                     self.rounds < begun + most
-                    and (there := self.neighbour(at, knob, direction)) is not None
-                    and self.judge(there) < worth * self.judge(at)
+                    and (neighbour := self.neighbour(at, knob, direction)) is not None
+                    and self.judge(neighbour) < worth * self.judge(at)
                 ):
-                    at, improved = there, True
+                    at, improved = neighbour, True
         return at
 
     def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
@@ -101,10 +101,10 @@ class Search:
         if knob == "step" and step is not None:
             return attempt(pilot, learning={"step": float(f"{step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips and pilot.has_rows:  # else nobody can tell how often it binds
-            there = attempt(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
-            if there is None or direction > 0 or not self.only_rarely or not learning.rules.iterative:
-                return there
-            return there if scaled_share(there, on_the_way(there.landscape())) <= NEGLIGIBLE_SHARE else None
+            clipped = attempt(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
+            if clipped is None or direction > 0 or not self.only_rarely or not learning.rules.iterative:
+                return clipped
+            return clipped if scaled_share(clipped, on_the_way(clipped.landscape())) <= NEGLIGIBLE_SHARE else None
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parley.decisions.expectation.binding import NEGLIGIBLE_SHARE, ClippedLandscape, clipped_landscape, on_the_way
-from parley.decisions.expectation.responses import DESCENTS, DescentWay, response
+from parley.decisions.expectation.responses import DESCENT_WAYS, DescentWay, response
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Landscape
 from parley.terms import Terms
@@ -81,7 +81,7 @@ class ClipNoise:
     def from_pilot(cls, pilot: Pilot) -> "ClipNoise":
         least = max(16, fewest_rounds(pilot.terms))
         few, many = (
-            pilot.under(pilot.terms.changed(learning={**DESCENTS[0].learning, "horizon": T}))
+            pilot.under(pilot.terms.changed(learning={**DESCENT_WAYS[0].learning, "horizon": T}))
             for T in (least, 4 * least)
         )
         power = float(np.log(many.combined_variance() / few.combined_variance()) / np.log(4))
@@ -123,7 +123,7 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: Cl
         each for each in horizons() if least <= each and (each <= MAX_FINE_HORIZON or each & (each - 1) == 0)
     ):
         at = min(
-            (_best_step(place, way, horizon, noise) for place in places for way in DESCENTS), key=lambda row: row[0]
+            (_best_step(place, way, horizon, noise) for place in places for way in DESCENT_WAYS), key=lambda row: row[0]
         )
         rows.append(at)
         since = horizon if at[0] < MORE_ROUNDS_COST_RATIO * best else since

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from parley.decisions.expectation.responses import DESCENTS
+from parley.decisions.expectation.responses import DESCENT_WAYS
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Sample
 from parley.decisions.planning.coordinate_search import free_to_step, mechanisms_for, with_mechanism
@@ -29,14 +29,14 @@ def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
     """Yield every kind to survey: a label, and the pilot under terms of that kind, or why there is none."""
     for mechanism in mechanisms_for(delta):
         base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
-            learning={**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
+            learning={**DESCENT_WAYS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
         )
         base = base.changed(privacy={"clip": same_clip(known, base)})
         for start, whitening in _coordinates(known):
             label = ", ".join((mechanism, *WHITENING_LABELS[whitening], *(["public start"] * (start == "public"))))
-            there = base.changed(learning={"start": start}, model={"whitening": whitening} if whitening else None)
+            variety = base.changed(learning={"start": start}, model={"whitening": whitening} if whitening else None)
             try:
-                pilot = known.under(there) if whitening is None else whitened(known, there, 0)
+                pilot = known.under(variety) if whitening is None else whitened(known, variety, 0)
                 if whitening is not None:
                     _require_room(known, pilot)
                 yield label, pilot.leaning()

@@ -115,16 +115,16 @@ class AsynchronousDescent(Algorithm):
         """Return what is kept of an answer: where it leads from its point z, less F z."""
         point = state.memory[f"{POINT} of {answer.owner}"]
         gradient = self.objective.penalty_gradient(point) + answer.value
-        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * gradient - self._followed(point))}
+        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * gradient - self._follow_parameters(point))}
 
     def moved(self, state: State) -> Floats:
         """Return the next theta: the mean of where the owners' latest answers lead, weighted by records."""
         used = state.memory[TALLY][:, ANSWERS_USED]
         answered = [place for place in range(len(self.names)) if used[place]]
         steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in answered])
-        return np.asarray(steps + self._followed(state.theta))
+        return np.asarray(steps + self._follow_parameters(state.theta))
 
-    def _followed(self, theta: Floats) -> Floats | float:
+    def _follow_parameters(self, theta: Floats) -> Floats | float:
         """Return F theta [..., P], class by class if there are several."""
         if self.follow is None:
             return 0.0

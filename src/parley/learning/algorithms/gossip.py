@@ -110,9 +110,9 @@ class Gossip(Descent):
         joined = edges(learning.topology or "complete", names)
         records = tuple(terms.train_rows(name) for name in names)
         made = cls(setup.objective, learning.horizon, terms.model.radius, step_size(setup), names, records, joined)
-        return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
+        return made if learning.step != "auto" else replace(made, step=made._automatic_step(setup))
 
-    def _automatic(self, setup: Setup) -> float:
+    def _automatic_step(self, setup: Setup) -> float:
         """Return what the graph allows (`largest_stable_step`) of a step of 1/curvature. Owners' curvatures are bounded
         by declared bounds, or by `CURVATURE_EXCESS` times the public sample's if that is smaller."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
@@ -176,7 +176,7 @@ class Gossip(Descent):
         return gradient(self.points(state)[name])
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        points, trackers, before = (self._all(state, what) for what in (POINT, TRACKER, GRADIENT))
+        points, trackers, before = (self._all(state, key) for key in (POINT, TRACKER, GRADIENT))
         gradients, place = before.copy(), {name: k for k, name in enumerate(self.mine)}
         for answer in answers:
             k, share = place[answer.owner], self.scale[self.names.index(answer.owner)]
@@ -184,7 +184,7 @@ class Gossip(Descent):
         trackers = self.mix(trackers + gradients - before, state.round, 0)
         points = self.project(self.mix(points - self.step * trackers, state.round, 1))
         parts = {TRACKER: trackers, GRADIENT: gradients, POINT: points}
-        memory = {f"{what} of {name}": value[..., k, :] for what, value in parts.items() for name, k in place.items()}
+        memory = {f"{key} of {name}": value[..., k, :] for key, value in parts.items() for name, k in place.items()}
         return State(state.round + 1, self.mean(points), memory)
 
     def mean(self, points: Floats) -> Floats:

@@ -17,7 +17,7 @@ from parley.validate import Floats
 MOMENTUM = 0.9
 FIRST_DECAY, SECOND_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's usual constants (Kingma and Ba 2015)
 FIRST_STEPS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # where a plan begins to look
-MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
+OPTIMISER_MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PrivateSGD(Algorithm):
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, replicates)
-        memory: dict[str, Floats] = {name: np.zeros_like(begin.theta) for name in MEMORY[self.optimiser]}
+        memory: dict[str, Floats] = {name: np.zeros_like(begin.theta) for name in OPTIMISER_MEMORY[self.optimiser]}
         if self.optimiser == "adam":
             memory["steps"] = np.zeros(1)  # rounds that are aborted bring none
         return State(1, begin.theta, memory)

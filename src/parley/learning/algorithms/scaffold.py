@@ -12,7 +12,7 @@ from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.validate import Floats
 
-FRESH = "gradient"
+GRADIENT_KEY = "gradient"
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Scaffold(Tracking):
         begin = super().start(origin, replicates)
         if not self.paired:
             return begin
-        fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.owners}, FRESH)
+        fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.owners}, GRADIENT_KEY)
         return State(1, begin.theta, {**begin.memory, **fresh})
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         received = {answer.owner: answer.value for answer in answers}
         if self.gradient_round(state.round):
-            return State(state.round + 1, state.theta, {**state.memory, **self.memory(received, FRESH)})
+            return State(state.round + 1, state.theta, {**state.memory, **self.memory(received, GRADIENT_KEY)})
         if self.paired:
-            memory = {**state.memory, **self.memory(self.kept(state, FRESH))}
+            memory = {**state.memory, **self.memory(self.kept(state, GRADIENT_KEY))}
         else:
             own = {name: value - self.correction(name, state) for name, value in received.items()}
             memory = {**state.memory, **self.memory(own)}

@@ -139,5 +139,5 @@ def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records:
     spread = max(0.0, float(c - 2 * b @ theta + theta @ A @ theta))
     kept = np.maximum(solved.values, 0.0) * inverse
     drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(kept @ kept), 1e-9)
-    sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
-    return G @ moves, G @ (spread / records * sure + drowned * np.eye(width)) @ G
+    positive_part = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
+    return G @ moves, G @ (spread / records * positive_part + drowned * np.eye(width)) @ G

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from parley.errors import SettingError
-from parley.learning.estimators.linear import OWNER, fit_table
+from parley.learning.estimators.linear import OWNER_NAME, fit_table
 from parley.learning.outcome.model import JointModel, hide_cell_values
 from parley.learning.outcome.shapes import Shapes
 from parley.terms import Terms
@@ -29,7 +29,7 @@ TARGET = "y"
 # the rows and epsilon (looked at on three tables, of 1,000 to 24,000 rows)
 MAX_ROUNDS, RECORD_EPSILON_PER_ROUND = 100, 300.0
 
-Ends = tuple[float, float]
+Interval = tuple[float, float]
 Sample = tuple[Any, Any]
 
 
@@ -71,7 +71,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Ends | Sequence[Ends] | None = None,
+        bounds: Interval | Sequence[Interval] | None = None,
         public: Sample | None = None,
         n_estimators: int = 100,
         max_leaf_nodes: int = 8,
@@ -113,7 +113,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _terms(self, records: int, content: dict[str, Any]) -> Terms:
-        owners = [{"name": OWNER, "records": records, "epsilon": self.epsilon}]
+        owners = [{"name": OWNER_NAME, "records": records, "epsilon": self.epsilon}]
         noise = {"mechanism": "gaussian", "delta": self.delta} if self.delta else {"mechanism": "laplace"}
         privacy = {**noise, **content.pop("privacy", {})}
         return Terms.from_dict({**content, "privacy": privacy, "owners": owners}, source=type(self).__name__)
@@ -261,8 +261,8 @@ class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Ends | Sequence[Ends] | None = None,
-        target_bounds: Ends | None = None,
+        bounds: Interval | Sequence[Interval] | None = None,
+        target_bounds: Interval | None = None,
         public: Sample | None = None,
         n_estimators: int = 100,
         max_leaf_nodes: int = 8,

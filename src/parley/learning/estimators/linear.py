@@ -31,19 +31,19 @@ from parley.terms import Terms
 from parley.terms.rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
 
-OWNER = "owner"  # the owner's name in the terms
+OWNER_NAME = "owner"  # the owner's name in the terms
 
 
 def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
     """Train on this table: a release debited from a temporary ledger, or a study if there is a seed."""
     if seed is not None:
-        return learn_model(terms, [Owner(OWNER, table)], RunSettings(seed=seed, measure=False))
+        return learn_model(terms, [Owner(OWNER_NAME, table)], RunSettings(seed=seed, measure=False))
     epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
     with (
         TemporaryDirectory() as folder,
         closing(Ledger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None, remembered=False)) as ledger,
     ):
-        owner = Owner(OWNER, table, ledger=ledger)
+        owner = Owner(OWNER_NAME, table, ledger=ledger)
         owner.accept(terms)
         return learn_model(terms, [owner], RunSettings(measure=False))
 
@@ -107,7 +107,7 @@ class _PrivateEstimator(JointModel):
     def _train(
         self, X: Floats, y: Any, unit: float = 1.0, beside: Mapping[str, Floats] | None = None, **model: Any
     ) -> Self:
-        """Fit; `unit` divides a numeric target, `beside` holds columns that belong to the target."""
+        """Fit; `unit` divides a numeric target, `exposures` holds columns that belong to the target."""
         columns, algorithm = [f"x{j}" for j in range(X.shape[1])], self.algorithm or self.usual
         scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(2 * len(columns))
         with np.errstate(over="ignore", under="ignore"):
@@ -126,7 +126,7 @@ class _PrivateEstimator(JointModel):
                 },
                 "learning": {"algorithm": algorithm, **steps},
                 "privacy": {"clip": self._usual_clip(algorithm, len(columns)) if self.clip is None else self.clip},
-                "owners": [{"name": OWNER, "records": len(table), "epsilon": self.epsilon}],
+                "owners": [{"name": OWNER_NAME, "records": len(table), "epsilon": self.epsilon}],
             },
             source=type(self).__name__,
         )
@@ -244,10 +244,10 @@ class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
         if exposure is None:
             return self._train(X, y, bounds=bounds, centres=centres)
         with hide_cell_values():
-            beside = {"exposure": check_array(exposure, dtype=np.float64, ensure_2d=False)}
-            check_consistent_length(X, beside["exposure"])
+            exposures = {"exposure": check_array(exposure, dtype=np.float64, ensure_2d=False)}
+            check_consistent_length(X, exposures["exposure"])
         bounds["exposure"] = [float(end) for end in self.exposures]
-        return self._train(X, y, beside=beside, exposure="exposure", bounds=bounds, centres=centres)
+        return self._train(X, y, beside=exposures, exposure="exposure", bounds=bounds, centres=centres)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -141,17 +141,19 @@ def corrected(
     """
     judged = [_Judged.from_start(ridge, start) for start in starts]
     linear = [each.shrunk(model) for each, model in zip(judged, pulled, strict=True)]
-    found = _ways(ridge, starts, linear, columns)
+    ways_by_model = _ways(ridge, starts, linear, columns)
     thetas = np.array(
         [e.theta + way.share * (p.theta - e.theta) for e, way, p in zip(judged, linear, pulled, strict=True)]
     )
     mixes = list[_Mix]()
-    for place, (start, theta, ways) in enumerate(zip(starts, thetas, found, strict=True)):
+    for place, (start, theta, ways) in enumerate(zip(starts, thetas, ways_by_model, strict=True)):
         mix = _Mix.from_ways(place, theta, ways)
         mixes.append(mix if start.leads is None else mix.towards(mixes[start.leads], ways[-1].share))
     forests = _forests(ridge, thetas, mixes, columns) if grown and columns is not None else [None] * len(mixes)
     made = list[PersonalModel]()
-    for e, p, line, theta, ways, mix, forest in zip(judged, pulled, linear, thetas, found, mixes, forests, strict=True):
+    for e, p, line, theta, ways, mix, forest in zip(
+        judged, pulled, linear, thetas, ways_by_model, mixes, forests, strict=True
+    ):
         leads = None if e.start.leads is None else made[e.start.leads]
         made.append(_personal(e, p, line, theta, ways, mix, forest, leads))
     return made
@@ -220,8 +222,8 @@ class _Mix:
 
 def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Floats) -> list[Forest | None]:
     """Grow the trees of each mix from all rows, each kind once."""
-    asked = [tree for mix in mixes for tree in mix.trees]
-    if not asked:
+    mixed_trees = [tree for mix in mixes for tree in mix.trees]
+    if not mixed_trees:
         return [None] * len(mixes)
     binned, rows = BinnedColumns.from_columns(columns), ridge.rows
     starts = raw_predictions(ridge.objective, rows, thetas)
@@ -232,8 +234,8 @@ def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Float
         )
         return [trees for trees, _ in steps]
 
-    on_top = grown(starts, DEPTH, max((count for _, place, count in asked if place is not None), default=0))
-    counts = [count for _, place, count in asked if place is None]
+    on_top = grown(starts, DEPTH, max((count for _, place, count in mixed_trees if place is not None), default=0))
+    counts = [count for _, place, count in mixed_trees if place is None]
     own = grown(np.zeros_like(starts[:1]), own_depth(len(judged_rows(len(rows))[0])), max(counts, default=0))
 
     def forest(mix: _Mix) -> Forest | None:
@@ -290,12 +292,12 @@ def _ways(
     """Return the ways of each linear model: trees on top of it, trees without it (both only if they suit the loss and
     rows), then another start's result."""
     places, fold = judged_rows(len(ridge.rows))
-    rows, found = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
+    rows, ways_by_model = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
     begin = np.array([raw_predictions(ridge.objective, rows, each.without) for each in linear])
     raw_without_fold = [each[fold, :, np.arange(len(rows))].T for each in begin]  # of [folds, outcomes, n]
 
     def keep(model: int, way: KeptWay) -> None:
-        found[model].append(way)
+        ways_by_model[model].append(way)
         raw_without_fold[model] = way.raw
 
     binned = (
@@ -315,4 +317,4 @@ def _ways(
     for model, start in enumerate(starts):
         if start.leads is not None:
             keep(model, judge.kept("alone", raw_without_fold[model], raw_without_fold[start.leads]))
-    return found
+    return ways_by_model

@@ -1,25 +1,25 @@
 """The kind of a run and its guarantee, in words."""
 
 from parley.learning.outcome.result import Result
-from parley.numerals import number
-from parley.protocol.task import task_of
+from parley.numerals import counted, number
+from parley.protocol.task import Task, task_of
 from parley.terms.sections import OWNER_UNIT
 
 # wherever that is so; in JSON: "inside": true
 KEEP_INSIDE_NOTE = "Computed from private rows without safe noise: keep it inside."
-SIMULATION = (
+SIMULATION_NOTE = (
     "Simulation, not a release: the noise is seeded and not safe against floating-point attacks. Quality figures come "
     "from the private tables themselves, and terms tuned by looking at them reveal what was seen. "
     f"{KEEP_INSIDE_NOTE}"
 )
-RELEASE = (
+RELEASE_NOTE = (
     "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
 )
 BY_THEIR_WORD = (
     "Release, as far as a learner can see: each owner states that every answer was debited in its ledger at the cost "
     "in the terms, and {}. Only an owner's own people can see what it computed and which noise it added."
 )
-WITHIN = "no answer was larger than bound plus noise can explain"
+WITHIN_BOUND = "no answer was larger than bound plus noise can explain"
 BROUGHT_WITHIN = "answers larger than bound plus noise can explain were cut to that size"
 SHARED_BY_WORD = (
     "Release, as far as a learner can see: each owner states that every answer was debited in its ledger before its "
@@ -36,21 +36,21 @@ def kind_of_run(result: Result) -> str:
     """Say whether it was a simulation, a release, or a release by the word of owners elsewhere."""
     shared = result.terms.noise.summed
     if result.by_word:
-        sizes = WITHIN if result.terms.aggregation is None else BROUGHT_WITHIN
+        sizes = WITHIN_BOUND if result.terms.aggregation is None else BROUGHT_WITHIN
         return SHARED_BY_WORD if shared else BY_THEIR_WORD.format(sizes)
     if result.released:
-        return SHARED_HERE if shared else RELEASE
-    return SIMULATION
+        return SHARED_HERE if shared else RELEASE_NOTE
+    return SIMULATION_NOTE
 
 
 def guarantee(result: Result) -> str:
     """Say what is guaranteed to whom, in a sentence."""
     privacy, shared = result.terms.privacy, result.terms.noise.summed
-    people = (
-        f"one {task_of(result.terms).unit} (one record)"
-        if privacy.person is None
-        else f"one person (at most {privacy.records_per_person} record(s))"
-    )
+    unit = task_of(result.terms).unit
+    if privacy.person is not None:
+        people = f"one person (at most {counted(privacy.records_per_person, 'row')})"
+    else:
+        people = "one person who has one row" if unit == Task.unit else f"one {unit} (one record)"
     if privacy.unit == OWNER_UNIT:
         people = "all records of one owner (a whole table, of the same public size)"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release under these terms is"

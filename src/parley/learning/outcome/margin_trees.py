@@ -127,12 +127,12 @@ def boosted_from(
     starting from `raw`. Rows of weight 0 [replicates, n] only get predictions. A tree's rows depend on its number
     alone, so growing can stop and continue, and replicates do not affect each other."""
     starts, replicates, outcomes, n = raw.shape
-    least = np.clip((weight > 0).sum(axis=1) // 20, 4, LEAST_LEAF_CURVATURE).repeat(outcomes)
+    min_curvature = np.clip((weight > 0).sum(axis=1) // 20, 4, LEAST_LEAF_CURVATURE).repeat(outcomes)
     for number in trees:
         slopes = (each.reshape(raw.shape) * weight[:, None] for each in _slopes(loss, raw.reshape(-1, outcomes, n), y))
         gradient, curvature = (each.reshape(starts, -1, n) for each in slopes)
         part = binned.parts[number % len(binned.parts)]
-        column, code, at = _grown(binned, gradient[0], curvature[0], part, depth, least)
+        column, code, at = _grow_trees(binned, gradient[0], curvature[0], part, depth, min_curvature)
         value = np.array([_leaves(at, *each, column.shape[1]) for each in zip(gradient, curvature, strict=True)])
         raw = raw + np.take_along_axis(value, at[None], axis=2).reshape(raw.shape)
         shape = replicates, outcomes, -1
@@ -145,12 +145,12 @@ def forest_of(trees: Sequence[tuple[Trees, int, float]], binned: BinnedColumns) 
     threshold, values = list[float](), list[tuple[int, float]]()
     outcomes = trees[0][0].column.shape[1]
     for (made, start, share), outcome in product(trees, range(outcomes)):
-        asked, code, value = (each[0, outcome] for each in (made.column, made.code, made.value[start]))
-        used = _used(asked)
+        split_columns, code, value = (each[0, outcome] for each in (made.column, made.code, made.value[start]))
+        used = _used(split_columns)
         number = {node: len(column) + place for place, node in enumerate(used)}
         roots.append(len(column))
         for node in used:
-            which, leaf = asked[node], asked[node] < 0
+            which, leaf = split_columns[node], split_columns[node] < 0
             column.append(-1 if leaf else int(binned.places[which]))
             threshold.append(0.0 if leaf else float(binned.cuts[which][code[node]]))
             left.append(len(values) if leaf else number[2 * node + 1])
@@ -187,11 +187,11 @@ def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Flo
     return loss.gradient(raw.copy(), y), curvature
 
 
-def _grown(
+def _grow_trees(
     binned: BinnedColumns, gradient: Floats, curvature: Floats, part: _Part, depth: int, least: Places
 ) -> tuple[Places, Places, Places]:
     """Return (column, code) [trees, nodes] of new trees, and each row's final node [trees, n]. Splits are sought in
-    `part` and leave both sides the `least` average rows [trees]."""
+    `part` and leave both sides the `min_curvature` average rows [trees]."""
     (trees, n), nodes = gradient.shape, 2 ** (depth + 1) - 1
     unit = curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
     looked_at = [each[:, part.rows] for each in (gradient, curvature)]
@@ -202,12 +202,15 @@ def _grown(
         first, last = 2**level - 1, 2 ** (level + 1) - 1
         sums = _sums(binned, part, node_of_row[:, part.rows] - first, looked_at, cells, 2**level)
         bin_, helps = _splits(*sums, unit * least, LEAF_PENALTY * unit, binned.lasts)
-        asked = binned.column_of[bin_]
-        column[:, first:last], code[:, first:last] = np.where(helps, asked, -1), bin_ - binned.firsts[asked]
+        split_column = binned.column_of[bin_]
+        column[:, first:last], code[:, first:last] = (
+            np.where(helps, split_column, -1),
+            bin_ - binned.firsts[split_column],
+        )
         node = node_of_row + root
-        asked = column.ravel()[node]
-        below = 2 * node_of_row + 1 + (binned.codes[asked, every] > code.ravel()[node])
-        node_of_row = np.where((asked >= 0) & (node_of_row >= first), below, node_of_row)
+        split_column = column.ravel()[node]
+        below = 2 * node_of_row + 1 + (binned.codes[split_column, every] > code.ravel()[node])
+        node_of_row = np.where((split_column >= 0) & (node_of_row >= first), below, node_of_row)
     return column, code, node_of_row
 
 
@@ -237,9 +240,9 @@ def _sums(
 
     def up_to(rows: Floats, each: Floats) -> Floats:
         total = np.bincount(home.ravel(), rows.ravel(), trees * (nodes + 1)).reshape(trees, nodes + 1)[:, :nodes]
-        found = np.bincount(key, each, trees * (nodes + 1) * count).reshape(trees, nodes + 1, count)[:, :nodes]
-        found[..., usual] = total[..., None] - np.add.reduceat(found, binned.firsts, axis=2)
-        return np.asarray(found.cumsum(axis=2) - total[..., None] * binned.column_of)
+        bin_sums = np.bincount(key, each, trees * (nodes + 1) * count).reshape(trees, nodes + 1, count)[:, :nodes]
+        bin_sums[..., usual] = total[..., None] - np.add.reduceat(bin_sums, binned.firsts, axis=2)
+        return np.asarray(bin_sums.cumsum(axis=2) - total[..., None] * binned.column_of)
 
     slope, curve = (up_to(rows, each) for rows, each in zip(looked_at, cells, strict=True))
     return slope, curve

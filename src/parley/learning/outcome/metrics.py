@@ -20,11 +20,17 @@ from parley.validate import Floats
 ALERT_RATE = 0.01  # share of records that an analyst can look at
 
 Metrics = dict[str, float | None]
-Middle = Callable[..., Any]  # of the replicates' figures: their mean, or where noise has no variance their median
+AverageFunction = Callable[
+    ..., Any
+]  # of the replicates' figures: their mean, or where noise has no variance their median
 
 
 def task_metrics(
-    objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats, middle: Middle = np.mean
+    objective: EmpiricalRisk,
+    preparation: Preparation,
+    held_out: Design,
+    theta: Floats,
+    middle: AverageFunction = np.mean,
 ) -> Metrics:
     """Return the task's metrics on the held-out rows: the mean, or another `middle`, over the parameters [R, P].
 
@@ -38,22 +44,22 @@ def task_metrics(
 
     None where the rows do not define one (a single class, constant targets).
     """
-    names, evaluate = _TASKS[preparation.model.predicts]
+    names, evaluate = _EVALUATORS[preparation.model.predicts]
     held_out = held_out.targeted()
     if not len(held_out):
         return dict.fromkeys(names)
     rows = [evaluate(objective, held_out, t) for t in theta.reshape(-1, theta.shape[-1])]
-    found = {name: float(middle([row[name] for row in rows])) for name in rows[0]}
-    if "mean_absolute_error" in found:
-        found["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
-    return {name: found.get(name) for name in names}
+    averages = {name: float(middle([row[name] for row in rows])) for name in rows[0]}
+    if "mean_absolute_error" in averages:
+        averages["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
+    return {name: averages.get(name) for name in names}
 
 
 def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
     """Return the metrics of any model's scores for these targets; numbers in their own units."""
     evaluate = {"two classes": _two_classes, "classes": _classes}.get(predicts, _number)
     found: Mapping[str, float] = evaluate(y, score) if len(y) else {}
-    return {name: found.get(name) for name in _TASKS[predicts][0]}
+    return {name: found.get(name) for name in _EVALUATORS[predicts][0]}
 
 
 def _scored(
@@ -118,7 +124,7 @@ def _classes(y: Floats, scores: Floats) -> dict[str, float]:
     return metrics
 
 
-_TASKS: dict[str, tuple[tuple[str, ...], Callable[[EmpiricalRisk, Design, Floats], dict[str, float]]]] = {
+_EVALUATORS: dict[str, tuple[tuple[str, ...], Callable[[EmpiricalRisk, Design, Floats], dict[str, float]]]] = {
     "number": (("r2", "mean_absolute_error"), partial(_scored, _number)),
     "count": (("d2", "mean_deviance"), _count),
     "survival": (("concordance", "log_loss"), _survival),
@@ -181,15 +187,15 @@ class Study:
         """Return the path so far, and the final models [replicates, P] compared with the optimum."""
         preparation, objective = self._setup.preparation, self._setup.risk
         best, undefined = self._optimum()
-        least = None if best is None else float(self._cost(best))
-        if least is not None and not least > 0:
+        optimal_cost = None if best is None else float(self._cost(best))
+        if optimal_cost is not None and not optimal_cost > 0:
             undefined = "the best model without privacy has no cost, and relative fitness is measured in it"
         held_out, unit = pooled(self._held_out), preparation.target_scale**2
-        middle: Middle = np.median if self._setup.terms.studied else np.mean
+        middle: AverageFunction = np.median if self._setup.terms.studied else np.mean
         return Quality(
-            path=None if least is None or undefined is not None else np.array(self._costs) / least - 1,
+            path=None if optimal_cost is None or undefined is not None else np.array(self._costs) / optimal_cost - 1,
             cost=float(middle(self._costs[-1])) * unit,
-            optimal_cost=None if least is None else least * unit,
+            optimal_cost=None if optimal_cost is None else optimal_cost * unit,
             optimal_theta=best,
             metrics=task_metrics(objective, preparation, held_out, theta, middle),
             optimal_metrics={} if best is None else task_metrics(objective, preparation, held_out, best),
@@ -199,15 +205,15 @@ class Study:
     def _optimum(self) -> tuple[Floats | None, str | None]:
         """Return the best model without privacy, or why there is none; cached with the first table."""
         objective, radius, designs = self._setup.risk, self._setup.limits.radius, self._designs
-        found = designs[0].derived(("optimum", objective, radius), lambda: _Found([], None))
-        if len(found.designs) != len(designs) or any(a is not b for a, b in zip(found.designs, designs, strict=True)):
-            found.designs, found.theta, found.missing = designs, None, None
+        cached = designs[0].derived(("optimum", objective, radius), lambda: _Found([], None))
+        if len(cached.designs) != len(designs) or any(a is not b for a, b in zip(cached.designs, designs, strict=True)):
+            cached.designs, cached.theta, cached.missing = designs, None, None
             try:
-                found.theta = objective.optimum(designs, radius, start=objective.start(self._setup.preparation))
-                found.missing = NO_OPTIMUM if found.theta is None else None
+                cached.theta = objective.optimum(designs, radius, start=objective.start(self._setup.preparation))
+                cached.missing = NO_OPTIMUM if cached.theta is None else None
             except NoOptimumError as error:  # what was trained is no worse for it
-                found.missing = str(error)
-        return found.theta, found.missing
+                cached.missing = str(error)
+        return cached.theta, cached.missing
 
     def _cost(self, theta: Floats) -> Floats:
         parts = [share * self._setup.risk.cost(d, theta) for share, d in zip(self._shares, self._designs, strict=True)]

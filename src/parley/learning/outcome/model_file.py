@@ -31,7 +31,7 @@ OMITTED_MODEL_KEYS = {
     "crossed",
     "trees",
 }
-_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
+_ARRAY_FIELDS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
 
 
 def format_of(content: Mapping[str, Any]) -> str:
@@ -54,7 +54,7 @@ def preparation_content(p: Preparation) -> dict[str, Any]:
         "target_bounds": [_number(v) for v in p.target_bounds],
         "target_centre": p.target_centre,
         "target_scale": p.target_scale,
-        **{name: _rows(getattr(p, name)) for name in _ARRAYS},
+        **{name: _rows(getattr(p, name)) for name in _ARRAY_FIELDS},
     }
     if p.forest is not None:
         content["forest"] = forest_content(p.forest)
@@ -65,7 +65,7 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
     """Read the preparation from a file's content."""
     low, high = content["target_bounds"]
     content = {"basis": None, **content}  # earlier files have none
-    arrays = {name: None if content[name] is None else array_of(content[name]) for name in _ARRAYS}
+    arrays = {name: None if content[name] is None else array_of(content[name]) for name in _ARRAY_FIELDS}
     preparation = Preparation(
         model=read_model(content["model"]),
         features=tuple(content["features"]),
@@ -88,12 +88,12 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
 
 def _require_degrees(p: Preparation) -> None:
     """Refuse polynomials of other degrees than the model states, up to rounding."""
-    if p.model.basis is None or (most := p.model.basis.degree) is None:
+    if p.model.basis is None or (max_degree := p.model.basis.degree) is None:
         return
     columns = len(p.low) if p.rotation is None else p.rotation.shape[1]
-    if p.basis is None or p.basis.shape != (math.comb(columns + most, most) - 1, columns):
+    if p.basis is None or p.basis.shape != (math.comb(columns + max_degree, max_degree) - 1, columns):
         raise ValueError("a wrong number of products")
-    if not np.abs(p.basis - degrees(columns, most)).max() <= TOLERANCE:
+    if not np.abs(p.basis - degrees(columns, max_degree)).max() <= TOLERANCE:
         raise ValueError("products of wrong degrees")
 
 

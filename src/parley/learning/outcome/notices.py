@@ -29,7 +29,7 @@ KNOWN_TAIL_LAWS = (Laplace, GridGeometric, Gaussian)  # laws whose sums have tai
 
 Reason = Literal["an answer", "all answers", "spread"]
 
-SENTENCES: dict[Reason, str] = {
+SENTENCE_BY_REASON: dict[Reason, str] = {
     "an answer": "one of its answers is larger than bound plus noise can explain",
     "all answers": "its answers together are larger than bound plus noise can explain",
     "spread": "its answers are farther from most others than the stated spread plus noise can explain",
@@ -46,7 +46,7 @@ class Notice:
 
     @property
     def sentence(self) -> str:
-        return SENTENCES[self.reason]
+        return SENTENCE_BY_REASON[self.reason]
 
     def to_json(self) -> dict[str, Any]:
         """Return one of the objects under `notices` in `parley train --json`."""
@@ -113,19 +113,19 @@ class Watch:
             [float(count), float(self._outside.get(name, False)), float(self._beyond.get(name, 0.0))]
             for name, count in self._answers.items()
         ]
-        found = {"owners": np.array(rows)}
+        arrays = {"owners": np.array(rows)}
         if self._spread is not None:
             nothing = _Differences(0, np.zeros(next(iter(self._stages.values())).question.size), np.zeros(()))
             pairs = [self._apart.get(pair, nothing) for pair in combinations(self._stages, 2)]
             rows = [[float(pair.rounds), float(pair.largest), *pair.sums.tolist()] for pair in pairs]
-            found["pairs"] = np.array(rows).reshape(len(pairs), 2 + nothing.sums.size)
-        return found
+            arrays["pairs"] = np.array(rows).reshape(len(pairs), 2 + nothing.sums.size)
+        return arrays
 
     def _remember(self, before: Mapping[str, Floats]) -> None:
-        for name, (count, outside, beyond) in zip(self._stages, before["owners"], strict=True):
+        for name, (count, outside, excess) in zip(self._stages, before["owners"], strict=True):
             self._answers[name] = int(count)
             if count:
-                self._outside[name], self._beyond[name] = np.asarray(outside > 0), np.asarray(beyond)
+                self._outside[name], self._beyond[name] = np.asarray(outside > 0), np.asarray(excess)
         for pair, row in zip(combinations(self._stages, 2), before.get("pairs", ()), strict=False):
             if row[0]:
                 self._apart[pair] = _Differences(int(row[0]), row[2:], row[1])
@@ -153,11 +153,13 @@ class Watch:
     def _too_far(self, name: str) -> NDArray[np.bool_]:
         """Mark replicates in which it lies too far from more owners than may lie."""
         disagrees = np.zeros(self._beyond[name].shape, dtype=int)
-        for pair, apart in self._apart.items():
+        for pair, difference in self._apart.items():
             if name in pair and self._spread is not None:
                 turns = min(len(self._stages[each].rounds) for each in pair)
-                whole = apart.rounds * self._spread + self._difference(pair, apart.rounds, 1)
-                disagrees += (apart.total > whole) | (apart.largest > self._spread + self._difference(pair, 1, turns))
+                whole = difference.rounds * self._spread + self._difference(pair, difference.rounds, 1)
+                disagrees += (difference.total > whole) | (
+                    difference.largest > self._spread + self._difference(pair, 1, turns)
+                )
         return disagrees > self._liars
 
     def _difference(self, pair: tuple[str, str], rounds: int, times: int) -> float:

@@ -143,9 +143,9 @@ def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) ->
         raise ModelError("this is already a personal model with trees; give the joint model")
     agreement = owner.prepare(terms)
     columns = plain_columns(owner, agreement)[0] if trees else None
-    found = personal_model(agreement, model.theta_, columns)
+    personal = personal_model(agreement, model.theta_, columns)
     setup = agreement.setup
-    return make_model(setup.preparation, found.theta, terms.hash, released=False, trees=found.trees), found
+    return make_model(setup.preparation, personal.theta, terms.hash, released=False, trees=personal.trees), personal
 
 
 def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:

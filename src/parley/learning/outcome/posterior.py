@@ -47,17 +47,17 @@ class Posterior:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         names, change, base = in_own_units(preparation)
         classes = preparation.classes if preparation.model.predicts == "classes" else (None,)
-        reach, found = float(ndtri((1 + level) / 2)), []
+        reach, intervals = float(ndtri((1 + level) / 2)), []
         for theta, covariance, outcome in zip(self.theta, self.covariance, classes, strict=True):
             value, std = (
                 change @ theta + base,
                 np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", change, covariance, change), 0.0)),
             )
-            found += [
+            intervals += [
                 CoefficientInterval(name, outcome, float(v), float(v - reach * s), float(v + reach * s), float(s))
                 for name, v, s in zip(names, value, std, strict=True)
             ]
-        return tuple(found)
+        return tuple(intervals)
 
     def to_json(self) -> dict[str, Any]:
         """Return the posterior for a model's file, without theta."""

@@ -14,7 +14,7 @@ from parley.durable import replacing
 from parley.errors import DataError, SettingError
 from parley.learning.outcome.model import JointClassifier, JointModel, JointRegressor, JointSurvivalModel
 
-FORMATS = (".csv", ".parquet")
+TABLE_SUFFIXES = (".csv", ".parquet")
 
 
 def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
@@ -26,20 +26,20 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     frame, target = read_table(rows), model.preparation_.model.target
     if isinstance(rows, str | Path):
         require_columns(frame, model.preparation_.features, str(rows))
-    found: dict[str, Any] = {f"predicted_{target}": _clip_to_target_range(model, model.predict(frame))}
+    columns: dict[str, Any] = {f"predicted_{target}": _clip_to_target_range(model, model.predict(frame))}
     if model.posterior_ is not None and isinstance(model, JointRegressor):
-        found[f"std_{target}"] = model.predict(frame, return_std=True)[1]
+        columns[f"std_{target}"] = model.predict(frame, return_std=True)[1]
     if isinstance(model, JointClassifier) and hasattr(model, "predict_proba"):
         chances = model.predict_proba(frame)
-        found |= {f"probability_{name}": chances[:, place] for place, name in enumerate(model.classes_)}
+        columns |= {f"probability_{name}": chances[:, place] for place, name in enumerate(model.classes_)}
     if isinstance(model, JointSurvivalModel):
         ends = [int(end) if end == int(end) else end for end in model.periods_]
-        for what, each in (("hazard", model.predict_hazard(frame)), ("survival", model.predict_survival(frame))):
-            found |= {f"{what}_{end}": each[:, place] for place, end in enumerate(ends)}
-    for column in found:
+        for curve_name, each in (("hazard", model.predict_hazard(frame)), ("survival", model.predict_survival(frame))):
+            columns |= {f"{curve_name}_{end}": each[:, place] for place, end in enumerate(ends)}
+    for column in columns:
         if column in frame.columns:
             raise DataError(f"the table already has the column {column!r}, where predictions go: rename it")
-    return pd.concat([frame, pd.DataFrame(found)], axis=1)
+    return pd.concat([frame, pd.DataFrame(columns)], axis=1)
 
 
 def _clip_to_target_range(model: JointModel, predicted: Any) -> Any:
@@ -56,8 +56,8 @@ def target_range(model: JointModel) -> tuple[float, float] | None:
 
 def require_table_name(path: Path, *read: Path) -> None:
     """Refuse a file name without a table format's ending, or the name of an input file."""
-    if path.suffix.lower() not in FORMATS:
-        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(FORMATS)}")
+    if path.suffix.lower() not in TABLE_SUFFIXES:
+        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(TABLE_SUFFIXES)}")
     if path.exists() and any(each.exists() and path.samefile(each) for each in read):
         raise SettingError(f"{path}: this file is an input; write the predictions to another file")
 

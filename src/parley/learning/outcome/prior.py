@@ -52,7 +52,7 @@ def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> Join
         raise ModelError("a prior: expected two models with posteriors, trained with algorithm = 'fedinfer'")
     if not other_rows or earlier.terms_hash_ == later.terms_hash_:
         raise ModelError("a prior: expected a run on other rows; the same rows would count twice")
-    if not _alike(earlier.preparation_, later.preparation_):
+    if not _same_preparation(earlier.preparation_, later.preparation_):
         raise ModelError("a prior: expected the same columns, scales and basis in both runs, as pinned in a file")
     posterior = after(first, second)
     theta, released = posterior.theta.reshape(later.theta_.shape), earlier.released_ and later.released_
@@ -76,7 +76,7 @@ def after(prior: Posterior, seen: Posterior) -> Posterior:
     return replace(seen, **known, repaired=prior.repaired or seen.repaired)
 
 
-def _alike(first: Preparation, second: Preparation) -> bool:
+def _same_preparation(first: Preparation, second: Preparation) -> bool:
     here, there = preparation_numbers(first), preparation_numbers(second)
     same = here.keys() == there.keys() and all(np.array_equal(here[name], there[name]) for name in here)
     return same and first.model == second.model and preparation_names(first) == preparation_names(second)

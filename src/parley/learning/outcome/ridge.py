@@ -133,9 +133,9 @@ class Ridge:
     ) -> Floats:
         """Fit a model for every centre and weight [centres, 1 + weights, P], the first of infinite weight, searched
         from `near` with second derivatives `curve` [P, P]."""
-        return self._pulled(rows, centres, (np.inf, *CENTRE_WEIGHTS[::-1]), near, curve)
+        return self._fit_pulled(rows, centres, (np.inf, *CENTRE_WEIGHTS[::-1]), near, curve)
 
-    def _pulled(
+    def _fit_pulled(
         self,
         rows: Design,
         centres: Sequence[Centre],
@@ -149,15 +149,15 @@ class Ridge:
         intercepts = self.objective.constants(self.preparation)
         bound = np.array([weight if np.isfinite(weight) else 1e3 * CENTRE_WEIGHTS[-1] for weight in weights])
         pull = np.array([centre.pull(bound, intercepts) for centre in centres])
-        found = at.copy()
+        thetas = at.copy()
         free = np.array([[centre.free or np.isfinite(weight) for weight in weights] for centre in centres])
         if free.any():
             squares = float(rows.weight @ rows.row_norms("l2") ** 2) / len(rows)
             curvature = self._smoothed.loss.largest_curvature * squares / rows.width
             strengths = np.maximum(pull[free] * curvature / len(rows), 1e-300)
             begin = None if near is None else near[free]
-            found[free] = pulled(self._smoothed, rows, at[free], strengths, begin, curve)
-        return found
+            thetas[free] = pulled(self._smoothed, rows, at[free], strengths, begin, curve)
+        return thetas
 
     @property
     def plain(self) -> EmpiricalRisk:
@@ -186,8 +186,8 @@ def _shares(losses: Floats, unit: float, names: Names) -> Floats:
     many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)
     z = np.where(finite.any() & ~finite, np.inf, 0.0)
     if losses.shape[1] > 1 and finite.any():
-        apart = losses[finite] - losses[total.argmin()]
-        error = apart.std(axis=1, ddof=1) * np.sqrt(losses.shape[1])
-        z[finite] = apart.sum(axis=1) / np.hypot(error, CHANCE_LOG_LIKELIHOOD * max(unit, 1e-300))
+        excess_losses = losses[finite] - losses[total.argmin()]
+        error = excess_losses.std(axis=1, ddof=1) * np.sqrt(losses.shape[1])
+        z[finite] = excess_losses.sum(axis=1) / np.hypot(error, CHANCE_LOG_LIKELIHOOD * max(unit, 1e-300))
     share = np.exp(-z - z**2 / TAIL_SQUARE_SCALE) / many[2][many[1]]
     return np.asarray(share / share.sum())

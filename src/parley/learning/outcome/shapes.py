@@ -145,7 +145,7 @@ def additive_shapes(
     several = None if runs is None or len(runs) < 2 else _leaf_and_level_parts(preparation, runs)[0]
     is_number = preparation.model.predicts == "number"
     unit, origin = (preparation.target_scale, preparation.target_centre) if is_number else (1.0, 0.0)
-    alone, pairs, same = list[ShapeFunction](), list[PairShape](), _always(preparation.forest)
+    alone, pairs, same = list[ShapeFunction](), list[PairShape](), _constant_leaves(preparation.forest)
     for each in every:
         shares = _shares(preparation, each)
         usual = shares @ each.leaves
@@ -216,7 +216,7 @@ def _all_bins(preparation: Preparation) -> list[_Bins] | None:
     return [_bins(preparation, forest, group, np.array([features == group for features in looked])) for group in groups]
 
 
-def _always(forest: Forest) -> Floats:
+def _constant_leaves(forest: Forest) -> Floats:
     """Mark with 1 the leaves that all rows reach [leaves]."""
     whole = np.zeros(forest.leaves)
     whole[forest.left[forest.roots[forest.column[forest.roots] < 0]]] = 1.0

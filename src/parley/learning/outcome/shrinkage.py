@@ -31,22 +31,22 @@ from parley.validate import Floats
 ROW_PRECISION = 1e-6
 MAX_NEWTON_STEPS = 100
 
-Marked = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """Rows, and models pulled with these strengths [B, P], the same in all parameters marked in `alike` [P]."""
+    """Rows, and models pulled with these strengths [B, P], the same in all parameters marked in `equal` [P]."""
 
     loss: Loss
     rows: Design
     strengths: Floats
-    alike: Marked
+    alike: Mask
     products: Floats  # X X' of the columns that are pulled alike [n, n]
 
     @classmethod
-    def from_rows(cls, loss: Loss, rows: Design, strengths: Floats, alike: Marked) -> "RowSpace":
+    def from_rows(cls, loss: Loss, rows: Design, strengths: Floats, alike: Mask) -> "RowSpace":
         own = rows.X[:, alike]
         return cls(loss, rows, strengths, alike, own @ own.T)
 
@@ -55,7 +55,7 @@ class RowSpace:
         centres."""
         base = centres @ self.rows.X.T
         a = np.zeros_like(base) if starts is None else self._begin(base, starts @ self.rows.X.T)
-        raised, left = self._raised(a, slice(None)), np.arange(len(a))
+        raised, left = self._kernel_product(a, slice(None)), np.arange(len(a))
         value = self._cost(base + raised) + 0.5 * np.sum(a * raised, axis=1)
         for _ in range(MAX_NEWTON_STEPS):
             step, lift, fall = self._step(base[left] + raised[left], a[left], left)
@@ -72,32 +72,34 @@ class RowSpace:
         """Return a after a Newton step from margins [B, n] that no a need have; 0 if the centre costs less."""
         root = self._roots(margins)
         wanted = root**2 * (margins - base) - self._slopes(margins)
-        a = wanted - root * self._solved(root, root * self._raised(wanted, slice(None)), np.arange(len(base)))
-        raised = self._raised(a, slice(None))
+        a = wanted - root * self._solved(root, root * self._kernel_product(wanted, slice(None)), np.arange(len(base)))
+        raised = self._kernel_product(a, slice(None))
         better = self._cost(base + raised) + 0.5 * np.sum(a * raised, axis=1) < self._cost(base)
         return np.where(better[:, None], a, 0.0)
 
     def _step(self, margins: Floats, a: Floats, models: Places) -> tuple[Floats, Floats, Floats]:
         """Return Newton's step, its change of margins, and twice its expected saving, for models [b, n]."""
         root, rest = self._roots(margins), self._slopes(margins) + a
-        step = root * self._solved(root, root * self._raised(rest, models), models) - rest
-        lift = self._raised(step, models)
+        step = root * self._solved(root, root * self._kernel_product(rest, models), models) - rest
+        lift = self._kernel_product(step, models)
         return step, lift, -np.sum(rest * lift, axis=1)
 
     def _solved(self, root: Floats, towards: Floats, models: Places) -> Floats:
         """Apply B^-1 to `towards` [b, n], given the roots of the models' curvatures."""
-        found, own = np.empty_like(towards), self.rows.X[:, ~self.alike]
+        solutions, own = np.empty_like(towards), self.rows.X[:, ~self.alike]
         for place, model in enumerate(models):
             strength = self.strengths[model]
             scaled = root[place] / np.sqrt(strength.max())
             matrix = self.products * scaled
             matrix *= scaled[:, None]
-            for apart in (root[place][:, None] * own / np.sqrt(strength[~self.alike])).T:  # an intercept, as a rule
-                matrix += apart[:, None] * apart
+            for unequal_column in (
+                root[place][:, None] * own / np.sqrt(strength[~self.alike])
+            ).T:  # an intercept, as a rule
+                matrix += unequal_column[:, None] * unequal_column
             matrix.flat[:: len(scaled) + 1] += 1.0
             factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)  # as LAPACK lays it out: no copy
-            found[place] = cho_solve(factor, towards[place], check_finite=False)
-        return found
+            solutions[place] = cho_solve(factor, towards[place], check_finite=False)
+        return solutions
 
     def _length(
         self, margins: Floats, a: Floats, raised: Floats, step: Floats, lift: Floats, fall: Floats, value: Floats
@@ -106,15 +108,15 @@ class RowSpace:
         length = np.ones(len(a))
         for _ in range(60):
             moved, lifted = a + length[:, None] * step, length[:, None] * lift
-            there = self._cost(margins + lifted) + 0.5 * np.sum(moved * (raised + lifted), axis=1)
-            short = ~(there <= value - 1e-4 * length * fall + 1e-15 * np.abs(value))
+            trial_cost = self._cost(margins + lifted) + 0.5 * np.sum(moved * (raised + lifted), axis=1)
+            short = ~(trial_cost <= value - 1e-4 * length * fall + 1e-15 * np.abs(value))
             if not short.any():
                 return length
             length[short] /= 2
         length[short] = 0.0
         return length
 
-    def _raised(self, a: Floats, models: Places | slice) -> Floats:
+    def _kernel_product(self, a: Floats, models: Places | slice) -> Floats:
         """Return K a [b, n]."""
         own, strengths = self.rows.X[:, ~self.alike], self.strengths[models]
         return np.asarray(
@@ -137,7 +139,7 @@ class RowSpace:
         return self.rows.weight / len(self.rows)
 
 
-PRECISION = 1e-9  # of the decrease that the last step brings, relative to the cost
+DECREASE_TOLERANCE = 1e-9  # of the decrease that the last step brings, relative to the cost
 STEPS_PER_CURVATURE = 32  # with the same second derivatives; then who has not arrived gets others
 MAX_GROUP_MARGINS = 2**23  # numbers that the margins of a group may have
 MAX_CURVATURES = 100  # of such steps, for each model
@@ -159,15 +161,17 @@ def pulled(
     begin = centres if starts is None else starts
     if not isinstance(objective, MarginObjective):
         return _one_by_one(objective, rows, centres, strengths, starts)
-    if _few(rows, strengths):
+    if _few_rows(rows, strengths):
         if objective.quadratic:
-            return _spanned(objective, rows, centres, strengths)
-        return RowSpace.from_rows(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
+            return _solve_in_span(objective, rows, centres, strengths)
+        return RowSpace.from_rows(objective.loss, rows, strengths, _equal_strengths(strengths)).minimisers(
+            centres, starts
+        )
     # at the first start: what is found for the first models does not depend on which others are asked for
     second = _second(objective, rows, begin[0]) if second is None else second
-    curvature = Curvature.from_second_derivatives(second, _alike(strengths))
+    curvature = Curvature.from_second_derivatives(second, _equal_strengths(strengths))
     if objective.quadratic:
-        return _closed(objective, rows, centres, strengths, curvature)
+        return _solve_closed_form(objective, rows, centres, strengths, curvature)
     return _Search(objective, rows, centres, strengths).minimisers(begin, curvature)
 
 
@@ -187,14 +191,14 @@ class Curvature:
     """Second derivatives H [P, P], decomposed once for all strengths. The block of parameters that are pulled alike is
     diagonal along `directions`; the others, usually an intercept, are eliminated by their Schur complement."""
 
-    alike: Marked
+    alike: Mask
     values: Floats  # eigenvalues of the block that is pulled alike, none below 0
     directions: Floats
     mixed: Floats  # [those alike, others], along the directions
     own: Floats  # [others, others]
 
     @classmethod
-    def from_second_derivatives(cls, second: Floats, alike: Marked) -> "Curvature":
+    def from_second_derivatives(cls, second: Floats, alike: Mask) -> "Curvature":
         values, directions = np.linalg.eigh(second[np.ix_(alike, alike)])
         mixed = directions.T @ second[np.ix_(alike, ~alike)]
         return cls(alike, np.maximum(values, 0.0), directions, mixed, second[np.ix_(~alike, ~alike)])
@@ -238,16 +242,16 @@ class _Search:
                     groups.append((half, Curvature.from_second_derivatives(second, curvature.alike), tries + 1))
         return theta
 
-    def _steps(self, theta: Floats, group: Places, curvature: Curvature) -> tuple[Floats, Marked]:
+    def _steps(self, theta: Floats, group: Places, curvature: Curvature) -> tuple[Floats, Mask]:
         """Return a group's models [b, P] after some steps from `theta`, and which have converged."""
-        found, at, arrived = theta.copy(), np.arange(len(group)), np.zeros(len(group), dtype=bool)
+        next_theta, at, arrived = theta.copy(), np.arange(len(group)), np.zeros(len(group), dtype=bool)
         centres, strengths, margins = self.centres[group], self.strengths[group], theta @ self.rows.X.T
         slopes, pull, past = self._slopes(margins.copy()), strengths * (theta - centres), list[tuple[Floats, Floats]]()
         gradient = slopes @ self.rows.X + pull
         for _ in range(STEPS_PER_CURVATURE):
             step = -_quasi_newton(curvature, past, gradient, strengths)
-            left = np.sum(gradient * step, axis=1) < -PRECISION * np.abs(slopes).sum(axis=1)
-            found[at], arrived[at] = theta + np.where(left[:, None], 0.0, step), ~left
+            left = np.sum(gradient * step, axis=1) < -DECREASE_TOLERANCE * np.abs(slopes).sum(axis=1)
+            next_theta[at], arrived[at] = theta + np.where(left[:, None], 0.0, step), ~left
             if not left.all():
                 kept = (each[left] for each in (at, theta, centres, strengths, margins, pull, gradient, step))
                 at, theta, centres, strengths, margins, pull, gradient, step = kept
@@ -261,7 +265,7 @@ class _Search:
             pull = strengths * (theta - centres)
             gradient = slopes @ self.rows.X + pull
             past.append((length * step, gradient - before))
-        return found, arrived
+        return next_theta, arrived
 
     def _length(
         self, margins: Floats, lift: Floats, begin: Floats, pull: Floats, bend: Floats
@@ -295,45 +299,47 @@ def _quasi_newton(
     curvature: Curvature, past: list[tuple[Floats, Floats]], gradient: Floats, strengths: Floats
 ) -> Floats:
     """Return B^-1 g for gradients g [b, P], where B is the pulled curvature updated with past moves."""
-    found, parts = gradient, list[Floats]()
+    direction, parts = gradient, list[Floats]()
     weights = [1 / np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 1e-300) for moved, changed in past]
     for (moved, changed), weight in zip(past[::-1], weights[::-1], strict=True):
-        parts.append(weight * np.sum(moved * found, axis=1, keepdims=True))
-        found = found - parts[-1] * changed
-    found = curvature.solved(found, strengths)
+        parts.append(weight * np.sum(moved * direction, axis=1, keepdims=True))
+        direction = direction - parts[-1] * changed
+    direction = curvature.solved(direction, strengths)
     for (moved, changed), weight, part in zip(past, weights, parts[::-1], strict=True):
-        found = found + (part - weight * np.sum(changed * found, axis=1, keepdims=True)) * moved
-    return found
+        direction = direction + (part - weight * np.sum(changed * direction, axis=1, keepdims=True)) * moved
+    return direction
 
 
-def _alike(strengths: Floats) -> NDArray[np.bool_]:
+def _equal_strengths(strengths: Floats) -> NDArray[np.bool_]:
     """Mark the parameters [P] that every model pulls as strongly as its others: all except intercepts."""
     return np.asarray((strengths == strengths.max(axis=1, keepdims=True)).all(axis=0))
 
 
-def _few(rows: Design, strengths: Floats) -> bool:
+def _few_rows(rows: Design, strengths: Floats) -> bool:
     """Whether there are few enough rows to search in their span."""
-    return 2 * len(rows) <= int(np.count_nonzero(_alike(strengths)))
+    return 2 * len(rows) <= int(np.count_nonzero(_equal_strengths(strengths)))
 
 
-def _spanned(objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats) -> Floats:
+def _solve_in_span(objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats) -> Floats:
     """Return minimisers of squared losses, searched in the rows' span around the centres; parameters with pulls of
     their own keep their own axes."""
-    alike, many = _alike(strengths), len(rows)
-    apart = int(np.count_nonzero(~alike))
-    basis = np.zeros((rows.width, many + apart))
-    basis[alike, :many] = np.linalg.qr(rows.X[:, alike].T)[0]
-    basis[~alike, many:] = np.eye(apart)
+    equal, many = _equal_strengths(strengths), len(rows)
+    unequal_count = int(np.count_nonzero(~equal))
+    basis = np.zeros((rows.width, many + unequal_count))
+    basis[equal, :many] = np.linalg.qr(rows.X[:, equal].T)[0]
+    basis[~equal, many:] = np.eye(unequal_count)
     inner = np.repeat(strengths.max(axis=1, keepdims=True), basis.shape[1], axis=1)
-    inner[:, many:] = strengths[:, ~alike]
-    within = centres @ basis
+    inner[:, many:] = strengths[:, ~equal]
+    centres_in_span = centres @ basis
     turned = replace(rows, X=rows.X @ basis)
-    curvature = Curvature.from_second_derivatives(_second(objective, turned, within[0]), _alike(inner))
-    moved = _closed(objective, turned, within, inner, curvature) - within
+    curvature = Curvature.from_second_derivatives(
+        _second(objective, turned, centres_in_span[0]), _equal_strengths(inner)
+    )
+    moved = _solve_closed_form(objective, turned, centres_in_span, inner, curvature) - centres_in_span
     return np.asarray(centres + moved @ basis.T)
 
 
-def _closed(
+def _solve_closed_form(
     objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats, curvature: Curvature
 ) -> Floats:
     """Solve (H + diag s)(theta - c) = -gradient at c."""
@@ -361,11 +367,11 @@ def _one_by_one(
     found: list[Floats] = []
     for place, (centre, strength) in enumerate(zip(centres, strengths, strict=True)):
         near = found[-1] if place > 0 and np.array_equal(centre, centres[place - 1]) else centre
-        found.append(_single(objective, rows, centre, strength, near if starts is None else starts[place]))
+        found.append(_minimise_one(objective, rows, centre, strength, near if starts is None else starts[place]))
     return np.array(found)
 
 
-def _single(objective: EmpiricalRisk, rows: Design, centre: Floats, strength: Floats, start: Floats) -> Floats:
+def _minimise_one(objective: EmpiricalRisk, rows: Design, centre: Floats, strength: Floats, start: Floats) -> Floats:
     """Return one minimiser of a cost that is not one of a margin, searched from `start`."""
 
     def cost(theta: Floats) -> float:
@@ -376,8 +382,8 @@ def _single(objective: EmpiricalRisk, rows: Design, centre: Floats, strength: Fl
 
     curve = objective.hessian(rows, start)
     if curve is None:  # too many parameters to write it out
-        found = minimize(
+        minimum = minimize(
             lambda t: (cost(t), gradient(t)), start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-7}
         )
-        return np.asarray(found.x)
+        return np.asarray(minimum.x)
     return projected_newton(cost, gradient, lambda t: objective.hessian(rows, t) + np.diag(strength), start, np.inf)  # type: ignore[operator]

@@ -106,14 +106,15 @@ class TreeStudy(WayStudy):
         growing.advance(range(starts.shape[1]), 0)
         return self._all(growing, 1)
 
-    def from_nothing(self, start: Floats, beside: Sequence[Floats]) -> TriedTrees | None:
-        """Grow trees from raw predictions [folds, outcomes, n]; None if `behind` all of `beside` in the first fold."""
+    def from_nothing(self, start: Floats, other_losses: Sequence[Floats]) -> TriedTrees | None:
+        """Grow trees from raw predictions [folds, outcomes, n]; None if `behind` all of `other_losses` in the "
+        "first fold."""
         depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
         growing, folds = _Growing.from_starts(self, depth, start[None], nothing), range(len(start))
         first_stages = min(LEAST_STAGES, len(ITERATIONS))
         for stage in range(first_stages):
             growing.advance(folds[:1], stage)
-        if all(self.behind(growing.found(0), each) for each in beside):
+        if all(self.behind(growing.found(0), each) for each in other_losses):
             return None
         for stage in range(first_stages):
             growing.advance(folds[1:], stage)
@@ -123,13 +124,13 @@ class TreeStudy(WayStudy):
         """Try further stages while the last trees helped for some start."""
         starts, folds = range(len(growing.raw)), range(growing.raw.shape[1])
         for later in range(stage, len(ITERATIONS)):
-            if not any(self._helped(growing.found(start), later) for start in starts):
+            if not any(self._lowered_cost(growing.found(start), later) for start in starts):
                 break
             growing.advance(folds, later)
         return [growing.found(start) for start in starts]
 
     def behind(self, tried: TriedTrees, beside: Floats) -> bool:
-        """Whether trees lie more than `ERRORS_BEHIND` standard errors behind `beside` in the first fold."""
+        """Whether trees lie more than `ERRORS_BEHIND` standard errors behind `other_losses` in the first fold."""
         held = self.fold == 0
         tree_losses, other_losses = tried.losses[:, held], self.losses(beside)[held]
         mean, error = mean_saving(other_losses, tree_losses[int(tree_losses.mean(axis=1).argmin())])
@@ -142,7 +143,7 @@ class TreeStudy(WayStudy):
             chosen[:, held] = tried.raw[tried.best(~held)][:, held]
         return self.kept(name, start, chosen, ITERATIONS[tried.best()])
 
-    def _helped(self, tried: TriedTrees, stage: int) -> bool:
+    def _lowered_cost(self, tried: TriedTrees, stage: int) -> bool:
         """Whether the last trees lowered the cost of all rows, or of all without some fold."""
         last, before = tried.losses[stage - 1], tried.losses[stage - 2] if stage > 1 else tried.start
         kept = [np.ones(len(last), dtype=bool), *(~held for held in self.fold_masks)]
@@ -173,8 +174,16 @@ class _Growing:
             without = np.array(folds[begin : begin + folds_at_once])
             weights_without_fold = np.where(study.fold == without[:, None], 0.0, study.rows.weight)
             raw, trees = self.raw[:, without], range(first, ITERATIONS[stage])
-            asked = study.objective.loss, study.binned, study.rows.y, weights_without_fold, raw, self.depth, trees
-            for _, now in boosted_from(*asked):
+            boosting_inputs = (
+                study.objective.loss,
+                study.binned,
+                study.rows.y,
+                weights_without_fold,
+                raw,
+                self.depth,
+                trees,
+            )
+            for _, now in boosted_from(*boosting_inputs):
                 raw = now
             self.raw[:, without] = raw
             for place, k in enumerate(without):

@@ -120,10 +120,10 @@ class Verdict:
         gain = self.personal_gain
         costs = {name: self.costs[name].mean for name in ("alone", "together", "personal")}
         gains = {"gain": gain.mean, "gain_low": gain.to_json()["low"], "gain_high": gain.to_json()["high"]}
-        rest = {"joint_gain": self.joint_gain.to_json(), "personal_gain": gain.to_json()}
+        gain_json = {"joint_gain": self.joint_gain.to_json(), "personal_gain": gain.to_json()}
         made = {"alone_model": self.alone_model, "personal_model": self.personal_model}
         head = {"name": self.owner, **costs, **gains, "verdict": self.measured}
-        return {**head, "rows": self.rows, **made, "costs": self.costs_to_json(), **rest}
+        return {**head, "rows": self.rows, **made, "costs": self.costs_to_json(), **gain_json}
 
     @property
     def measured(self) -> Literal["join", "stay", "unsure"]:

@@ -68,11 +68,13 @@ class ClippedLeastSquares:
     def mean_gradient(self, theta: Floats) -> Floats:
         """Return the mean clipped gradient at every parameter [R, p]: sure blocks by their sums, others row by row."""
         away = np.sqrt(np.sum((theta - self.centre) ** 2, axis=1))
-        sure = np.searchsorted(-self._least, -away, side="right")  # how many whole blocks are sure for each parameter
-        order = np.argsort(sure, kind="stable")
-        levels = np.unique(sure[order][:: max(1, len(order) // MAX_PREFIXES_PER_CALL)])
+        sure_blocks = np.searchsorted(
+            -self._least, -away, side="right"
+        )  # how many whole blocks are sure for each parameter
+        order = np.argsort(sure_blocks, kind="stable")
+        levels = np.unique(sure_blocks[order][:: max(1, len(order) // MAX_PREFIXES_PER_CALL)])
         sorted_sure, flat = (
-            levels[np.searchsorted(levels, sure[order], side="right") - 1],
+            levels[np.searchsorted(levels, sure_blocks[order], side="right") - 1],
             theta[order],
         )  # rounded down: fewer pieces
         total = np.empty_like(flat)
@@ -80,7 +82,7 @@ class ClippedLeastSquares:
             some = slice(*np.searchsorted(sorted_sure, [level, level + 1]))
             A, b = self.prefix(int(level))
             total[some] = flat[some] @ A - b
-        pieces = self._unsure(levels, sorted_sure)
+        pieces = self._unsure_rows(levels, sorted_sure)
         if pieces:
 
             def part(piece: tuple[slice, int]) -> Floats:
@@ -98,7 +100,7 @@ class ClippedLeastSquares:
         result[order] = total / self._divisor
         return result
 
-    def _unsure(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:
+    def _unsure_rows(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:
         """Return (rows, number of sorted parameters they are unsure for), in pieces of at most `BLOCK_ROWS` rows."""
         pieces = []
         for level, end in zip(levels, [*levels[1:], len(self._blocks)], strict=True):

@@ -232,13 +232,13 @@ class PoissonRegression(MarginObjective):
         """Formal guarantee: a record's clipped derivative is d = w rate - w y with |d| <= Xi/|x|. Where it is not
         clipped, it rises by w rate = d + w y <= Xi/|x| + C per unit of the margin, C the largest count. So along theta
         a record's cost bends by at most (Xi/|x| + C) |x|^2 <= Xi |f| + C |f|^2, f the bounds of x."""
-        most, bound = self.largest_curvature(preparation), self.record_bound(preparation, limits, "l2")
+        largest, bound = self.largest_curvature(preparation), self.record_bound(preparation, limits, "l2")
         features = preparation.feature_bound
-        if most is None or bound is None or features is None:
-            return most
+        if largest is None or bound is None or features is None:
+            return largest
         size = float(np.sqrt(np.sum(features**2)))
         walked = (bound.value + _largest_count(preparation, limits) * size) * size * (1 + 1e-12)
-        return min(most, walked + self.regularisation)
+        return min(largest, walked + self.regularisation)
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
         """Return the bound on rounding. Given the margin, exponential and three operations come within 16 u of w rate +

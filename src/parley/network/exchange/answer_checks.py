@@ -16,7 +16,7 @@ from parley.validate import Floats
 
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
-REMEDY = (
+RESTORE_ADVICE = (
     "answers that it sent are missing there. The owner runs parley owner restore, which counts them as spent "
     "(--assume-spent); these terms are over, agree on new ones"
 )
@@ -94,7 +94,7 @@ class Scrutiny:
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(
-                f"{self.owner}: had reported more spending before: its ledger was rolled back; {REMEDY}"
+                f"{self.owner}: had reported more spending before: its ledger was rolled back; {RESTORE_ADVICE}"
             )
         closed = statement.spent == self._part.epsilon and (before is None or statement.answered == before.answered)
         fewest = answers if self._gaps else statement.answered
@@ -132,7 +132,7 @@ class Scrutiny:
         if before is None:
             return
         if head is None:
-            raise ContradictionError(f"{self.owner}: no longer reports the length of its ledger; {REMEDY}")
+            raise ContradictionError(f"{self.owner}: no longer reports the length of its ledger; {RESTORE_ADVICE}")
         changed = head.entries == before.entries and (grown or head.hash != before.hash)
         if head.entries < before.entries or changed:
             raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")
@@ -140,12 +140,12 @@ class Scrutiny:
     def check_history(self, statement: AccountStatement, before: Head | None) -> None:
         """Refuse a ledger whose chain has another hash at its former length."""
         if before is not None and statement.earlier_hash != before.hash:
-            there = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… there"
-            raise self.rolled_back(before, f"it has {there}")
+            earlier_row = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… there"
+            raise self.rolled_back(before, f"it has {earlier_row}")
 
     def rolled_back(self, before: Head, now: str) -> ContradictionError:
         """Return the error that an owner's ledger went back in time."""
         return ContradictionError(
             f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, "
-            f"and now {now}; {REMEDY}"
+            f"and now {now}; {RESTORE_ADVICE}"
         )

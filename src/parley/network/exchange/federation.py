@@ -32,7 +32,7 @@ from parley.errors import (
     UnknownTerms,
 )
 from parley.network.exchange.answer_checks import Scrutiny
-from parley.network.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply, require_agreed, silent
+from parley.network.exchange.messages import MAX_MESSAGE_BYTES, AccountStatement, AnswerReply, require_agreed, silent
 from parley.network.exchange.remote import Peer
 from parley.owner.ledger.account import Head
 from parley.protocol.queries import Answer, Query
@@ -40,7 +40,7 @@ from parley.protocol.setup import Setup
 from parley.validate import Floats, upper
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
-CATCH_UP = 10.0  # seconds, at the end, for owners that were late
+CATCH_UP_TIMEOUT_S = 10.0  # seconds, at the end, for owners that were late
 
 Warn = Callable[[str], None]
 T = TypeVar("T")
@@ -85,9 +85,9 @@ class Federation:
         gaps = terms.learning.straggler == "skip" or terms.noise.aborts  # a round may be aborted
         self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.noise.summed) for name in names}
         size = self._scrutiny[names[0]].size
-        if 8 * size + 1024 > LARGEST_MESSAGE:
+        if 8 * size + 1024 > MAX_MESSAGE_BYTES:
             raise ExchangeError(
-                f"model: an answer of {size} numbers exceeds the longest message, {LARGEST_MESSAGE} bytes"
+                f"model: an answer of {size} numbers exceeds the longest message, {MAX_MESSAGE_BYTES} bytes"
             )
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
@@ -133,7 +133,7 @@ class Federation:
             name for name, last in self._asked.items() if name not in self.status or self.status[name].round < last
         ]
         calls = {
-            name: self._pool.submit(self._statement, self._peers[name], min(self._deadline, CATCH_UP))
+            name: self._pool.submit(self._statement, self._peers[name], min(self._deadline, CATCH_UP_TIMEOUT_S))
             for name in behind
         }
         unheard = []
@@ -281,7 +281,7 @@ class Federation:
                     raise
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _require_possible(self, done: dict[str, Future[Any]], asked: int, when: str) -> None:
+    def _require_possible(self, done: dict[str, Future[Any]], owner_count: int, when: str) -> None:
         """Stop as soon as too many owners have refused for good."""
         failed = [error for call in done.values() if (error := call.exception()) is not None]
         for error in failed:
@@ -291,7 +291,7 @@ class Federation:
                 raise ContradictionError(f"{when}: {error}")
             if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
                 raise ExchangeError(f"{when}: {error}; every owner in the terms must accept them")
-        allowed = asked - self._quorum if self._terms.learning.straggler == "skip" else 0
+        allowed = owner_count - self._quorum if self._terms.learning.straggler == "skip" else 0
         if len(failed) > allowed and all(isinstance(error, AbortedRound) for error in failed):
             raise failed[0]
         if len(failed) > allowed:

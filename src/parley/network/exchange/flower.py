@@ -14,13 +14,13 @@ from flwr.serverapp import Grid
 
 from parley.errors import ExchangeError, ParleyError, Unavailable
 from parley.network.exchange import messages
-from parley.network.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply, Piece
+from parley.network.exchange.messages import MAX_MESSAGE_BYTES, SERVICE, AccountStatement, AnswerReply, Piece
 from parley.protocol.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")
-POLL = 0.1  # seconds between two looks for replies
-PAUSE = 2.0  # seconds before a node that failed is asked again
-RELAYED = "parley"  # the record's name
+POLL_INTERVAL_S = 0.1  # seconds between two looks for replies
+RETRY_PAUSE_S = 2.0  # seconds before a node that failed is asked again
+RECORD_NAME = "parley"  # the record's name
 
 client_app = ClientApp()
 
@@ -29,14 +29,14 @@ client_app = ClientApp()
 def relay(message: Message, context: Context) -> Message:
     """Hand the message to the owner's daemon; on any error only a fixed sentence travels."""
     try:
-        asked = message.content[RELAYED]
-        method = METHODS[METHODS.index(str(asked["method"]))]
-        options = [("grpc.max_receive_message_length", LARGEST_MESSAGE)]
+        request = message.content[RECORD_NAME]
+        method = METHODS[METHODS.index(str(request["method"]))]
+        options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
         with grpc.insecure_channel(f"unix:{context.node_config['socket']}", options=options) as channel:
-            reply = channel.unary_unary(f"/{SERVICE}/{method}")(asked["content"], timeout=600)
+            reply = channel.unary_unary(f"/{SERVICE}/{method}")(request["content"], timeout=600)
     except Exception:  # its text could travel to the learner
         reply = messages.write_refusal(Unavailable("the relay did not reach the owner's daemon"))
-    return Message(RecordDict({RELAYED: ConfigRecord({"content": reply})}), reply_to=message)
+    return Message(RecordDict({RECORD_NAME: ConfigRecord({"content": reply})}), reply_to=message)
 
 
 class Carrier:
@@ -51,7 +51,7 @@ class Carrier:
 
     def send(self, node: int, method: str, content: bytes, timeout: float) -> str:
         """Hand a message to Flower; return the id by which its reply can be fetched."""
-        record = RecordDict({RELAYED: ConfigRecord({"method": method, "content": content})})
+        record = RecordDict({RECORD_NAME: ConfigRecord({"method": method, "content": content})})
         message = Message(record, dst_node_id=node, message_type="query", ttl=timeout)
         with self._lock:
             sent = next(iter(self._grid.push_messages([message])), None)
@@ -65,7 +65,7 @@ class Carrier:
             replies = list(self._grid.pull_messages([sent]))
         if not replies:
             return None
-        content = None if replies[0].has_error() else replies[0].content.get(RELAYED)
+        content = None if replies[0].has_error() else replies[0].content.get(RECORD_NAME)
         reply = content.get("content") if isinstance(content, ConfigRecord) else None
         if not isinstance(reply, bytes):
             raise Unavailable(f"node {node}: its relay failed, or it does not run Parley's relay")
@@ -77,7 +77,7 @@ class Carrier:
             reply = self.fetch(node, sent)
             if reply is not None:
                 return reply
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL_S)
         raise Unavailable(f"node {node}: no reply within {timeout:g} s")
 
 
@@ -109,35 +109,35 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
     """Find the owners of the terms among the federation's nodes, each by the word of its daemon. All nodes are asked at
     once, and failed ones again after a pause until the deadline, because a daemon may come up late. Flower's node keys
     do not say which node is which owner."""
-    found: dict[str, FlowerOwner] = {}
-    asked: dict[int, str | None] = {}  # None: it had its say
+    owners: dict[str, FlowerOwner] = {}
+    message_ids: dict[int, str | None] = {}  # None: it had its say
     rests: dict[int, float] = {}  # until when a node that failed is left alone
     until = time.monotonic() + deadline
-    while len(found) < len(names) and time.monotonic() < until:
+    while len(owners) < len(names) and time.monotonic() < until:
         for node in carrier.nodes():
             if rests.get(node, 0.0) > time.monotonic():
                 continue
             try:
-                if node not in asked:
-                    asked[node] = carrier.send(node, "Health", b"", deadline)
-                sent = asked[node]
+                if node not in message_ids:
+                    message_ids[node] = carrier.send(node, "Health", b"", deadline)
+                sent = message_ids[node]
                 reply = None if sent is None else carrier.fetch(node, sent)
                 if reply is None:
                     continue
                 name = messages.read_health(reply)
             except ParleyError:
-                asked.pop(node, None)
-                rests[node] = time.monotonic() + PAUSE
+                message_ids.pop(node, None)
+                rests[node] = time.monotonic() + RETRY_PAUSE_S
                 continue
-            asked[node] = None
-            if name in found:
+            message_ids[node] = None
+            if name in owners:
                 raise ExchangeError(f"two nodes of the federation claim to be {name!r}")
             if name in names:
-                found[name] = FlowerOwner(name, node, carrier)
-        time.sleep(POLL)
-    missing = [name for name in names if name not in found]
+                owners[name] = FlowerOwner(name, node, carrier)
+        time.sleep(POLL_INTERVAL_S)
+    missing = [name for name in names if name not in owners]
     if missing:
         raise ExchangeError(
             f"no node of the federation claims to be {', '.join(missing)}; are their daemons and relays running?"
         )
-    return list(found.values())
+    return list(owners.values())

@@ -12,7 +12,7 @@ from parley.data.public_numbers import PublicNumbers
 from parley.errors import CertificateError, ContradictionError, Malformed, Refusal, SettingError
 from parley.network.exchange import host_pb2 as wire
 from parley.network.exchange.messages import (
-    LARGEST_MESSAGE,
+    MAX_MESSAGE_BYTES,
     Piece,
     parsed,
     put_numbers,
@@ -21,7 +21,7 @@ from parley.network.exchange.messages import (
     write_agreement,
 )
 from parley.network.exchange.remote import RemoteDaemon
-from parley.network.exchange.share_bundle import CONTENT, Opening, Shape, ShareBundle, to_words
+from parley.network.exchange.share_bundle import CONTENT_PATTERN, Opening, Shape, ShareBundle, to_words
 from parley.network.identity.certificates import fingerprint, names, read_certificate, revoked_serials
 from parley.network.identity.settings import Identity, Pinned
 from parley.privacy.mechanisms.shared_noise import Law
@@ -29,8 +29,8 @@ from parley.privacy.sharing.ring import to_bytes
 from parley.terms import PARTY, Host
 
 SERVICE = "parley.v1.Host"
-LARGEST_ROUND = 1 << 31
-LARGEST_SIZE = LARGEST_MESSAGE // 8
+MAX_ROUND = 1 << 31
+MAX_NUMBERS = MAX_MESSAGE_BYTES // 8
 
 Question = tuple[str, int, str]  # the hash of the terms, the round, the hash of what was asked
 
@@ -60,11 +60,13 @@ def write_share_bundle(bundle: ShareBundle) -> bytes:
 def read_share_bundle(content: bytes) -> ShareBundle:
     """Return the share bundle in a message, or refuse it; the host checks that it fits the terms."""
     message = parsed(wire.Parcel, content)
-    terms, number, asked = _question(message.question)
-    if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= LARGEST_SIZE or message.law not in tuple(Law):
+    terms, number, content_hash = _question(message.question)
+    if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= MAX_NUMBERS or message.law not in tuple(Law):
         raise Malformed("share bundle: expected an owner's name, a known law and a size")
     shape = Shape(Law(message.law), message.exponent, message.size)
-    return ShareBundle(terms, number, asked, message.owner, message.records, shape, (message.first, message.second))
+    return ShareBundle(
+        terms, number, content_hash, message.owner, message.records, shape, (message.first, message.second)
+    )
 
 
 def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:
@@ -75,7 +77,7 @@ def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:
 def read_frame(content: bytes) -> tuple[str, str, int, bytes]:
     """Return (terms, channel, number, payload), or refuse the message."""
     message = parsed(wire.Frame, content)
-    if not CONTENT.fullmatch(message.terms) or not CONTENT.fullmatch(message.channel):
+    if not CONTENT_PATTERN.fullmatch(message.terms) or not CONTENT_PATTERN.fullmatch(message.channel):
         raise Malformed("frame: expected the hash of the terms and the name of a channel")
     return message.terms, message.channel, message.number, message.payload
 
@@ -93,10 +95,10 @@ def write_refusal(refusal: Refusal) -> bytes:
 def write_opening(opening: Opening) -> bytes:
     """Return the reply with a host's part of the noisy sum."""
     question = wire.SharedQuestion(terms=opening.terms_hash, round=opening.round, content=opening.content)
-    said = wire.HostOpening(
+    part = wire.HostOpening(
         question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest
     )
-    return bytes(wire.HostReply(opening=said).SerializeToString())
+    return bytes(wire.HostReply(opening=part).SerializeToString())
 
 
 def write_numbers(numbers: PublicNumbers, first: int) -> bytes:
@@ -131,15 +133,15 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
 
 def _question(message: wire.SharedQuestion) -> Question:
     if (
-        not CONTENT.fullmatch(message.terms)
-        or not CONTENT.fullmatch(message.content)
-        or not 1 <= message.round < LARGEST_ROUND
+        not CONTENT_PATTERN.fullmatch(message.terms)
+        or not CONTENT_PATTERN.fullmatch(message.content)
+        or not 1 <= message.round < MAX_ROUND
     ):
         raise Malformed("question: expected the hash of the terms, a round from 1 and the hash of what was asked")
     return message.terms, message.round, message.content
 
 
-TWICE = "who is two hosts reads every answer, without noise"
+TWO_HOSTS_WARNING = "who is two hosts reads every answer, without noise"
 
 
 class RemoteHost(RemoteDaemon):
@@ -172,7 +174,7 @@ class RemoteHost(RemoteDaemon):
     def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None:
         """Send one numbered message of a channel to the host."""
         content = write_frame(terms, channel, number, payload)
-        if len(content) > LARGEST_MESSAGE:
+        if len(content) > MAX_MESSAGE_BYTES:
             raise Malformed(f"noise: a message of {len(content)} bytes exceeds the longest message")
         read_done(self._call("Carry", content, timeout), self.name)
 
@@ -195,11 +197,11 @@ class HostGroup:
         """Return why a party with these names and this key cannot be host `name`; else remember the key as its own."""
         twice = [other for other in self.keys if other in carried and other != name]
         if twice:
-            return f"the certificate of {name!r} names the host {twice[0]!r}, too: {TWICE}"
+            return f"the certificate of {name!r} names the host {twice[0]!r}, too: {TWO_HOSTS_WARNING}"
         with self._lock:
             same = next((other for other, key in self._shown.items() if key == shown and other != name), None)
             if same is not None:
-                return f"the key of {name!r}, {shown[:16]}…, is that of the host {same!r}: {TWICE}"
+                return f"the key of {name!r}, {shown[:16]}…, is that of the host {same!r}: {TWO_HOSTS_WARNING}"
             self._shown[name] = shown
         return None
 
@@ -268,7 +270,7 @@ def host_keys(
     for name, key in keys.items():
         if key is not None and known.setdefault(key, name) != name:
             raise SettingError(
-                f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWICE}; compare their "
+                f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWO_HOSTS_WARNING}; compare their "
                 "fingerprints over the phone (parley certs show)"
             )
     return keys

@@ -27,9 +27,9 @@ from parley.terms import PARTY
 from parley.validate import Floats, printable
 
 NUMBERS_PER_PIECE = 1 << 20  # numbers in one message
-_MOST_ARRAYS = 100
+_MAX_ARRAYS = 100
 _FLOATS = np.dtype("<f8")
-REMEDY = (
+DISAGREEMENT_ADVICE = (
     "nothing was spent for it. The two machines find different numbers for the same public sample, or one runs another "
     "version. Pin the numbers (parley pin TERMS --write PINNED) and have everybody accept those terms"
 )
@@ -59,7 +59,7 @@ def put_numbers(numbers: PublicNumbers, first: int, message: wire.PublicNumbers)
 def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
     """Return the piece in a reply; an invalid one is a contradiction."""
     data = message.data
-    if len(message.arrays) > _MOST_ARRAYS or len(message.names) > _MOST_ARRAYS or len(data) % 8:
+    if len(message.arrays) > _MAX_ARRAYS or len(message.names) > _MAX_ARRAYS or len(data) % 8:
         raise ContradictionError(f"{party}: sent public numbers that cannot be read")
     shapes = {array.name: tuple(array.shape) for array in message.arrays}
     return Piece(dict(message.names), shapes, np.frombuffer(data, dtype=_FLOATS).astype(np.float64), message.agreed)
@@ -68,11 +68,11 @@ def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
 def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
     """Refuse a party with other public numbers, naming the largest difference; False: it reports none, as older ones.
     No more is fetched, or kept, than this party has itself."""
-    found: list[Floats] = []
+    pieces: list[Floats] = []
     total = sum(math.prod(shape) for shape in own.shapes.values())
-    while not found or sum(map(len, found)) < total:
+    while not pieces or sum(map(len, pieces)) < total:
         try:
-            piece = fetch(1 + sum(map(len, found)))
+            piece = fetch(1 + sum(map(len, pieces)))
         except NotOffered:
             return False
         if piece is None:
@@ -82,8 +82,8 @@ def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
             raise _disagreement(party, misfit)
         if len(piece.data) > total or (total and not len(piece.data)):
             raise ContradictionError(f"{party}: sent public numbers that cannot be read")
-        found.append(piece.data)
-    data = np.concatenate(found)
+        pieces.append(piece.data)
+    data = np.concatenate(pieces)
     if len(data) != total:
         raise ContradictionError(f"{party}: sent public numbers that cannot be read")
     difference = own.difference(own.with_data(data))
@@ -93,7 +93,9 @@ def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
 
 
 def _disagreement(party: str, what: str) -> ContradictionError:
-    return ContradictionError(f"{party}: resolved other public numbers than this party did: {what}; {REMEDY}")
+    return ContradictionError(
+        f"{party}: resolved other public numbers than this party did: {what}; {DISAGREEMENT_ADVICE}"
+    )
 
 
 def silent(party: str) -> str:
@@ -105,10 +107,10 @@ def silent(party: str) -> str:
 
 
 SERVICE = "parley.v1.Owner"
-LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
-_LARGEST_ROUND = 1 << 31
-_MOST_FIELDS = 100  # of one question
-_LARGEST_COUNT = (1 << 63) - 1  # SQLite counts no further
+MAX_MESSAGE_BYTES = 1 << 24  # bytes: two million numbers
+_MAX_ROUND = 1 << 31
+_MAX_FIELDS = 100  # of one question
+_MAX_COUNT = (1 << 63) - 1  # SQLite counts no further
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUDGET = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
 _REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
@@ -158,10 +160,10 @@ def read_query(content: bytes) -> Query:
     """Return the query in a message, or a refusal that depends only on the kind of mistake."""
     message = parsed(wire.Query, content)
     terms_hash, learner = _agreement(message.agreement)
-    if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
+    if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _MAX_ROUND:
         raise Malformed("query: expected an id of 1 to 200 characters and a round from 1")
     question = question_of(message.kind)
-    if question is None or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
+    if question is None or len(message.arrays) + len(message.counts) > _MAX_FIELDS:
         raise Malformed("query: expected a question of a known kind")
     matrices = question.asks.matrices
     arrays = {name: _numbers(each, 2 if name in matrices else 1) for name, each in message.arrays.items()}
@@ -177,7 +179,7 @@ def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0
 def read_agreement(content: bytes) -> tuple[str, str, int, int]:
     """Return (terms hash, learner, entries, numbers) of a message, or refuse it."""
     message = parsed(wire.Agreement, content)
-    return *_agreement(message), min(message.entries, _LARGEST_COUNT), min(message.numbers, _LARGEST_COUNT)
+    return *_agreement(message), min(message.entries, _MAX_COUNT), min(message.numbers, _MAX_COUNT)
 
 
 def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
@@ -255,8 +257,8 @@ def read_health(content: bytes) -> str:
 
 def parsed(kind: type[M], content: bytes) -> M:
     """Return the message of this kind, or refuse it."""
-    if len(content) > LARGEST_MESSAGE:
-        raise Malformed(f"message: expected at most {LARGEST_MESSAGE} bytes")
+    if len(content) > MAX_MESSAGE_BYTES:
+        raise Malformed(f"message: expected at most {MAX_MESSAGE_BYTES} bytes")
     try:
         message: M = kind.FromString(content)
     except DecodeError:
@@ -335,8 +337,8 @@ def _budget(text: str) -> Fraction:
     return Fraction(int(whole), int(part or 1))
 
 
-LARGEST_TEXT = 1 << 17  # bytes: terms of two thousand owners
-LARGEST = LARGEST_TEXT + 256  # bytes of a message: its text, its hash and what is around them
+MAX_TEXT_BYTES = 1 << 17  # bytes: terms of two thousand owners
+MAX_PROPOSAL_BYTES = MAX_TEXT_BYTES + 256  # bytes of a message: its text, its hash and what is around them
 
 State = Literal["open", "accepted", "refused", "lapsed", "withdrawn"]
 
@@ -356,8 +358,8 @@ def write_proposal(terms: str, text: str = "") -> bytes:
 
 def read_proposal(content: bytes) -> tuple[str, str]:
     """Return (terms hash, text) of a message, or refuse it; the text is empty or has that hash."""
-    if len(content) > LARGEST:
-        raise Malformed(f"proposal: expected terms of at most {LARGEST_TEXT:,} bytes")
+    if len(content) > MAX_PROPOSAL_BYTES:
+        raise Malformed(f"proposal: expected terms of at most {MAX_TEXT_BYTES:,} bytes")
     message = parsed(wire.Proposal, content)
     if not re.fullmatch("[0-9a-f]{64}", message.terms):
         raise Malformed("proposal: expected the hash of the terms, 64 hexadecimal digits")
@@ -375,8 +377,8 @@ def write_state(owner: str, terms: str, state: ProposalState) -> bytes:
 def read_state(content: bytes, owner: str, terms: str) -> ProposalState:
     """Return what an owner says became of these terms, or raise its refusal."""
     reply = read_outcome(wire.Reply, content, owner)
-    said = reply.proposal
-    ours = reply.WhichOneof("outcome") == "proposal" and (said.owner, said.terms) == (owner, terms)
-    if not ours or said.state not in get_args(State):
+    answer = reply.proposal
+    ours = reply.WhichOneof("outcome") == "proposal" and (answer.owner, answer.terms) == (owner, terms)
+    if not ours or answer.state not in get_args(State):
         raise ContradictionError(f"{owner}: sent something other than the state of the proposal")
-    return ProposalState(cast(State, said.state), printable(said.reason))
+    return ProposalState(cast(State, answer.state), printable(answer.reason))

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from parley.errors import CertificateError, NotOffered, ParleyError, Refusal, SettingError, Unavailable
 from parley.network.exchange import messages
 from parley.network.exchange.messages import (
-    LARGEST_MESSAGE,
-    LARGEST_TEXT,
+    MAX_MESSAGE_BYTES,
+    MAX_TEXT_BYTES,
     SERVICE,
     AccountStatement,
     AnswerReply,
@@ -36,8 +36,8 @@ from parley.protocol.queries import Query
 from parley.terms import Terms
 from parley.validate import printable
 
-OPTIONS = (
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
     ("grpc.keepalive_time_ms", 10_000),  # a machine that vanished without a word is noticed
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -45,9 +45,9 @@ OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 20_000),  # for one attempt: under load, or far away, a handshake takes its time
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
-INSPECTION = 20.0  # seconds for looking at a certificate
+INSPECTION_TIMEOUT_S = 20.0  # seconds for looking at a certificate
 # What may pass by itself; asking the same question again is right and costs nothing more.
-_TRANSIENT = {
+_TRANSIENT_CODES = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
@@ -101,7 +101,7 @@ class RemoteDaemon:
         self._channel: Any = None
         self._methods: dict[str, tuple[Any, Any]] = {}  # each of the channel that it was made for
         if plain:
-            self._channel = grpc.insecure_channel(address, options=OPTIONS)
+            self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         elif identity is not None and not self._inspects:
             self._channel = self._secure_channel(identity)
 
@@ -124,7 +124,7 @@ class RemoteDaemon:
             sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise NotOffered(sentence) from None
-            raise (Unavailable if error.code() in _TRANSIENT else Refusal)(sentence) from None
+            raise (Unavailable if error.code() in _TRANSIENT_CODES else Refusal)(sentence) from None
         except ValueError:  # the channel was closed under the call
             raise Unavailable(f"{self.name}: not waited for any longer") from None
 
@@ -133,7 +133,9 @@ class RemoteDaemon:
         channel = self._current()
         if channel is None and self._identity is not None:
             channel = self._install(
-                self._secure_channel(self._identity, self._inspected(self._identity, min(timeout, INSPECTION)))
+                self._secure_channel(
+                    self._identity, self._inspected(self._identity, min(timeout, INSPECTION_TIMEOUT_S))
+                )
             )
         return channel
 
@@ -160,7 +162,9 @@ class RemoteDaemon:
 
     def _secure_channel(self, identity: Identity, trusted: bytes | None = None) -> Any:
         named = ("grpc.ssl_target_name_override", self.name)
-        return grpc.secure_channel(self._address, channel_credentials(identity, trusted), options=(*OPTIONS, named))
+        return grpc.secure_channel(
+            self._address, channel_credentials(identity, trusted), options=(*CHANNEL_OPTIONS, named)
+        )
 
     def _inspected(self, identity: Identity, timeout: float) -> bytes:
         """Return the owner's certificate (PEM), if it is one to trust."""
@@ -280,7 +284,7 @@ def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.C
 
 
 MAX_PARALLEL_OWNERS = 16  # owners
-NOT_OFFERED = (
+NO_PROPOSALS_REASON = (
     "its daemon takes no proposals: it has no inbox, its Parley is an earlier one, or this is a relay's socket; send "
     "the terms file to its people"
 )
@@ -302,28 +306,30 @@ def propose(
     Nobody's budget is touched."""
     terms.require_shared_sample()
     terms.require_release()
-    if len(terms.canonical.encode()) > LARGEST_TEXT:
-        raise SettingError(f"these terms are too long for an inbox, which takes {LARGEST_TEXT:,} bytes; send the file")
+    if len(terms.canonical.encode()) > MAX_TEXT_BYTES:
+        raise SettingError(
+            f"these terms are too long for an inbox, which takes {MAX_TEXT_BYTES:,} bytes; send the file"
+        )
     text = "" if ask else terms.canonical
-    return _told(_owners(terms, addresses, to), lambda owner: owner.propose(terms.hash, text, timeout))
+    return _tell_owners(_owners(terms, addresses, to), lambda owner: owner.propose(terms.hash, text, timeout))
 
 
 def withdraw(terms: Terms, addresses: Path, to: Collection[str] = (), timeout: float = 20.0) -> list[Proposed]:
     """Withdraw these terms, where open, at all owners they name (or those in `to`); return what became of them."""
-    return _told(_owners(terms, addresses, to), lambda owner: owner.withdraw(terms.hash, timeout))
+    return _tell_owners(_owners(terms, addresses, to), lambda owner: owner.withdraw(terms.hash, timeout))
 
 
-def _told(owners: Sequence[RemoteOwner], call: Callable[[RemoteOwner], ProposalState]) -> list[Proposed]:
+def _tell_owners(owners: Sequence[RemoteOwner], call: Callable[[RemoteOwner], ProposalState]) -> list[Proposed]:
     def tell(owner: RemoteOwner) -> Proposed:
         try:
-            said = call(owner)
+            state = call(owner)
         except NotOffered:
-            return Proposed(owner.name, None, NOT_OFFERED)
+            return Proposed(owner.name, None, NO_PROPOSALS_REASON)
         except ParleyError as error:
             return Proposed(owner.name, None, str(error).removeprefix(f"{owner.name}: "))
         finally:
             owner.close()
-        return Proposed(owner.name, said.state, said.reason)
+        return Proposed(owner.name, state.state, state.reason)
 
     with ThreadPoolExecutor(MAX_PARALLEL_OWNERS) as pool:
         return list(pool.map(tell, owners))
@@ -336,11 +342,11 @@ def _owners(terms: Terms, addresses: Path, to: Collection[str]) -> list[RemoteOw
         raise SettingError(f"{addresses}: identity: missing; proposing terms requires a certificate (parley certs)")
     check_identity(known.identity, terms.learning.learner)
     revoked = revoked_serials(known.identity)
-    found = []
+    owners = []
     for name in to or [part.name for part in terms.owners]:
         where = known.owners.get(terms.owner(name).name)
         if where is None:
             raise SettingError(f"{addresses}: owners: expected the address of {name!r}, an owner in the terms")
         if not isinstance(where, OwnTable):  # its own people need no letter
-            found.append(remote_owner(name, where, known.identity, revoked))
-    return found
+            owners.append(remote_owner(name, where, known.identity, revoked))
+    return owners

@@ -19,10 +19,10 @@ from parley.privacy.sharing.ring import Shares, to_bytes
 from parley.protocol.queries import Answer, Query
 from parley.terms import Host
 
-HOSTS = 3  # at most
-SEED = 32  # bytes
-WORDS = np.dtype("<u8")
-CONTENT = re.compile(r"[0-9a-f]{64}")
+MAX_HOSTS = 3  # at most
+SEED_BYTES = 32  # bytes
+WORD_TYPE = np.dtype("<u8")
+CONTENT_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, order=True)
@@ -36,7 +36,7 @@ class Shape:
     @property
     def bytes(self) -> int:
         """The bytes that numbers of this shape take as words."""
-        return WORDS.itemsize * self.size
+        return WORD_TYPE.itemsize * self.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +93,12 @@ def _pair(parts: tuple[bytes | Words, bytes | Words]) -> tuple[bytes, bytes]:
 
 def to_words(content: bytes, size: int) -> Words:
     """Return exactly `size` words from these bytes, or refuse them."""
-    if len(content) != WORDS.itemsize * size:
+    if len(content) != WORD_TYPE.itemsize * size:
         raise Malformed(f"words: expected {size} of eight bytes")
-    return np.frombuffer(content, dtype=WORDS).astype(np.uint64, copy=False)
+    return np.frombuffer(content, dtype=WORD_TYPE).astype(np.uint64, copy=False)
 
 
-PATIENCE = 20.0  # seconds for one host to take a share bundle
+DELIVERY_TIMEOUT_S = 20.0  # seconds for one host to take a share bundle
 
 
 class HostConnection(Protocol):
@@ -127,7 +127,7 @@ class Delivery:
 
     def __init__(self, connections: HostGroups) -> None:
         self._connections = connections
-        self._pool = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-delivery")
+        self._pool = ThreadPoolExecutor(MAX_HOSTS, thread_name_prefix="parley-delivery")
 
     def require(self, hosts: Sequence[Host]) -> None:
         """Refuse, before any debit, if a host's address or key is not known."""
@@ -137,7 +137,7 @@ class Delivery:
         """Send each host its share bundle, all at once; a host that had settled the round already is no failure."""
         connections = self._connections.group(hosts).connections
         calls = [
-            self._pool.submit(connections[host.name].deliver, bundle, PATIENCE)
+            self._pool.submit(connections[host.name].deliver, bundle, DELIVERY_TIMEOUT_S)
             for host, bundle in zip(hosts, bundles, strict=True)
         ]
         failures = [

@@ -7,8 +7,8 @@ Three hosts that run and reach each other always get to a session. A host's chan
 together, under one lock, and an earlier channel's thread cannot begin, fill or end anything later. So at a host without
 keys either the channel is closed, or its thread is agreeing on keys, which ends within the patience for each message.
 Host 0 says at least every second that it is there; if the channel is closed elsewhere it cannot, and opens the next.
-Who ends a channel of host 0, or begins afresh, tells the two others (`OVER`); if that is lost, patience ends. So
-patience can be long, for a machine under load.
+Who ends a channel of host 0, or begins afresh, tells the two others (`CLOSE_NOTICE_NAME`); if that is lost, patience
+ends. So patience can be long, for a machine under load.
 """
 
 import secrets
@@ -30,7 +30,7 @@ SENDING = 30.0  # seconds for one to be taken
 EARLY_MESSAGE_WAIT_S = 10.0  # of these for a message that came before its channel
 NOTICE_TIMEOUT_S = 5.0  # seconds for word that a channel is over
 # no channel's name: the message says which channel is over, or (nothing) that its sender has begun afresh
-OVER = "0" * 64
+CLOSE_NOTICE_NAME = "0" * 64
 MAX_PAST_CHANNELS = 64  # names of channels that were, and are not opened again
 MAX_WAITING_BYTES = 1 << 26  # bytes from one host that wait to be read
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before host 0 tries again
@@ -117,7 +117,7 @@ class Drawer:
 
     def take(self, source: int, name: str, number: int, payload: bytes) -> None:
         """Pass another host's message to the channel that waits for it."""
-        if name == OVER:
+        if name == CLOSE_NOTICE_NAME:
             self._hear(payload)
             return
         if source == 0 and number == 0:
@@ -207,7 +207,7 @@ class Drawer:
         if not self._over.is_set():
             for peer in self._peers.values():
                 with suppress(ParleyError):
-                    peer.carry(self._assignment.terms_hash, OVER, 0, word, NOTICE_TIMEOUT_S)
+                    peer.carry(self._assignment.terms_hash, CLOSE_NOTICE_NAME, 0, word, NOTICE_TIMEOUT_S)
 
     def _hear(self, word: bytes) -> None:
         """Close the channel if another host says that it is over, or began afresh."""

@@ -17,7 +17,7 @@ from parley.network.hosting.service import HostService
 from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import HostSettings
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.daemon import SENDING, Addresses, open_daemon, open_files
+from parley.network.serving.daemon import SEND_TIMEOUT_S, Addresses, open_daemon, open_files
 from parley.network.serving.health import VERDICT_VALID_S, SelfCall, room_problems
 from parley.network.serving.log import Log
 from parley.network.serving.metrics import Metrics, MetricSources
@@ -25,7 +25,7 @@ from parley.network.serving.network import Network, identity_reminders, maintain
 from parley.network.serving.opening import daemon_lock
 from parley.network.serving.server import CallSlots, Endpoint
 
-CALLS_EACH = 16  # of the calls taken on at once, for one caller: another host may wait in several
+MAX_CALLS_PER_CALLER = 16  # of the calls taken on at once, for one caller: another host may wait in several
 
 
 def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
@@ -42,7 +42,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     connections = HostConnections(settings.peers, identity, "host.toml: peers")
     begun = {terms: journal for terms in acceptances.hashes() if journal.begun(terms)}
     require_known_heads(identity.key.with_suffix(".heads"), begun)
-    slots = CallSlots(CALLS_EACH, SENDING)
+    slots = CallSlots(MAX_CALLS_PER_CALLER, SEND_TIMEOUT_S)
     service = HostService(settings.name, journal, acceptances, connections, log)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
@@ -89,28 +89,28 @@ class Readiness:
         return self._disk
 
     def _books(self) -> list[str]:
-        found = []
+        problems = []
         try:
             begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
             if not all(begun):
-                found.append("the journal does not know some accepted terms")
+                problems.append("the journal does not know some accepted terms")
             if len(begun) > len(self._service.hosted):
-                found.append("accepted terms cannot be served; the log says why")
+                problems.append("accepted terms cannot be served; the log says why")
         except (ParleyError, OSError):
-            found.append("the journal or the accepted terms cannot be read")
-        return found
+            problems.append("the journal or the accepted terms cannot be read")
+        return problems
 
     def _identity(self) -> list[str]:
         return [] if self._network.ends > datetime.now(UTC) else ["the certificate or its authority's has expired"]
 
     def _other_hosts(self) -> list[str]:
-        found = []
+        problems = []
         for hosted in self._service.hosted:
             try:
                 hosted.host.sharing.keys()
             except ParleyError:
-                found.append(f"the other hosts of the terms {hosted.assignment.terms_hash[:16]}… are not reached")
-        return found
+                problems.append(f"the other hosts of the terms {hosted.assignment.terms_hash[:16]}… are not reached")
+        return problems
 
 
 def _figures(service: HostService, journal: Journal) -> Iterator[Metric]:

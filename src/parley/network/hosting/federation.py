@@ -74,7 +74,7 @@ class SharedFederation(Federation):
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         """Return the one answer of this round; `AbortedRound` if it never comes."""
         self._require_hosts()
-        query, pause, heard = next(iter(questions.values())), FIRST_PAUSE, self._answers.copy()
+        query, pause, earlier_answers = next(iter(questions.values())), FIRST_PAUSE, self._answers.copy()
         due = time.monotonic() + self._deadline
         while True:
             try:
@@ -97,7 +97,7 @@ class SharedFederation(Federation):
                     )
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-                self._answers = heard.copy()  # the same answers are heard again
+                self._answers = earlier_answers.copy()  # the same answers are heard again
 
     def close(self) -> None:
         """End the threads and all calls under way."""

@@ -58,7 +58,15 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
-from parley.network.exchange.share_bundle import CONTENT, HOSTS, SEED, Opening, Shape, ShareBundle, to_words
+from parley.network.exchange.share_bundle import (
+    CONTENT_PATTERN,
+    MAX_HOSTS,
+    SEED_BYTES,
+    Opening,
+    Shape,
+    ShareBundle,
+    to_words,
+)
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
 from parley.network.hosting.proposal import (
@@ -72,7 +80,7 @@ from parley.network.hosting.proposal import (
     record_digest,
     tag,
 )
-from parley.privacy.mechanisms.exact_samplers import Draw, Words, random_words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, Words, random_words
 from parley.privacy.mechanisms.shared_noise import draw_secretly, make_recipe
 from parley.privacy.sharing.ring import Replicated, digest, expand_seed, to_bytes
 
@@ -80,12 +88,12 @@ from parley.privacy.sharing.ring import Replicated, digest, expand_seed, to_byte
 class AdditiveShares:
     """What host `index` of two does with its share bundles; `words` supplies the random words of its noise."""
 
-    def __init__(self, index: int, words: Draw = random_words) -> None:
+    def __init__(self, index: int, words: DrawWords = random_words) -> None:
         self._index, self._words = index, words
 
     def lengths(self, shape: Shape) -> tuple[int, int]:
         """Return the byte lengths of a share bundle's parts: host 0 gets a seed, host 1 words, and both the tag."""
-        return (shape.bytes if self._index else SEED), hashlib.sha256().digest_size
+        return (shape.bytes if self._index else SEED_BYTES), hashlib.sha256().digest_size
 
     def keys(self) -> Keys:
         """Return a fresh name for one proposal; nothing is kept secret from the other host."""
@@ -127,11 +135,11 @@ class ReplicatedShares:
 
     def __init__(self, index: int, pool: Pool) -> None:
         self._index, self._pool = index, pool
-        self._numbers = index, (index + 1) % HOSTS
+        self._numbers = index, (index + 1) % MAX_HOSTS
 
     def lengths(self, shape: Shape) -> tuple[int, int]:
         """Return the byte lengths of a share bundle's parts: the last share is words, the others are seeds."""
-        first, second = (shape.bytes if number == HOSTS - 1 else SEED for number in self._numbers)
+        first, second = (shape.bytes if number == MAX_HOSTS - 1 else SEED_BYTES for number in self._numbers)
         return first, second
 
     def keys(self) -> Keys:
@@ -166,7 +174,7 @@ class ReplicatedShares:
     def _shares(self, bundle: ShareBundle) -> Replicated:
         size = bundle.shape.size
         first, second = (
-            to_words(content, size) if number == HOSTS - 1 else expand_seed(content, size)
+            to_words(content, size) if number == MAX_HOSTS - 1 else expand_seed(content, size)
             for number, content in zip(self._numbers, bundle.shares, strict=True)
         )
         return Replicated(first, second)
@@ -288,8 +296,8 @@ class Host:
         """Take steps 1 and 2, and return the journal's entry."""
         turn, own = self.assignment.turn(number), self.proposal(number, content)
         others = self._ask_others(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
-        told = [own if i == self.index else others[i] for i in range(len(self.assignment.hosts))]
-        record = self.sharing.agreed(told, turn.quorum)
+        proposals = [own if i == self.index else others[i] for i in range(len(self.assignment.hosts))]
+        record = self.sharing.agreed(proposals, turn.quorum)
         with self._changed:
             bundles = self._bundles.get(number, {})
             kept = [bundles[name] for name in record.names if name in bundles]
@@ -307,8 +315,8 @@ class Host:
 
     def _require_same(self, number: int, record: str) -> None:
         """Take step 3: refuse unless the others recorded the same."""
-        told = self._ask_others(lambda peer: peer.record(self.assignment.terms_hash, number))
-        if set(told.values()) != {record_digest(record)}:
+        digests = self._ask_others(lambda peer: peer.record(self.assignment.terms_hash, number))
+        if set(digests.values()) != {record_digest(record)}:
             raise AbortedRound("the hosts recorded different things for this round")
 
     def _ask_others(self, question: Callable[[Peer], T]) -> dict[int, T]:
@@ -391,5 +399,5 @@ def _require_alive(entry: Entry, number: int, content: str) -> Entry:
 
 
 def _require_content(content: str) -> None:
-    if not CONTENT.fullmatch(content):
+    if not CONTENT_PATTERN.fullmatch(content):
         raise Malformed("content: expected the hash of the question, 64 hexadecimal digits")

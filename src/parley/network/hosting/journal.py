@@ -101,7 +101,7 @@ class Journal:
                 create(path, b"")
             self._db = self._remembered(FileConnection(FileIdentity(path, "journal"), writes=True), path, memories)
         else:
-            self._db = _looked_at(FileConnection(FileIdentity(path, "journal")), path)
+            self._db = _checked_reader(FileConnection(FileIdentity(path, "journal")), path)
 
     def _remembered(self, connection: FileConnection, path: Path, memories: Path) -> FileConnection:
         """Return the connection that extends what is remembered; the first opening creates the memory and a row."""
@@ -199,12 +199,12 @@ class Journal:
     def waiting(self, terms: str) -> list[int]:
         """Return the rounds that have rows and no end yet."""
         with self._db.transaction() as db:
-            found = db.execute(
+            rows = db.execute(
                 "SELECT round FROM entries WHERE terms=? AND round>0 GROUP BY round HAVING SUM(kind IN ('opened', "
                 "'void')) = 0 ORDER BY round",
                 (terms,),
             ).fetchall()
-        return [number for (number,) in found]
+        return [number for (number,) in rows]
 
     @property
     def entries(self) -> int:
@@ -270,7 +270,7 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
         previous = link
 
 
-def _looked_at(connection: FileConnection, path: Path) -> FileConnection:
+def _checked_reader(connection: FileConnection, path: Path) -> FileConnection:
     """Return a reader's connection; refuse an older journal as far as it is remembered."""
     with connection.transaction() as db:
         _require_journal(db, path)
@@ -297,8 +297,8 @@ def _begun(db: sqlite3.Connection, terms: str) -> bool:
 
 
 def _entry(db: sqlite3.Connection, terms: str, number: int) -> Entry:
-    found = db.execute("SELECT kind, body, sums FROM entries WHERE terms=? AND round=?", (terms, number)).fetchall()
-    bodies, sums = {kind: body for kind, body, _ in found}, [sums for kind, _, sums in found if kind == "record"]
+    rows = db.execute("SELECT kind, body, sums FROM entries WHERE terms=? AND round=?", (terms, number)).fetchall()
+    bodies, sums = {kind: body for kind, body, _ in rows}, [sums for kind, _, sums in rows if kind == "record"]
     return Entry(
         bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"), "opened" in bodies
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from parley.durable import create, make_folder
 from parley.errors import CertificateError, LedgerError, SettingError
-from parley.network.exchange.host_connections import TWICE, host_keys
+from parley.network.exchange.host_connections import TWO_HOSTS_WARNING, host_keys
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import assignment_of
 from parley.network.identity.certificates import fingerprint, names, read_certificate
@@ -20,7 +20,7 @@ from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.terms.file import TermsWarning
 
-SETTINGS = """# Settings of a host. Paths are relative to this file.
+SETTINGS_TEMPLATE = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
 journal = "{name}.journal"    # what was opened, for ever. Never put back an older one: the state folder
                               # (PARLEY_STATE, or ~/.local/state/parley) detects and refuses it
@@ -39,7 +39,7 @@ key = "{name}.key"
 revoked = "ca.crl"            # the authority's revocation list: replace it by every new one
 """
 
-KEEP = (
+ROLLBACK_WARNING = (
     "Never put back an older journal or an older disk. A curious other host could then make yours open the same "
     "answers under a second noise."
 )
@@ -89,7 +89,7 @@ def open_host(folder: Path, name: str, listen: str) -> HostSettings:
     if path.exists():
         raise SettingError(f"{path}: already exists; a host has one journal")
     make_folder(folder)
-    create(path, SETTINGS.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
+    create(path, SETTINGS_TEMPLATE.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
     try:
         settings = load_host(path)
         Journal(settings.journal).close()
@@ -103,11 +103,11 @@ def consider(terms: Terms, settings: HostSettings, certificate: Path | None = No
     """Look at terms that may name this host; with the learner's `certificate`, only its key may ask."""
     terms.require_shared_sample()
     key = None if certificate is None else learner_key(terms, settings.identity, certificate)
-    said = tuple(acceptance_summary(terms, settings.name))
+    summary = tuple(acceptance_summary(terms, settings.name))
     require_own_key(terms, settings)
     known = host_keys(terms.hosts, settings.peers, "host.toml: peers", own_key(settings))
     keys = {name for name, key in known.items() if key is not None} | {settings.name}
-    return HostOffer(settings, terms, key, said, (*role_warnings(terms), *key_warnings(terms, keys, "host.toml")))
+    return HostOffer(settings, terms, key, summary, (*role_warnings(terms), *key_warnings(terms, keys, "host.toml")))
 
 
 def own_key(settings: HostSettings) -> dict[str, str]:
@@ -124,14 +124,16 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
         twice = [host.name for host in terms.hosts if host.name in carried and host.name != settings.name]
         if twice:
             raise CertificateError(
-                f"{settings.identity.certificate}: it also names the host {twice[0]!r}, too: {TWICE}; have it made anew"
+                f"{settings.identity.certificate}: it also names the host {twice[0]!r}, too: {TWO_HOSTS_WARNING}; "
+                "have it made anew"
             )
     if own.key is None:
         return
-    found = fingerprint(read_certificate(settings.identity.certificate))
-    if found != own.key:
+    own_fingerprint = fingerprint(read_certificate(settings.identity.certificate))
+    if own_fingerprint != own.key:
         raise CertificateError(
-            f"{settings.identity.certificate}: its key is {found[:16]}…; the terms give {settings.name!r} the key "
+            f"{settings.identity.certificate}: its key is {own_fingerprint[:16]}…; the terms give {settings.name!r} "
+            "the key "
             f"{own.key[:16]}…"
         )
 
@@ -154,5 +156,5 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         f"send your part of the noisy sum to {terms.learning.learner}. There is one sum per round, for ever.",
         f"You see {sees} nothing. Whoever sees what two hosts see can read every answer, so keep your machine, key and "
         "journal to yourself.",
-        *([] if assignment.together else [KEEP]),
+        *([] if assignment.together else [ROLLBACK_WARNING]),
     ]

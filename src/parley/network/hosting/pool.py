@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from parley.errors import AbortedRound, ExchangeError, Unavailable
-from parley.network.exchange.share_bundle import HOSTS, Shape
+from parley.network.exchange.share_bundle import MAX_HOSTS, Shape
 from parley.network.hosting.proposal import HostAssignment
 from parley.privacy.mechanisms.shared_noise import make_recipe
 from parley.privacy.sharing.party import Channel, Party, agree_keys
@@ -110,7 +110,7 @@ class Pool:
                 raise AbortedRound("the noise of this round was used or dropped")
             noise = self._drawn[number][1]
             self._taken[shape] = number
-            self._drawn = {each: found for each, found in self._drawn.items() if found[0] != shape or each > number}
+            self._drawn = {each: entry for each, entry in self._drawn.items() if entry[0] != shape or each > number}
             return noise
 
     def wanted(self) -> Shape | None:
@@ -147,7 +147,7 @@ class Pool:
 
 
 KEEPALIVE_S = 1.0  # seconds after which host 0 says that it is still there
-STILL_HERE = b"-"
+KEEPALIVE_MESSAGE = b"-"
 
 
 class Session:
@@ -173,14 +173,17 @@ class Session:
 
     def lead(self, over: threading.Event) -> None:
         """Keep the pool filled until it is over, as host 0."""
-        others = [i for i in range(HOSTS) if i != self._channel.index]
+        others = [i for i in range(MAX_HOSTS) if i != self._channel.index]
         while not over.is_set():
             shape = self._pool.wanted()
             if shape is None:
                 self._pool.wait_for_use(KEEPALIVE_S)
             for other in others:
                 self._channel.send(
-                    other, STILL_HERE if shape is None else json.dumps([shape.law, shape.exponent, shape.size]).encode()
+                    other,
+                    KEEPALIVE_MESSAGE
+                    if shape is None
+                    else json.dumps([shape.law, shape.exponent, shape.size]).encode(),
                 )
             if shape is not None:
                 self.draw(shape)
@@ -192,7 +195,7 @@ class Session:
         }
         while not over.is_set():
             called = self._channel.receive(0)
-            if called == STILL_HERE:
+            if called == KEEPALIVE_MESSAGE:
                 continue
             if called not in known:
                 raise ExchangeError("host 0: asked for noise that is not in the terms; start again")
@@ -202,7 +205,7 @@ class Session:
 def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
     """Agree on fresh keys of all kinds, and on a name that nobody chose alone."""
     index, nonce, key = channel.index, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
-    before, after = (index + 2) % HOSTS, (index + 1) % HOSTS
+    before, after = (index + 2) % MAX_HOSTS, (index + 1) % MAX_HOSTS
     channel.send(before, nonce)
     channel.send(after, nonce)
     channel.send(before, key)
@@ -211,6 +214,6 @@ def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
     if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
         raise ExchangeError("hosts: received keys of a wrong length; start again")
     name = hashlib.sha256(
-        b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(HOSTS))
+        b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(MAX_HOSTS))
     ).hexdigest()
     return Keys(name, key, second), agree_keys(channel)

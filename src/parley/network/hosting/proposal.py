@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parley.errors import AbortedRound, Malformed, OutOfOrder, TermsError
-from parley.network.exchange.share_bundle import HOSTS, Shape, ShareBundle, shape_of
+from parley.network.exchange.share_bundle import MAX_HOSTS, Shape, ShareBundle, shape_of
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
 from parley.terms import PARTY
 
-AHEAD = 4  # noises drawn ahead
+NOISES_DRAWN_AHEAD = 4  # noises drawn ahead
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class HostAssignment:
     @property
     def together(self) -> bool:
         """Whether the hosts draw one noise together; of two each adds its own."""
-        return len(self.hosts) == HOSTS
+        return len(self.hosts) == MAX_HOSTS
 
     @property
     def drawn_ahead(self) -> Mapping[Shape, int]:
@@ -79,7 +79,8 @@ def assignment_of(setup: Setup) -> HostAssignment:
         return Turn(_shape(next(iter(stages.values()))), records, quorum)
 
     ahead = {
-        _shape(stage): min(AHEAD, len(stage.rounds)) for stage in reversed(setup.part(terms.owners[0].name).stages)
+        _shape(stage): min(NOISES_DRAWN_AHEAD, len(stage.rounds))
+        for stage in reversed(setup.part(terms.owners[0].name).stages)
     }
     hosts = tuple(host.name for host in terms.hosts)
     return HostAssignment(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find)
@@ -92,7 +93,7 @@ def _shape(stage: Stage) -> Shape:
     return shape_of(noise)
 
 
-TAG = re.compile(r"[0-9a-f]{64}")
+TAG_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,10 @@ class Proposal:
                 content,
                 session,
             ]
-            whole = all(type(each) is int and each >= 0 for each in (number, host, noise)) and host < HOSTS
+            whole = all(type(each) is int and each >= 0 for each in (number, host, noise)) and host < MAX_HOSTS
             sound = (
                 whole
-                and all(TAG.fullmatch(word) for word in words)
+                and all(TAG_PATTERN.fullmatch(word) for word in words)
                 and all(re.fullmatch(PARTY, each.owner) for each in proposal.held)
             )
         except (ValueError, TypeError, RecursionError):
@@ -208,20 +209,20 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     >>> agreed(a, quorum=1).names
     ('bank-a',)
     """
-    held = _held(proposals, HOSTS)
+    held = _held(proposals, MAX_HOSTS)
     if len({each.session for each in proposals}) > 1:
         raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
     owners = [
         (name, held[0][name].first, held[1][name].first, held[2][name].first)
         for name in sorted(set(held[0]) & set(held[1]) & set(held[2]))
-        if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS))
+        if all(held[j][name].first == held[j - 1][name].second for j in range(MAX_HOSTS))
     ]
     return _record(proposals[0], proposals[0].session, owners, quorum)
 
 
 def agreed_by_two(proposals: Sequence[Proposal], quorum: int) -> Record:
     """Return the record of the owners that both hosts hold with one tag, under a joint name; or `AbortedRound`."""
-    held = _held(proposals, HOSTS - 1)
+    held = _held(proposals, MAX_HOSTS - 1)
     owners = [
         (name, held[0][name].first)
         for name in sorted(set(held[0]) & set(held[1]))

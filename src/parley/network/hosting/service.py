@@ -30,16 +30,16 @@ from parley.network.serving.server import HungUp, Work
 from parley.network.serving.service import Replies, caller_facts, loggable
 from parley.protocol.setup import resolve
 
-STRANGER = "nobody at this host accepted these terms for this caller"
-BEGINNING = "this host has just begun and takes up its agreements; ask again"
-TROUBLE = "the host cannot answer at the moment; ask the same question again"
-LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
-HEARD = {  # another host's refusals
+UNKNOWN_CALLER_MESSAGE = "nobody at this host accepted these terms for this caller"
+STARTING_MESSAGE = "this host has just begun and takes up its agreements; ask again"
+FAILURE_MESSAGE = "the host cannot answer at the moment; ask the same question again"
+CHECK_INTERVAL_S = 2.0  # seconds between two looks for terms that were accepted meanwhile
+HOST_REFUSALS = {  # another host's refusals
     AbortedRound.code: "says that this round is aborted",
     ContentMismatch.code: "says that another question was asked in this round",
     Unavailable.code: "does not answer at the moment; ask the same question again",
 }
-AROUND = 1 << 16  # bytes of a message beside its numbers
+MESSAGE_OVERHEAD_BYTES = 1 << 16  # bytes of a message beside its numbers
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class OtherHost:
             return call()
         except Refusal as refusal:
             raise type(refusal)(
-                f"{self.connection.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}"
+                f"{self.connection.name} {HOST_REFUSALS.get(refusal.code, f'refuses ({refusal.code})')}"
             ) from None
 
 
@@ -87,10 +87,10 @@ class HostedAgreement:
 
     def other_host(self, caller: Caller) -> int | None:
         """Return which other host calls; None for a caller with another key, or that is two hosts at once."""
-        found = [name for name in self.assignment.hosts if name in caller.names]
-        if len(found) != 1 or found[0] == self.group.own or caller.fingerprint is None:
+        host_names = [name for name in self.assignment.hosts if name in caller.names]
+        if len(host_names) != 1 or host_names[0] == self.group.own or caller.fingerprint is None:
             return None
-        (name,) = found
+        (name,) = host_names
         if (
             self.group.keys[name] not in (None, caller.fingerprint)
             or self.group.meet(name, caller.names, caller.fingerprint) is not None
@@ -124,7 +124,7 @@ class HostService:
             connections,
             log,
         )
-        self._replies = Replies(log, messages.write_refusal, TROUBLE)
+        self._replies = Replies(log, messages.write_refusal, FAILURE_MESSAGE)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedAgreement] = {}
         self._beginning = True  # until the accepted terms were taken up once
@@ -164,14 +164,14 @@ class HostService:
         if any(hosted.admits(caller) for hosted in self.hosted):
             return None
         if self._beginning:
-            return messages.write_refusal(Unavailable(BEGINNING))
+            return messages.write_refusal(Unavailable(STARTING_MESSAGE))
         self._log.rate_limited("stranger", **caller_facts(caller))
-        return messages.write_refusal(UnknownTerms(STRANGER))
+        return messages.write_refusal(UnknownTerms(UNKNOWN_CALLER_MESSAGE))
 
     def _take_new_agreements(self) -> None:
         """Take up terms accepted meanwhile; look seldom, as any caller can trigger it."""
         now = time.monotonic()
-        if now - self._looked >= LOOK:
+        if now - self._looked >= CHECK_INTERVAL_S:
             self._looked = now
             try:
                 known = self._acceptances.hashes()
@@ -193,7 +193,7 @@ class HostService:
             hosted = self._agreement(bundle.terms_hash)
             facts |= {"terms": bundle.terms_hash, "round": bundle.round, "owner": bundle.owner}
             if bundle.owner not in caller.names:
-                raise UnknownTerms(STRANGER)
+                raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
             hosted.host.receive(bundle)
             return messages.write_reply(done=True)
 
@@ -203,12 +203,12 @@ class HostService:
         """Return this host's part of the sum, for the learner."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            terms, number, asked = messages.read_question(content)
+            terms, number, content_hash = messages.read_question(content)
             hosted = self._agreement(terms)
             facts |= {"terms": terms, "round": number}
             if not hosted.acceptance.admits(caller):
-                raise UnknownTerms(STRANGER)
-            opening = hosted.host.open(number, asked)
+                raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
+            opening = hosted.host.open(number, content_hash)
             facts["owners"] = len(opening.owners)
             return messages.write_opening(opening)
 
@@ -222,7 +222,7 @@ class HostService:
             hosted = self._agreement(terms)
             facts |= {"terms": terms}
             if not hosted.acceptance.admits(caller):
-                raise UnknownTerms(STRANGER)
+                raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
             return messages.write_numbers(hosted.numbers, max(1, first))
 
         return self._replies.reply("standing", caller, work)
@@ -231,10 +231,10 @@ class HostService:
         """Return what this host holds, for another host."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            terms, number, asked = messages.read_question(content)
+            terms, number, content_hash = messages.read_question(content)
             hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
-            return messages.write_reply(proposal=hosted.host.proposal(number, asked).to_text())
+            return messages.write_reply(proposal=hosted.host.proposal(number, content_hash).to_text())
 
         return self._replies.reply("proposal", caller, work)
 
@@ -257,7 +257,7 @@ class HostService:
             hosted = self._of_host(terms, caller)
             source = hosted.other_host(caller)
             if source is None or hosted.drawer is None:
-                raise UnknownTerms(STRANGER)
+                raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
             hosted.drawer.take(source, channel, number, payload)
             return messages.write_reply(done=True)
 
@@ -271,14 +271,14 @@ class HostService:
     def _of_host(self, terms: str, caller: Caller) -> HostedAgreement:
         hosted = self._agreement(terms)
         if hosted.other_host(caller) is None:
-            raise UnknownTerms(STRANGER)
+            raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
         return hosted
 
     def _agreement(self, terms: str) -> HostedAgreement:
         """Return this host under the terms with this hash, or refuse."""
         acceptance = self._acceptances.get(terms)
         if acceptance is None:
-            raise UnknownTerms(STRANGER)
+            raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
         with self._lock:
             if terms not in self._hosted:
                 self._hosted[terms] = self._host_agreement(acceptance)
@@ -305,6 +305,6 @@ class HostService:
                 "void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed"
             )
         largest = max(shape.bytes for shape in assignment.ahead)
-        self.longest_message = max(self.longest_message, 64 * largest + AROUND)
+        self.longest_message = max(self.longest_message, 64 * largest + MESSAGE_OVERHEAD_BYTES)
         drawer = Drawer(assignment, index, pool, peers, self._log) if assignment.together else None
         return HostedAgreement(acceptance, assignment, host, drawer, group, setup.numbers)

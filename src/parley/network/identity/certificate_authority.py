@@ -13,8 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from parley.durable import create, make_folder, replace_text
 from parley.errors import CertificateError
 from parley.network.identity.certificates import (
-    AUTHORITY,
-    PUBLIC,
+    AUTHORITY_FILE_STEM,
+    PUBLIC_FILE_MODE,
     days_left,
     expiry_warning,
     fingerprint,
@@ -32,14 +32,14 @@ from parley.network.identity.certificates import (
 )
 from parley.terms import PARTY
 
-ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number
-SKEW = timedelta(minutes=5)  # clocks that run behind accept a fresh certificate
-LIST_DAYS = 365  # how long a revocation list is good for, if nobody says otherwise
+ISSUED_FOLDER = "issued"  # in its folder: a copy of every certificate, named after its serial number
+CLOCK_SKEW = timedelta(minutes=5)  # clocks that run behind accept a fresh certificate
+REVOCATION_LIST_DAYS = 365  # how long a revocation list is good for, if nobody says otherwise
 
 
 def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
     """Make an authority in `folder`: ca.crt and an empty list ca.crl for everybody, ca.key for nobody else."""
-    require_new(*(folder / f"{AUTHORITY}.{kind}" for kind in ("key", "crt", "crl")))
+    require_new(*(folder / f"{AUTHORITY_FILE_STEM}.{kind}" for kind in ("key", "crt", "crl")))
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     usage = x509.KeyUsage(
@@ -55,10 +55,10 @@ def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    write_key(folder / f"{AUTHORITY}.key", key)
-    write_new(folder / f"{AUTHORITY}.crt", pem(certificate), PUBLIC)
+    write_key(folder / f"{AUTHORITY_FILE_STEM}.key", key)
+    write_new(folder / f"{AUTHORITY_FILE_STEM}.crt", pem(certificate), PUBLIC_FILE_MODE)
     # empty: who has the file from the start has only to replace it when a key is stolen
-    revoke(folder, None, LIST_DAYS)
+    revoke(folder, None, REVOCATION_LIST_DAYS)
     return certificate
 
 
@@ -79,14 +79,14 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
         raise CertificateError(f"{request}: a certificate of this key was revoked; ask for a request with a new key")
     certificate = _sign(authority, name, content.public_key(), days)
     path = authority / f"{name}.crt"
-    write_new(path, pem(certificate), PUBLIC)
+    write_new(path, pem(certificate), PUBLIC_FILE_MODE)
     return path, certificate
 
 
 def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
     """Replace a certificate by one for the same name and key with a later end."""
     old = read_certificate(path)
-    if not issued_by(old, read_certificate(authority / f"{AUTHORITY}.crt")):
+    if not issued_by(old, read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt")):
         raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
     if not names(old):
         raise CertificateError(
@@ -96,14 +96,14 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
         raise CertificateError(f"{path}: it was revoked; ask for a request with a new key")
     _archive(authority, old)
     certificate = _sign(authority, names(old)[0], old.public_key(), days)
-    replace_text(path, pem(certificate).decode(), PUBLIC)
+    replace_text(path, pem(certificate).decode(), PUBLIC_FILE_MODE)
     return certificate
 
 
 def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevocationList:
     """Revoke every certificate of this name on ca.crl, the list that members hold; without a name, only date it anew.
     The name is then free for a request with a new key. Members need a later list within `days`."""
-    ca, path = read_certificate(authority / f"{AUTHORITY}.crt"), authority / f"{AUTHORITY}.crl"
+    ca, path = read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt"), authority / f"{AUTHORITY_FILE_STEM}.crl"
     before = read_revocations(path, ca) if path.exists() else None
     entries = {} if before is None else {entry.serial_number: entry for entry in before}
     if name is not None:
@@ -121,8 +121,8 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
         builder = builder.add_revoked_certificate(entry)
     number = x509.CRLNumber(1 if before is None else list_number(before) + 1)
     builder = builder.add_extension(number, critical=False).add_extension(_issuer(ca), critical=False)
-    revocations = builder.sign(read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
-    replace_text(path, revocations.public_bytes(serialization.Encoding.PEM).decode(), PUBLIC)
+    revocations = builder.sign(read_key(authority / f"{AUTHORITY_FILE_STEM}.key"), hashes.SHA256())
+    replace_text(path, revocations.public_bytes(serialization.Encoding.PEM).decode(), PUBLIC_FILE_MODE)
     if name is not None:  # only now: the list is on the disk
         for known in authority.glob("*.crt"):
             if known.stem.casefold() == name.casefold():
@@ -138,7 +138,7 @@ def make_request(folder: Path, name: str) -> x509.CertificateSigningRequest:
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     write_key(files[0], key)
-    write_new(files[1], request.public_bytes(serialization.Encoding.PEM), PUBLIC)
+    write_new(files[1], request.public_bytes(serialization.Encoding.PEM), PUBLIC_FILE_MODE)
     return request
 
 
@@ -166,16 +166,16 @@ def checked_name(name: str) -> str:
         raise CertificateError(
             f"name = {name!r}: it looks like an IP address, which TLS does not accept as a name; choose another"
         )
-    if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY:
+    if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY_FILE_STEM:
         raise CertificateError(
-            f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY!r}"
+            f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY_FILE_STEM!r}"
         )
     return name
 
 
 def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certificate:
-    ca = read_certificate(authority / f"{AUTHORITY}.crt")
-    expiry_warning(authority / f"{AUTHORITY}.crt", ca)  # an authority that has ended signs nothing
+    ca = read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt")
+    expiry_warning(authority / f"{AUTHORITY_FILE_STEM}.crt", ca)  # an authority that has ended signs nothing
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise CertificateError(f"{name}: its key is of the wrong kind; give a request made by `parley certs request`")
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
@@ -192,7 +192,7 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
         .add_extension(both_ways, critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(_issuer(ca), critical=False)
-        .sign(read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
+        .sign(read_key(authority / f"{AUTHORITY_FILE_STEM}.key"), hashes.SHA256())
     )
     _archive(authority, certificate)
     return certificate
@@ -200,21 +200,21 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
 
 def _archive(authority: Path, certificate: x509.Certificate) -> None:
     """Keep a copy of what was signed, so that it can be revoked without the file."""
-    copy = authority / ISSUED / f"{certificate.serial_number:x}.crt"
+    copy = authority / ISSUED_FOLDER / f"{certificate.serial_number:x}.crt"
     if not copy.exists():
         make_folder(copy.parent)
-        create(copy, pem(certificate), PUBLIC)
+        create(copy, pem(certificate), PUBLIC_FILE_MODE)
 
 
 def _signed(authority: Path, ca: x509.Certificate) -> list[x509.Certificate]:
     """Return everything that the authority signed, as far as its folder knows."""
-    files = (*authority.glob("*.crt"), *(authority / ISSUED).glob("*.crt"))
-    found = {certificate.serial_number: certificate for certificate in map(read_certificate, files)}
-    return [certificate for certificate in found.values() if issued_by(certificate, ca)]
+    files = (*authority.glob("*.crt"), *(authority / ISSUED_FOLDER).glob("*.crt"))
+    by_serial_number = {certificate.serial_number: certificate for certificate in map(read_certificate, files)}
+    return [certificate for certificate in by_serial_number.values() if issued_by(certificate, ca)]
 
 
 def _issued_and_revoked(authority: Path) -> tuple[list[x509.Certificate], list[x509.Certificate]]:
-    path, ca = authority / f"{AUTHORITY}.crl", read_certificate(authority / f"{AUTHORITY}.crt")
+    path, ca = authority / f"{AUTHORITY_FILE_STEM}.crl", read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt")
     listed = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
     good, revoked = list[x509.Certificate](), list[x509.Certificate]()
     for certificate in _signed(authority, ca):
@@ -231,7 +231,7 @@ def _dated(days: int) -> x509.CertificateBuilder:
 def _dates(days: int) -> tuple[datetime, datetime]:
     now = datetime.now(UTC)
     end = now + timedelta(days=days)
-    return min(now, end) - SKEW, end
+    return min(now, end) - CLOCK_SKEW, end
 
 
 def _issuer(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:

@@ -17,8 +17,8 @@ from parley.errors import CertificateError
 from parley.network.identity.settings import Identity
 from parley.numerals import counted
 
-AUTHORITY = "ca"  # its files in its folder: ca.crt, ca.key and ca.crl
-PUBLIC = 0o644  # the permissions of what everybody may read
+AUTHORITY_FILE_STEM = "ca"  # its files in its folder: ca.crt, ca.key and ca.crl
+PUBLIC_FILE_MODE = 0o644  # the permissions of what everybody may read
 
 
 def sole_block(path: Path, expected: str) -> bytes:
@@ -77,7 +77,7 @@ def pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-SOON = 30  # days before its end from which a certificate or a list is called for renewal
+EXPIRY_WARNING_DAYS = 30  # days before its end from which a certificate or a list is called for renewal
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -146,7 +146,7 @@ def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> s
     )
     if left < 0:
         raise CertificateError(f"{path}: expired on {end}; {advice}")
-    return f"{path}: expires in {counted(left, 'day')}, on {end}; {advice}" if left < SOON else None
+    return f"{path}: expires in {counted(left, 'day')}, on {end}; {advice}" if left < EXPIRY_WARNING_DAYS else None
 
 
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
@@ -186,7 +186,7 @@ def list_warning(path: Path, revocations: x509.CertificateRevocationList) -> str
     left = (until - now).days
     return (
         f"{path}: this revocation list is good for {counted(left, 'more day')}, until {until:%Y-%m-%d}; {ask}"
-        if left < SOON
+        if left < EXPIRY_WARNING_DAYS
         else None
     )
 
@@ -243,12 +243,12 @@ class Revocations:
 
     def _reload(self, path: Path) -> None:
         """Take the file's list, if it is later than the one in force."""
-        found = read_revocations(path, self._authority)
-        if self._list is not None and found != self._list and list_number(found) <= list_number(self._list):
+        revocations = read_revocations(path, self._authority)
+        if self._list is not None and revocations != self._list and list_number(revocations) <= list_number(self._list):
             raise CertificateError(
                 f"{path}: this revocation list is not later than the one in force; ask the authority for its ca.crl"
             )
-        self._apply(found)
+        self._apply(revocations)
 
     def _apply(self, revocations: x509.CertificateRevocationList | None) -> None:
         self._list = revocations

@@ -14,7 +14,7 @@ from parley.durable import resolved_against
 from parley.errors import SettingError
 from parley.terms import PARTY, Fingerprint
 
-DAYS = 30  # after which a proposal lapses that nobody decided about
+PROPOSAL_LAPSE_DAYS = 30  # after which a proposal lapses that nobody decided about
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 Party = Annotated[str, Field(pattern=PARTY, strict=True)]
@@ -106,7 +106,7 @@ class OwnerSettings(_Settings):
     ledger: Path
     accepted: Path
     inbox: Path | None = None
-    inbox_days: int = Field(default=DAYS, strict=True, ge=1, le=3650)
+    inbox_days: int = Field(default=PROPOSAL_LAPSE_DAYS, strict=True, ge=1, le=3650)
     listen: HostPort | None = None
     socket: Path | None = None
     cluster: Text | None = None
@@ -207,7 +207,7 @@ def load_addresses(path: Path) -> Addresses:
     return addresses
 
 
-MADE_BY: dict[type, str] = {
+EXPECTED_FILE_MESSAGES: dict[type, str] = {
     OwnerSettings: "expected an owner's settings, as parley owner init writes them",
     HostSettings: "expected a host's settings, as parley host init writes them",
     Addresses: "expected a file that says where the owners are (docs/deployment.md)",
@@ -219,7 +219,9 @@ def _load(kind: type[S], path: Path) -> S:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         return kind.model_validate(_beside(content, path.resolve().parent))
     except OSError as error:
-        raise SettingError(f"{path}: cannot be read: {error.strerror or error}; {MADE_BY[kind]}") from None
+        raise SettingError(
+            f"{path}: cannot be read: {error.strerror or error}; {EXPECTED_FILE_MESSAGES[kind]}"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"{path}: not valid TOML: {error}") from None
     except pydantic.ValidationError as error:
@@ -229,8 +231,8 @@ def _load(kind: type[S], path: Path) -> S:
         ) from None
 
 
-_PATHS = {"table", "ledger", "journal", "accepted", "inbox", "socket"}
-_PATHS |= {"authority", "certificate", "key", "revoked", "own"}
+_PATH_KEYS = {"table", "ledger", "journal", "accepted", "inbox", "socket"}
+_PATH_KEYS |= {"authority", "certificate", "key", "revoked", "own"}
 
 
 def _beside(content: Any, folder: Path) -> Any:
@@ -238,6 +240,6 @@ def _beside(content: Any, folder: Path) -> Any:
     if not isinstance(content, dict):
         return content
     return {
-        k: resolved_against(folder, v) if k in _PATHS and isinstance(v, str) else _beside(v, folder)
+        k: resolved_against(folder, v) if k in _PATH_KEYS and isinstance(v, str) else _beside(v, folder)
         for k, v in content.items()
     }

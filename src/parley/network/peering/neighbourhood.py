@@ -23,7 +23,7 @@ from parley.errors import (
     Refusal,
     Unavailable,
 )
-from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, require_agreed, silent
+from parley.network.exchange.messages import MAX_MESSAGE_BYTES, Piece, require_agreed, silent
 from parley.terms.topology import Edges
 from parley.validate import Floats
 
@@ -41,9 +41,9 @@ class Run:
 
 def require_short(rows: int, numbers: int) -> None:
     """Refuse vectors that no message could carry."""
-    if 8 * rows * numbers + 1024 > LARGEST_MESSAGE:
+    if 8 * rows * numbers + 1024 > MAX_MESSAGE_BYTES:
         raise Malformed(
-            f"model: {rows} vectors of {numbers} numbers exceed the longest message, {LARGEST_MESSAGE} bytes"
+            f"model: {rows} vectors of {numbers} numbers exceed the longest message, {MAX_MESSAGE_BYTES} bytes"
         )
 
 
@@ -126,15 +126,15 @@ class Graph:
         return {name: self._from(name) for name in self.names}
 
     def _from(self, name: str) -> Mapping[str, int]:
-        found, front, far = {name: 0}, {name}, 0
-        while front and len(found) < len(self.names):
+        distances, front, far = {name: 0}, {name}, 0
+        while front and len(distances) < len(self.names):
             far += 1
-            front = {other for each in front for other in self._near[each]} - found.keys()
-            found |= dict.fromkeys(front, far)
-        return found
+            front = {other for each in front for other in self._near[each]} - distances.keys()
+            distances |= dict.fromkeys(front, far)
+        return distances
 
 
-CALL = 15.0  # seconds for one call; a neighbour that has not said it yet replies sooner
+CALL_TIMEOUT_S = 15.0  # seconds for one call; a neighbour that has not said it yet replies sooner
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two attempts
 REFUSAL_LINGER_S = 5.0  # seconds that a peer stays which will not begin
 
@@ -210,8 +210,8 @@ class Neighbourhood:
     def exchange(self, place: Place, said: Floats) -> Floats:
         """Say this [1, P]; return what the neighbours and this owner said there, in the order of the terms [J, P]."""
         self.board.say(place, said)
-        heard = self._hear(place, dict.fromkeys(self._connections, (1, said.shape[-1]))) | {self.owner: said}
-        return np.concatenate([heard[name] for name in self.graph.names if name in heard])
+        vectors = self._hear(place, dict.fromkeys(self._connections, (1, said.shape[-1]))) | {self.owner: said}
+        return np.concatenate([vectors[name] for name in self.graph.names if name in vectors])
 
     def spread(self, number: int, vector: Floats) -> dict[str, Floats]:
         """Return every owner's vector [P], passed on from neighbour to neighbour; this owner's is `vector`. In step h
@@ -222,10 +222,10 @@ class Neighbourhood:
             if own:
                 self.board.say((number, step), np.stack([known[name] for name in own]))
             told = {name: graph.at(name, step - 1) for name in self._connections}
-            heard = self._hear(
+            received = self._hear(
                 (number, step), {name: (len(about), len(vector)) for name, about in told.items() if about}
             )
-            for name, vectors in heard.items():
+            for name, vectors in received.items():
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
@@ -265,14 +265,14 @@ class Neighbourhood:
         for rows, numbers in shapes.values():
             require_short(rows, numbers)
         troubles: dict[str, str] = {}
-        asked = {
+        calls = {
             name: partial(self._ask, self._connections[name], place, shape, troubles) for name, shape in shapes.items()
         }
-        return self._all(asked, f"round {place[0]}", troubles)
+        return self._all(calls, f"round {place[0]}", troubles)
 
-    def _all(self, asked: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
+    def _all(self, actions: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
         """Make these calls at once and return their results, however long it takes."""
-        calls = {name: self._pool.submit(call) for name, call in asked.items()}
+        calls = {name: self._pool.submit(call) for name, call in actions.items()}
         while True:
             done, late = wait(calls.values(), timeout=self._deadline, return_when=FIRST_EXCEPTION)
             failed = next((error for call in done if (error := call.exception()) is not None), None)
@@ -296,7 +296,7 @@ class Neighbourhood:
 
         def compared() -> bool:
             if not require_agreed(
-                self._run.numbers, connection.name, lambda first: connection.numbers(self._run, first, CALL)
+                self._run.numbers, connection.name, lambda first: connection.numbers(self._run, first, CALL_TIMEOUT_S)
             ):
                 self._warn(silent(connection.name))
             return True
@@ -310,7 +310,7 @@ class Neighbourhood:
         def agreed() -> bool:
             troubles[connection.name] = f"{connection.name}: not everybody near it has compared public numbers yet"
             try:
-                return connection.numbers(self._run, beyond, CALL).agreed >= far
+                return connection.numbers(self._run, beyond, CALL_TIMEOUT_S).agreed >= far
             except NotOffered:
                 return True
 
@@ -335,7 +335,7 @@ class Neighbourhood:
         pause = FIRST_PAUSE
         while True:
             try:
-                words = connection.hear(self._run, place, shape, CALL)
+                words = connection.hear(self._run, place, shape, CALL_TIMEOUT_S)
                 if words is not None:
                     return words
                 troubles[connection.name] = f"{connection.name}: has not come to it yet"
@@ -355,7 +355,7 @@ class Neighbourhood:
         alive = time.monotonic()
         while time.monotonic() - alive < self._deadline and not self._over.is_set():
             try:
-                if connection.hear(self._run, place, (0, 1), CALL) is not None:
+                if connection.hear(self._run, place, (0, 1), CALL_TIMEOUT_S) is not None:
                     return True
                 alive = time.monotonic()
             except (Refusal, ContradictionError):

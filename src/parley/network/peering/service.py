@@ -28,16 +28,16 @@ from parley.network.exchange.messages import (
     write_agreement,
 )
 from parley.network.exchange.remote import RemoteDaemon, RemoteOwner
-from parley.network.exchange.share_bundle import CONTENT
+from parley.network.exchange.share_bundle import CONTENT_PATTERN
 from parley.network.identity.certificates import revoked_serials
 from parley.network.identity.settings import Identity, OwnerSettings, PeerSettings, Pinned
 from parley.network.peering.neighbourhood import Board, Graph, Place, Run
 from parley.network.serving.acceptance import Caller
-from parley.network.serving.daemon import SENDING, open_files
+from parley.network.serving.daemon import SEND_TIMEOUT_S, open_files
 from parley.network.serving.log import Log
 from parley.network.serving.network import Network, exit_if_dead, identity_reminders, maintain
 from parley.network.serving.server import (
-    WORKERS,
+    WORKER_THREADS,
     CallSlots,
     Endpoint,
     make_server,
@@ -49,8 +49,8 @@ from parley.network.serving.service import Replies, caller_facts
 from parley.validate import LARGEST, Floats
 
 SERVICE = "parley.v1.Peer"
-LARGEST_ROUND = 1 << 31
-LARGEST_STEP = 1 << 16
+MAX_ROUND = 1 << 31
+MAX_STEP = 1 << 16
 _FLOATS = np.dtype("<f8")
 
 
@@ -62,7 +62,7 @@ def write_question(terms: str, place: Place) -> bytes:
 def read_question(content: bytes) -> tuple[str, Place]:
     """(terms hash, place), or a refusal."""
     message = parsed(wire.PeerQuestion, content)
-    if not CONTENT.fullmatch(message.terms) or not 1 <= message.round < LARGEST_ROUND or message.step >= LARGEST_STEP:
+    if not CONTENT_PATTERN.fullmatch(message.terms) or not 1 <= message.round < MAX_ROUND or message.step >= MAX_STEP:
         raise Malformed("question: expected the hash of the terms, a round from 1 and a step of it")
     return message.terms, (message.round, message.step)
 
@@ -112,8 +112,8 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
     outcome, words = reply.WhichOneof("outcome"), reply.words
     if outcome == "later":
         return None
-    said = words.place.terms, (words.place.round, words.place.step), words.owner
-    if outcome != "words" or said != (run.terms_hash, place, owner):
+    origin = words.place.terms, (words.place.round, words.place.step), words.owner
+    if outcome != "words" or origin != (run.terms_hash, place, owner):
         raise ContradictionError(f"{owner}: sent something other than its message in {name_of(place)}")
     # rounded to six digits, at an edge to neighbouring ones
     if not abs(words.length - run.length) <= STEP_TOLERANCE * run.length:
@@ -143,7 +143,7 @@ def _vectors(words: wire.PeerWords, owner: str, place: Place, shape: tuple[int, 
     return vectors
 
 
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - who listens on all addresses is reached on this machine's own
+LOOPBACK_OF_WILDCARD = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - who listens on all addresses is reached on this machine's own
 
 
 class RemoteNeighbour(RemoteDaemon):
@@ -181,7 +181,7 @@ def own_daemon(settings: OwnerSettings) -> RemoteOwner:
         raise SettingError("owner.toml: listen: missing; the owner's own peer reaches the daemon there")
     host, _, port = address.rpartition(":")
     return RemoteOwner(
-        settings.name, f"{EVERYWHERE.get(host, host)}:{port}", identity, revoked=revoked_serials(identity)
+        settings.name, f"{LOOPBACK_OF_WILDCARD.get(host, host)}:{port}", identity, revoked=revoked_serials(identity)
     )
 
 
@@ -203,13 +203,13 @@ def neighbour_connections(
     return connections, keys
 
 
-CALLS_EACH = 4  # of one caller at once
-LONGEST = 1024  # bytes of a question
-GRACE = 2.0  # seconds for the last replies
+MAX_CALLS_PER_CALLER = 4  # of one caller at once
+MAX_QUESTION_BYTES = 1024  # bytes of a question
+STOP_GRACE_S = 2.0  # seconds for the last replies
 # the same whether the terms or the caller are unknown
-STRANGER = "these terms do not make this peer and this caller neighbours"
-TROUBLE = "the peer cannot answer at the moment; ask the same question again"
-PATIENCE = 2.0  # seconds that a question waits for what is not said yet
+NOT_NEIGHBOURS_MESSAGE = "these terms do not make this peer and this caller neighbours"
+FAILURE_MESSAGE = "the peer cannot answer at the moment; ask the same question again"
+ANSWER_WAIT_S = 2.0  # seconds that a question waits for what is not said yet
 
 HungUp = Callable[[], bool]
 
@@ -224,7 +224,7 @@ class PeerService:
         self, owner: str, run: Run, keys: Mapping[str, str | None], board: Board, end: Place, log: Log
     ) -> None:
         self._owner, self._run, self._keys, self._board, self._end, self._log = owner, run, keys, board, end, log
-        self._replies = Replies(log, write_refusal, TROUBLE)
+        self._replies = Replies(log, write_refusal, FAILURE_MESSAGE)
         self._callers = set[str]()  # that were heard of
         self.told = set[str]()  # neighbours that know that this peer has finished
 
@@ -240,7 +240,7 @@ class PeerService:
         name = self._neighbour(caller)
         if name is None:
             self._log.rate_limited("stranger", **caller_facts(caller))
-            return write_refusal(UnknownTerms(STRANGER))
+            return write_refusal(UnknownTerms(NOT_NEIGHBOURS_MESSAGE))
         if name not in self._callers:
             self._callers.add(name)
             self._log("neighbour", **caller_facts(caller))
@@ -257,9 +257,9 @@ class PeerService:
             terms, place = read_question(content)
             name = self._neighbour(caller)
             if terms != self._run.terms_hash or name is None:
-                raise UnknownTerms(STRANGER)
+                raise UnknownTerms(NOT_NEIGHBOURS_MESSAGE)
             facts |= {"terms": terms, "round": place[0]}
-            vectors = self._board.read(place, PATIENCE)
+            vectors = self._board.read(place, ANSWER_WAIT_S)
             if vectors is None:
                 return write_reply(later=True)
             if place == self._end:
@@ -275,7 +275,7 @@ class PeerService:
         def work(facts: dict[str, Any]) -> bytes:
             terms, _, _, first = read_agreement(content)
             if terms != self._run.terms_hash or self._neighbour(caller) is None:
-                raise UnknownTerms(STRANGER)
+                raise UnknownTerms(NOT_NEIGHBOURS_MESSAGE)
             return write_numbers(self._run, max(1, first), self._board.agreed)
 
         return self._replies.reply(None, caller, work)
@@ -283,8 +283,8 @@ class PeerService:
     def _neighbour(self, caller: Caller) -> str | None:
         """Which of them calls; None for a stranger, and for somebody with such a name and another key than was written
         down."""
-        found = [name for name in self._keys if name in caller.names]
-        return found[0] if len(found) == 1 and self._keys[found[0]] in (None, caller.fingerprint) else None
+        matching = [name for name in self._keys if name in caller.names]
+        return matching[0] if len(matching) == 1 and self._keys[matching[0]] in (None, caller.fingerprint) else None
 
 
 @contextmanager
@@ -296,16 +296,19 @@ def listening(
     Answer neighbours at this address until the end of the context; the port.
     """
     open_files()
-    network, slots = Network(identity, name, log, lambda: LONGEST), CallSlots(CALLS_EACH, SENDING)
+    network, slots = (
+        Network(identity, name, log, lambda: MAX_QUESTION_BYTES),
+        CallSlots(MAX_CALLS_PER_CALLER, SEND_TIMEOUT_S),
+    )
     over = threading.Event()
     with ExitStack() as after:
         # a question may wait for what is not said yet, and keeps nobody else waiting
-        pool = start_workers(WORKERS + CALLS_EACH * neighbours)
+        pool = start_workers(WORKER_THREADS + MAX_CALLS_PER_CALLER * neighbours)
         after.callback(pool.shutdown)
         server = make_server(pool)
         endpoint = Endpoint(service, slots, lambda: True, log)
         port = after.enter_context(on_network(server, endpoint, network, address))
-        after.callback(lambda: server.stop(GRACE).wait())
+        after.callback(lambda: server.stop(STOP_GRACE_S).wait())
         alive = partial(exit_if_dead, start_serving([server]), network, log)
         looking = threading.Thread(
             target=maintain,

@@ -19,7 +19,7 @@ from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 
 FORMAT = "parley-acceptance-1"
-PENDING = "pending"  # how the file of terms ends that are being accepted
+PENDING_SUFFIX = "pending"  # how the file of terms ends that are being accepted
 RECHECK_AFTER_S = (
     0.02  # seconds for which an acceptance is not looked at again: rounds may follow each other in milliseconds
 )
@@ -89,7 +89,7 @@ class Acceptances:
             content["peer"] = acceptance.peer
         if acceptance.terms.model.preparation is not None:
             content["preparation"] = acceptance.terms.model.preparation
-        pending = self.folder / f"{acceptance.terms.hash}.{PENDING}"
+        pending = self.folder / f"{acceptance.terms.hash}.{PENDING_SUFFIX}"
         replace_text(pending, json.dumps(content, indent=1) + "\n")
         try:
             yield
@@ -104,8 +104,8 @@ class Acceptances:
     def complete(self, accepted: Container[str]) -> list[str]:
         """Put files of `accepted` terms in place that a crash or a disk left behind; return their hashes. Other files
         stay unread: somebody may be accepting them now."""
-        found = sorted(path.stem for path in self.folder.glob(f"*.{PENDING}")) if self.folder.is_dir() else []
-        completed = [terms_hash for terms_hash in found if terms_hash in accepted]
+        pending = sorted(path.stem for path in self.folder.glob(f"*.{PENDING_SUFFIX}")) if self.folder.is_dir() else []
+        completed = [terms_hash for terms_hash in pending if terms_hash in accepted]
         for terms_hash in completed:
             self._place(terms_hash)
         return completed
@@ -113,7 +113,7 @@ class Acceptances:
     def _place(self, terms_hash: str) -> None:
         path = Path(self._path(terms_hash))
         try:
-            (self.folder / f"{terms_hash}.{PENDING}").replace(path)
+            (self.folder / f"{terms_hash}.{PENDING_SUFFIX}").replace(path)
             sync_folder(self.folder)
         except FileNotFoundError:
             if not path.exists():  # else a daemon that started at this moment was first
@@ -127,10 +127,10 @@ class Acceptances:
     def hashes(self) -> list[str]:
         """Return the hashes of all terms that were accepted here."""
         try:
-            found = os.listdir(self.folder)  # noqa: PTH208 - a glob would pass over a folder that cannot be read
+            file_names = os.listdir(self.folder)  # noqa: PTH208 - a glob would pass over a folder that cannot be read
         except FileNotFoundError:
             return []
-        return sorted(name[:-5] for name in found if re.fullmatch(r"[0-9a-f]{64}\.json", name))
+        return sorted(name[:-5] for name in file_names if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
     def admit(self, caller: Caller) -> bool:
         """Whether any of them lets this caller ask, or did, or is damaged; `get` has the last word on each."""

@@ -53,8 +53,8 @@ SLOWED_ENTRY_INTERVAL_S = 0.1  # seconds between two connections of such an addr
 MESSAGE_OVERHEAD_BYTES = 4096  # bytes around a message: its headers and frames
 MAX_KNOWN_ADDRESSES = 4096  # addresses from which calls came that are remembered
 
-FLOOD = "more bytes than its messages account for"
-CROWD = "too many without a call"
+FLOOD_REASON = "more bytes than its messages account for"
+CROWD_REASON = "too many without a call"
 
 Address = tuple[str, int]
 Place = str  # the path of the socket by which gRPC knows a connection
@@ -109,10 +109,10 @@ def address(host: str, port: int) -> Address:
     ('10.0.0.7', 7443)
     """
     try:
-        found = ipaddress.ip_address(host.partition("%")[0])
+        ip = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return host, port
-    return str(getattr(found, "ipv4_mapped", None) or found), port
+    return str(getattr(ip, "ipv4_mapped", None) or ip), port
 
 
 @lru_cache(maxsize=4096)
@@ -123,10 +123,10 @@ def neighbourhood(host: str) -> str:
     ('10.0.0.7', '2001:db8:1:2::/64')
     """
     try:
-        found = ipaddress.ip_address(host)
+        ip = ipaddress.ip_address(host)
     except ValueError:
         return host
-    return host if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+    return host if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 @lru_cache(maxsize=1024)
@@ -168,12 +168,12 @@ def excess(
     for group in others.values():
         group.sort(key=lambda connection: (connection.stage, connection.since))  # who came further, and later, stays
         while len(group) > MAX_UNSERVED_PER_ADDRESS:
-            why[group.pop(0)] = CROWD
+            why[group.pop(0)] = CROWD_REASON
     largest = [(name in known, -len(group), name) for name, group in others.items()]
     heapq.heapify(largest)
     for _ in range(sum(map(len, others.values())) - most):
         mine, _, name = heapq.heappop(largest)
-        why[others[name].pop(0)] = CROWD
+        why[others[name].pop(0)] = CROWD_REASON
         if others[name]:
             heapq.heappush(largest, (mine, -len(others[name]), name))
     return why
@@ -238,8 +238,8 @@ class Connections:
     def stages(self) -> dict[str, int]:
         """Return how many connections are in each stage."""
         with self._lock:
-            found = Counter(connection.stage for connection in self._connections)
-        return {stage.name.lower(): found[stage] for stage in Stage}
+            counts = Counter(connection.stage for connection in self._connections)
+        return {stage.name.lower(): counts[stage] for stage in Stage}
 
     def origin(self, place: Place) -> Address | None:
         """Return the remote address of gRPC's connection at this place; None if it did not come by the front."""

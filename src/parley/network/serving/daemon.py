@@ -40,9 +40,9 @@ from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.protocol.stages import agreed_answers
 
-CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
-SENDING = 30.0  # seconds that a caller may take to send its message
-GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
+MAX_CALLS_PER_CALLER = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
+SEND_TIMEOUT_S = 30.0  # seconds that a caller may take to send its message
+STOP_GRACE_S = 10.0  # seconds for calls under way when the daemon is asked to stop
 
 Initializer = Callable[[], object]  # what each worker does before its first call
 
@@ -79,7 +79,7 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
     delivery = open_delivery(settings)
-    service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(CALLS_EACH, SENDING)
+    service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(MAX_CALLS_PER_CALLER, SEND_TIMEOUT_S)
     network = (
         None
         if settings.identity is None
@@ -185,7 +185,7 @@ def open_daemon(
 
 def _stop_servers(servers: list[Any], log: Log) -> None:
     log("stopping")
-    for stopped in [server.stop(GRACE) for server in servers]:
+    for stopped in [server.stop(STOP_GRACE_S) for server in servers]:
         stopped.wait()
 
 

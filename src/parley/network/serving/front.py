@@ -26,25 +26,33 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import ExchangeError
-from parley.network.serving.connections import FLOOD, MAX_UNSERVED, Connection, Connections, Place, Stage, address
+from parley.network.serving.connections import (
+    FLOOD_REASON,
+    MAX_UNSERVED,
+    Connection,
+    Connections,
+    Place,
+    Stage,
+    address,
+)
 
 BACKLOG = 4096  # connections that the kernel may hold until they are taken
 ACCEPT_BATCH = 64  # taken at once, before served connections are looked at again
-CHUNK = 1 << 17  # bytes carried at once
+CHUNK_BYTES = 1 << 17  # bytes carried at once
 TLS_HEADER_BYTES = 5  # bytes of the head of a TLS record
-LONGEST_RECORD = 1 << 14
+MAX_RECORD_BYTES = 1 << 14
 CHECK_INTERVAL_S = 0.25  # seconds between two looks while connections wait
 MIN_CHECK_INTERVAL_S = 0.01  # the same when many come
 # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
-BUFFER = 1 << 17
+SOCKET_BUFFER_BYTES = 1 << 17
 GRPC_BUFFER_BYTES = (
     1 << 20
 )  # the same on the way to gRPC, as far as the system allows: a small one makes large messages slow
-FOLDER = "parley-door-"
+FOLDER_PREFIX = "parley-door-"
 ABANDONED_AFTER_S = 60.0  # seconds after which a folder that nobody holds is a killed daemon's
-LONGEST_PATH = 103  # bytes of a Unix socket's path, on every system
-_RESET = struct.pack("ii", 1, 0)
-_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+MAX_SOCKET_PATH_BYTES = 103  # bytes of a Unix socket's path, on every system
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_EXHAUSTION_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class _Proxy:
@@ -75,7 +83,7 @@ def hello(content: bytes | bytearray) -> bool | None:
     if len(content) <= TLS_HEADER_BYTES:
         return None
     length = int.from_bytes(begin[3:TLS_HEADER_BYTES], "big")
-    if not 1 <= length <= LONGEST_RECORD:
+    if not 1 <= length <= MAX_RECORD_BYTES:
         return False
     return True if len(content) >= TLS_HEADER_BYTES + length else None
 
@@ -178,7 +186,7 @@ class Front:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _EXHAUSTED:  # the oldest of those who wait make room, for a while
+                if error.errno in _EXHAUSTION_ERRORS:  # the oldest of those who wait make room, for a while
                     self._most = max(8, len(self._proxies) // 2)
                 return
             about = self._connections.add(address(*remote[:2]))
@@ -210,7 +218,7 @@ class Front:
             self._drop(proxy)
 
     def _read(self, proxy: _Proxy, end: socket.socket) -> None:
-        content = end.recv(CHUNK)
+        content = end.recv(CHUNK_BYTES)
         if end is proxy.far:
             if content:
                 _send(proxy.near, content, proxy.outward)
@@ -219,7 +227,7 @@ class Front:
         elif not content:
             self._drop(proxy)
         elif not self._connections.count(proxy.about, len(content)):
-            self._cut(proxy, FLOOD)
+            self._cut(proxy, FLOOD_REASON)
         elif proxy.far is not None:
             _send(proxy.far, content, proxy.inward)
         else:
@@ -260,7 +268,7 @@ class Front:
             self._drop(proxy)
             return
         proxy.held = bool(proxy.inward or proxy.outward or proxy.ending)
-        hear = len(proxy.inward) <= LONGEST_RECORD + TLS_HEADER_BYTES if proxy.far is None else not proxy.inward
+        hear = len(proxy.inward) <= MAX_RECORD_BYTES + TLS_HEADER_BYTES if proxy.far is None else not proxy.inward
         self._want(proxy, proxy.near, hear and not proxy.ending, bool(proxy.outward))
         if proxy.far is not None:
             self._want(proxy, proxy.far, not proxy.outward and not proxy.ending, bool(proxy.inward))
@@ -308,7 +316,7 @@ def _send(end: socket.socket, content: bytes, buffer: bytearray) -> None:
 def _abort(end: socket.socket) -> None:
     """End it with a reset, throwing away what was not read yet."""
     with suppress(OSError):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     end.close()
 
 
@@ -316,31 +324,31 @@ def _listen(where: str) -> list[socket.socket]:
     """Return sockets that listen there; everywhere means both kinds of addresses."""
     host, _, port = where.rpartition(":")
     host = host.strip("[]")
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         if host in ("0.0.0.0", "::") and socket.has_dualstack_ipv6():  # noqa: S104 - that is what the settings say
             return [_bound(socket.AF_INET6, ("::", int(port)), both=True)]
         for family, _, _, _, place in dict.fromkeys(socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)):
-            chosen = found[0].getsockname()[1] if found else int(port)
+            chosen = sockets[0].getsockname()[1] if sockets else int(port)
             try:
-                found.append(_bound(family, (str(place[0]), chosen)))
+                sockets.append(_bound(family, (str(place[0]), chosen)))
             except OSError as error:
-                if not found or error.errno == errno.EADDRINUSE:
+                if not sockets or error.errno == errno.EADDRINUSE:
                     raise  # one kind of addresses may be switched off
     except (OSError, OverflowError, ValueError):
-        for listening in found:
+        for listening in sockets:
             listening.close()
         raise ExchangeError(
             f"{where}: cannot listen there; is the address right, and does another daemon run?"
         ) from None
-    return found
+    return sockets
 
 
 def _bound(family: int, place: tuple[str, int], both: bool = False) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
         listening.bind(place)
@@ -357,9 +365,9 @@ def private_folder() -> Iterator[Path]:
     """Make a folder for sockets, closed to other accounts and short of path; remove it and killed daemons' later."""
     places = [os.environ.get("RUNTIME_DIRECTORY", ""), os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
     for place in (*places, "/tmp"):  # noqa: S108 - mkdtemp makes a folder of our own in it
-        if place and len(os.fsencode(place)) + len(f"/{FOLDER}12345678/1234567890") <= LONGEST_PATH:
+        if place and len(os.fsencode(place)) + len(f"/{FOLDER_PREFIX}12345678/1234567890") <= MAX_SOCKET_PATH_BYTES:
             with suppress(OSError):
-                folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=place))
+                folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=place))
                 break
     else:
         raise ExchangeError("no folder for the daemon's inner socket: set TMPDIR to a folder that it may write to")
@@ -375,7 +383,7 @@ def private_folder() -> Iterator[Path]:
 
 def _remove_abandoned(place: Path) -> None:
     """Remove this account's folders that no process holds; new ones may not be held yet."""
-    for folder in place.glob(f"{FOLDER}*"):
+    for folder in place.glob(f"{FOLDER_PREFIX}*"):
         with suppress(OSError):
             about = folder.lstat()
             if about.st_uid != os.geteuid() or time.time() - about.st_mtime < ABANDONED_AFTER_S:

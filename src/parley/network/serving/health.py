@@ -21,15 +21,15 @@ from grpc_health.v1 import health_pb2
 from parley.durable import store_address, why_not_writable
 from parley.errors import LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
-from parley.network.exchange.remote import OPTIONS, channel_credentials
+from parley.network.exchange.remote import CHANNEL_OPTIONS, channel_credentials
 from parley.network.identity.settings import Identity
 from parley.network.serving.acceptance import Acceptances
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 
-HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 VERDICT_VALID_S = 1.0  # seconds for which a verdict stands: who asks often reads no files for it
-SELF_CALL = 3.0  # seconds that the daemon has to answer itself
+SELF_CALL_TIMEOUT_S = 3.0  # seconds that the daemon has to answer itself
 TROUBLE_MEMORY_S = 300.0  # seconds for which trouble with a question is remembered, unless one is answered
 
 
@@ -152,7 +152,7 @@ class SelfCall:
         try:
             if self._channel is None:
                 self._channel = self._connect()
-            self._channel.unary_unary(f"/{self._service}/Health")(b"", timeout=SELF_CALL)
+            self._channel.unary_unary(f"/{self._service}/Health")(b"", timeout=SELF_CALL_TIMEOUT_S)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
                 return True  # so says the daemon itself
@@ -163,7 +163,7 @@ class SelfCall:
         return True
 
     def _connect(self) -> Any:
-        options = (*OPTIONS, ("grpc.enable_http_proxy", 0), ("grpc.ssl_target_name_override", self._name))
+        options = (*CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0), ("grpc.ssl_target_name_override", self._name))
         if self._address.startswith("unix:") or self._identity is None:
             return grpc.insecure_channel(self._address)
         return grpc.secure_channel(self._address, channel_credentials(self._identity), options=options)

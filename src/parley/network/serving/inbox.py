@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from parley.durable import Version, file_version, make_folder, replace_text, resolved_against
 from parley.errors import DiskError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
-from parley.network.identity.settings import DAYS, OwnerSettings
+from parley.network.identity.settings import PROPOSAL_LAPSE_DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances, accepted_terms
 from parley.network.serving.opening import locked
 from parley.terms import FORMAT as TERMS_FORMAT
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 
 FORMAT = "parley-proposal-1"
-FILES = ("public", "preparation")  # that every party has a copy of, where terms name their hashes
+HASHED_FILES = ("public", "preparation")  # that every party has a copy of, where terms name their hashes
 MAX_TEXT_PARTS = 8192  # lists and tables in a text: what reading it costs
-LONGEST_REASON = 500  # characters
+MAX_REASON_CHARACTERS = 500  # characters
 
 Ending = Literal["refused", "lapsed", "withdrawn"]
-GONE = ("lapsed", "withdrawn")  # of these a line is kept, and no text
+GONE_STATES = ("lapsed", "withdrawn")  # of these a line is kept, and no text
 
 
 @dataclass(frozen=True)
 class Proposal:
     """Proposed terms in canonical form, who sent them with which key and when, and until when they wait. `ended` and
     `reason` say how and why they ended other than by acceptance. `certificate` (PEM) was shown with them; an earlier
-    Parley kept none. What is `GONE` has no text; `called` keeps its title."""
+    Parley kept none. What is `GONE_STATES` has no text; `called` keeps its title."""
 
     terms_hash: str
     text: str
@@ -76,7 +76,7 @@ class Proposal:
     def needs(self) -> dict[str, str]:
         """The SHA-256 of each file these terms need: `public`, the public sample, and `preparation`, pinned numbers."""
         model = _content(self.text).get("model")
-        digests = {key: model.get(f"{key}_sha256") for key in FILES} if isinstance(model, dict) else {}
+        digests = {key: model.get(f"{key}_sha256") for key in HASHED_FILES} if isinstance(model, dict) else {}
         return {key: printable(str(digest), 64) for key, digest in digests.items() if digest is not None}
 
     def gone(self, ended: Ending, when: str, reason: str) -> Self:
@@ -85,11 +85,11 @@ class Proposal:
 
     def terms(self, public: Path | None = None, preparation: Path | None = None) -> Terms:
         """Return the terms, with own copies of files they need; refuse a text that is gone, or not in Parley's form."""
-        if self.ended in GONE:
+        if self.ended in GONE_STATES:
             raise TermsError(
                 f"these terms are {self.ended}: to decide about them, ask the learner to propose them again"
             )
-        content, given = _content(self.text), dict(zip(FILES, (public, preparation), strict=True))
+        content, given = _content(self.text), dict(zip(HASHED_FILES, (public, preparation), strict=True))
         for key, file in given.items():
             if file is None and key in self.needs:
                 raise TermsError(
@@ -125,14 +125,14 @@ def read_proposal_file(path: Path, expected: str) -> Proposal:
         if (refused := content.pop("refused", None)) is not None:  # as an earlier Parley wrote it
             content |= {"ended": "refused", "reason": refused}
         proposal = Proposal(**{**content, "names": tuple(content["names"])})
-        known = known and proposal.terms_hash == expected and proposal.ended in (None, "refused", *GONE)
-        if proposal.ended in GONE:
+        known = known and proposal.terms_hash == expected and proposal.ended in (None, "refused", *GONE_STATES)
+        if proposal.ended in GONE_STATES:
             known = known and proposal.text == ""
         else:
             known = known and hashlib.sha256(proposal.text.encode()).hexdigest() == expected
-        said = (proposal.fingerprint, proposal.received, proposal.until or "", proposal.reason)
+        texts = (proposal.fingerprint, proposal.received, proposal.until or "", proposal.reason)
         known = known and all(
-            isinstance(each, str) for each in (*said, *proposal.names, proposal.certificate or "", proposal.called)
+            isinstance(each, str) for each in (*texts, *proposal.names, proposal.certificate or "", proposal.called)
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known, proposal = False, None
@@ -153,12 +153,12 @@ def parties(text: str) -> tuple[str, frozenset[str]]:
     return str(learner), owners
 
 
-def said_reason(reason: str) -> str:
+def checked_reason(reason: str) -> str:
     """Return a reason as the learner will read it; refuse an empty or too long one."""
-    said = printable(reason, LONGEST_REASON + 1).strip()
-    if not 1 <= len(said) <= LONGEST_REASON:
-        raise SettingError(f"reason: expected 1 to {LONGEST_REASON} characters; the learner reads them")
-    return said
+    text = printable(reason, MAX_REASON_CHARACTERS + 1).strip()
+    if not 1 <= len(text) <= MAX_REASON_CHARACTERS:
+        raise SettingError(f"reason: expected 1 to {MAX_REASON_CHARACTERS} characters; the learner reads them")
+    return text
 
 
 def _content(text: str) -> dict[str, Any]:
@@ -174,7 +174,7 @@ MAX_OPEN_PROPOSALS = 64  # proposals that are open
 FREE_PLACES_PER_PROPOSAL = 8  # places that are free for each that a learner has, before it gets another
 MAX_OPEN_PER_LEARNER = 8  # which follows from both
 MAX_GONE_LINES = 256  # of proposals that are gone
-SHORTEST = 8  # digits of a hash by which a proposal is named
+MIN_HASH_DIGITS = 8  # digits of a hash by which a proposal is named
 LOCK_TIMEOUT_S = 5.0  # seconds for somebody else who changes something
 
 Clock = Callable[[], datetime]
@@ -188,7 +188,9 @@ def now() -> datetime:
 class Inbox:
     """One file for each proposal, named after its terms' hash; the daemon alone adds some, which lapse after `days`."""
 
-    def __init__(self, folder: Path, acceptances: Acceptances, days: int = DAYS, clock: Clock = now) -> None:
+    def __init__(
+        self, folder: Path, acceptances: Acceptances, days: int = PROPOSAL_LAPSE_DAYS, clock: Clock = now
+    ) -> None:
         self.folder, self._acceptances = folder, acceptances
         self._days, self._clock = timedelta(days=days), clock
         self._known: dict[str, tuple[Version, Proposal]] = {}
@@ -198,11 +200,11 @@ class Inbox:
         with the newest certificate of its key, unless it is gone, or open and of another key."""
         with self._changing():
             earlier = self.get(proposal.terms_hash)
-            if earlier is None or self.state(earlier) in GONE:
+            if earlier is None or self.state(earlier) in GONE_STATES:
                 self.require_room(proposal.names)
                 kept = replace(proposal, until=_written(self._clock() + self._days))
             elif earlier.fingerprint == proposal.fingerprint:
-                kept = earlier if earlier.ended in GONE else replace(earlier, certificate=proposal.certificate)
+                kept = earlier if earlier.ended in GONE_STATES else replace(earlier, certificate=proposal.certificate)
             else:
                 kept = replace(proposal, until=earlier.until) if self.state(earlier) == "open" else earlier
             if kept != earlier:
@@ -223,14 +225,14 @@ class Inbox:
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Keep durably that a person refused it, and why; the learner reads the reason."""
-        said = said_reason(reason)
+        shown_reason = checked_reason(reason)
         with self.unchanged(proposal) as current:
             state = self.state(current)
             if state == "accepted":
                 raise SettingError("these terms are accepted already; parley owner close ends them")
-            if state in GONE:
+            if state in GONE_STATES:
                 raise SettingError(f"these terms are {state} already; there is nothing to refuse")
-            self._write(replace(current, ended="refused", reason=said))
+            self._write(replace(current, ended="refused", reason=shown_reason))
 
     def withdraw(self, terms_hash: str, fingerprint: str | None) -> bool:
         """Withdraw terms that are open and were proposed with this key; return whether they were."""
@@ -300,11 +302,11 @@ class Inbox:
 
     def proposals(self) -> list[Proposal]:
         """Return all received proposals that can be read, the first one first."""
-        found = []
+        proposals = []
         for each in self._hashes():
             with suppress(SettingError):  # `damaged` names it
-                found.append(self.get(each))
-        return sorted(filter(None, found), key=lambda proposal: (proposal.received, proposal.terms_hash))
+                proposals.append(self.get(each))
+        return sorted(filter(None, proposals), key=lambda proposal: (proposal.received, proposal.terms_hash))
 
     def damaged(self) -> list[str]:
         """Return a sentence about each unreadable file, of a proposal or of its acceptance."""
@@ -319,12 +321,13 @@ class Inbox:
 
     def find(self, beginning: str) -> Proposal:
         """Return the one proposal whose terms' hash begins so."""
-        found = [each for each in self._hashes() if len(beginning) >= SHORTEST and each.startswith(beginning)]
-        proposal = self.get(found[0]) if len(found) == 1 else None
+        hashes = [each for each in self._hashes() if len(beginning) >= MIN_HASH_DIGITS and each.startswith(beginning)]
+        proposal = self.get(hashes[0]) if len(hashes) == 1 else None
         if proposal is None:
             raise UnknownTerms(
-                f"{printable(beginning, 64)}: expected the first {SHORTEST} or more digits of one proposal's hash in "
-                f"{self.folder}; {len(found)} begin so"
+                f"{printable(beginning, 64)}: expected the first {MIN_HASH_DIGITS} or more digits of one proposal's "
+                "hash in "
+                f"{self.folder}; {len(hashes)} begin so"
             )
         return proposal
 
@@ -350,7 +353,7 @@ class Inbox:
         """Keep the line of a gone proposal, and of such lines only the latest."""
         self._write(proposal.gone(ended, _written(moment), reason))
         lines = sorted(
-            (each for each in self.proposals() if self.state(each) in GONE),
+            (each for each in self.proposals() if self.state(each) in GONE_STATES),
             # this one first: by a clock that was set back it would look like the oldest
             key=lambda each: (each.terms_hash == proposal.terms_hash, each.until or "", each.terms_hash),
             reverse=True,

@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Self, TextIO
 
-LONGEST = 4096  # bytes of a line that are looked at together
-_HANDSHAKE = re.compile(r"Handshake failed.*?(?:OPENSSL_internal:([A-Z0-9_]+)|$)")
-_OF_GRPC = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ (\S+)\] (.*)")
-_PLACE = re.compile(r'\s*(File "[^"]+", line \d+, in [\w<>.]+)')
-_KIND = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Exit))(?::|$)")
+MAX_LINE_BYTES = 4096  # bytes of a line that are looked at together
+_HANDSHAKE_FAILURE = re.compile(r"Handshake failed.*?(?:OPENSSL_internal:([A-Z0-9_]+)|$)")
+_GRPC_LINE = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ (\S+)\] (.*)")
+_TRACEBACK_PLACE = re.compile(r'\s*(File "[^"]+", line \d+, in [\w<>.]+)')
+_ERROR_NAME = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Exit))(?::|$)")
 MAX_WAITING_LINES = 10_000  # of the log that wait to be written
 GATHER_S = 0.05  # seconds for which lines are gathered: woken for each, the writer would take turns with the answers
-PAUSE = 60.0  # seconds between two lines about the same stranger
-GRACE = 5.0  # seconds for the last lines
+RATE_LIMIT_S = 60.0  # seconds between two lines about the same stranger
+CLOSE_TIMEOUT_S = 5.0  # seconds for the last lines
 
 
 Listener = Callable[[str, dict[str, Any]], None]  # hears each event with its facts
@@ -61,10 +61,10 @@ class Log:
         """Log what others can cause as often as they like: once a minute, with how often it was left out. Another
         address (`peer`) or other holders (`held_by`) make no other event: a caller could have many."""
         self._notify(event, facts)
-        said = (fact for name, fact in facts.items() if name not in ("peer", "held_by"))
-        key, now = (event, *said), time.monotonic()
-        last, unsaid = self._last_said.get(key, (-PAUSE, 0))
-        if now - last < PAUSE:
+        key_facts = (fact for name, fact in facts.items() if name not in ("peer", "held_by"))
+        key, now = (event, *key_facts), time.monotonic()
+        last, unsaid = self._last_said.get(key, (-RATE_LIMIT_S, 0))
+        if now - last < RATE_LIMIT_S:
             self._last_said[key] = last, unsaid + 1
             return
         if len(self._last_said) > MAX_WAITING_LINES:
@@ -81,7 +81,7 @@ class Log:
     def close(self) -> None:
         """Wait until everything is written, unless nobody takes it."""
         self._over.set()
-        self._writer.join(GRACE)
+        self._writer.join(CLOSE_TIMEOUT_S)
 
     def _write(self) -> None:
         while not self._over.wait(GATHER_S) or self._lines:
@@ -120,7 +120,7 @@ def process_log() -> Iterator[Log]:
             finally:
                 sys.stderr.flush()
                 os.dup2(own, 2)
-                reader.join(GRACE)  # until the pipe has no writer: not for a process that inherited it
+                reader.join(CLOSE_TIMEOUT_S)  # until the pipe has no writer: not for a process that inherited it
     finally:
         os.dup2(own, 2)
         os.close(own)
@@ -128,14 +128,14 @@ def process_log() -> Iterator[Log]:
 
 def _forward(reading: int, log: Log) -> None:
     with os.fdopen(reading, "rb") as lines:
-        while line := lines.readline(LONGEST):
+        while line := lines.readline(MAX_LINE_BYTES):
             log_line(line.decode("utf-8", "replace"), log)
 
 
 def log_line(line: str, log: Log) -> None:
     """Log a line that somebody else wrote."""
-    handshake, of_grpc = _HANDSHAKE.search(line), _OF_GRPC.match(line)
-    place, kind = _PLACE.match(line), _KIND.match(line)
+    handshake, of_grpc = _HANDSHAKE_FAILURE.search(line), _GRPC_LINE.match(line)
+    place, kind = _TRACEBACK_PLACE.match(line), _ERROR_NAME.match(line)
     if of_grpc and handshake:
         log.rate_limited("handshake-failed", reason=(handshake[1] or "other").lower().replace("_", " "))
     elif of_grpc:

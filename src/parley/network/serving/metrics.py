@@ -3,8 +3,8 @@
 It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any
 reader does, so no answer waits for it.
 
-Formal guarantee: whoever reads the page, and however slowly, holds at most `READERS` threads, which are there from the
-start, and `MAX_REQUESTS` connections; each request ends within `REQUEST_TIMEOUT_S` seconds.
+Formal guarantee: whoever reads the page, and however slowly, holds at most `READER_THREADS` threads, which are there
+from the start, and `MAX_REQUESTS` connections; each request ends within `REQUEST_TIMEOUT_S` seconds.
 """
 
 import ipaddress
@@ -31,7 +31,23 @@ from parley.network.serving.server import start_workers
 from parley.owner.ledger.account import Account, Head
 from parley.version import __version__
 
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
+DURATION_BUCKETS_S = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+)  # seconds
 _REJECTIONS = {  # events of the log that are refusals, and the codes under which they are counted
     "stranger": "unknown-terms",
     "revoked": "revoked",
@@ -74,7 +90,7 @@ class Metrics:
         self.sources = sources
         register: dict[str, Any] = {"registry": self.registry, "namespace": "parley"}
         self._seconds = Histogram(
-            "answer_seconds", "How long answers took, stored ones too.", buckets=BUCKETS, **register
+            "answer_seconds", "How long answers took, stored ones too.", buckets=DURATION_BUCKETS_S, **register
         )
         self._answers = Counter("answers", "Questions that got an answer since the start, stored ones too.", **register)
         self._refusals = Counter("refusals", "Questions that got a refusal, by its code.", ["code"], **register)
@@ -217,9 +233,9 @@ def below(value: Fraction) -> float:
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
-WORDS = "text/plain; charset=utf-8"
-READERS = 8  # requests that are read and answered at once
-MAX_REQUESTS = 4 * READERS  # requests at most, also of those that were given up
+TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
+READER_THREADS = 8  # requests that are read and answered at once
+MAX_REQUESTS = 4 * READER_THREADS  # requests at most, also of those that were given up
 GIVE_UP_WAIT_S = 0.2  # seconds in which those that were given up end
 REQUEST_TIMEOUT_S = 10.0  # seconds for a request, from the connection to the last byte of the page
 
@@ -249,7 +265,7 @@ class Page:
 
 
 class _Server(HTTPServer):
-    """Answers with `READERS` threads from the start; if more requests come, the oldest is given up."""
+    """Answers with `READER_THREADS` threads from the start; if more requests come, the oldest is given up."""
 
     allow_reuse_address = True
     request_queue_size = 128  # that the kernel may hold
@@ -257,13 +273,15 @@ class _Server(HTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], six: bool) -> None:
         if six:
             self.address_family = socket.AF_INET6
-        self._workers, self._lock = start_workers(READERS, "parley-metrics"), threading.Condition()
+        self._workers, self._lock = start_workers(READER_THREADS, "parley-metrics"), threading.Condition()
         self._began: dict[Any, float] = {}  # by connection, the oldest first
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            given_up = list(self._began)[: 1 + len(self._began) - READERS] if len(self._began) >= READERS else []
+            given_up = (
+                list(self._began)[: 1 + len(self._began) - READER_THREADS] if len(self._began) >= READER_THREADS else []
+            )
         self._give_up(given_up)
         with self._lock:
             room = self._lock.wait_for(lambda: len(self._began) < MAX_REQUESTS, GIVE_UP_WAIT_S)
@@ -333,7 +351,11 @@ def _handler(metrics: Metrics, address: str) -> type[BaseHTTPRequestHandler]:
             if names_this_machine(self.headers["Host"], address):
                 status, kind, content = _page(self.path.partition("?")[0], metrics)
             else:
-                status, kind, content = 403, WORDS, b"expected this machine's address or localhost as the Host\n"
+                status, kind, content = (
+                    403,
+                    TEXT_CONTENT_TYPE,
+                    b"expected this machine's address or localhost as the Host\n",
+                )
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
@@ -351,8 +373,12 @@ def _page(path: str, metrics: Metrics) -> tuple[int, str, bytes]:
     if path in ("/", "/metrics"):
         return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry)
     if path == "/healthy":
-        return 200, WORDS, b"healthy\n"
+        return 200, TEXT_CONTENT_TYPE, b"healthy\n"
     if path == "/ready":
         why = metrics.sources.problems()
-        return (503, WORDS, "".join(f"{sentence}\n" for sentence in why).encode()) if why else (200, WORDS, b"ready\n")
-    return 404, WORDS, b"expected /metrics, /ready or /healthy\n"
+        return (
+            (503, TEXT_CONTENT_TYPE, "".join(f"{sentence}\n" for sentence in why).encode())
+            if why
+            else (200, TEXT_CONTENT_TYPE, b"ready\n")
+        )
+    return 404, TEXT_CONTENT_TYPE, b"expected /metrics, /ready or /healthy\n"

@@ -167,9 +167,9 @@ class Credentials:
         )
 
 
-LOOK = 1.0  # seconds between two looks at what may have changed
-DAY = 86400.0  # seconds between two reminders of what runs out
-SERVING_ENDED = 1  # the exit status: a restart mends it
+CHECK_INTERVAL_S = 1.0  # seconds between two looks at what may have changed
+REMINDER_INTERVAL_S = 86400.0  # seconds between two reminders of what runs out
+SERVING_ENDED_STATUS = 1  # the exit status: a restart mends it
 
 
 def exit_if_dead(serving: Sequence[threading.Thread], network: Network | None, log: Log) -> None:
@@ -181,7 +181,7 @@ def exit_if_dead(serving: Sequence[threading.Thread], network: Network | None, l
     log.close()
     if network is not None:
         network.remove_folder()
-    os._exit(SERVING_ENDED)
+    os._exit(SERVING_ENDED_STATUS)
 
 
 def maintain(
@@ -197,10 +197,10 @@ def maintain(
         if network is not None:
             network.credentials.reload()
         if time.monotonic() >= due:
-            due += DAY
+            due += REMINDER_INTERVAL_S
             for sentence in reminders():
                 log("warning", reason=sentence)
-        stop.wait(LOOK)
+        stop.wait(CHECK_INTERVAL_S)
         for look in at_each_look:
             look()
 

@@ -116,11 +116,11 @@ def consider(
         }
         summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
         mixed = unit_warnings(terms, Acceptances(settings.accepted))
-        found = tuple(owner.other_books(terms))
-        others = [TermsWarning("other books", each.sentence) for each in found]
+        books = tuple(owner.other_books(terms))
+        others = [TermsWarning("other books", each.sentence) for each in books]
         warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed, *others)
         refused.pop_all()
-    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own, found, other_books)
+    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own, books, other_books)
 
 
 def consider_proposal(
@@ -133,11 +133,11 @@ def consider_proposal(
     peer: bool = False,
 ) -> tuple[Offer, dict[str, Any]]:
     """Return (the offer, the JSON of `parley owner inbox OWNER TERMS --json`) for proposed terms."""
-    terms, told = proposal.terms(public, preparation), inbox.facts(proposal)
+    terms, facts = proposal.terms(public, preparation), inbox.facts(proposal)
     offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
     known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
     others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
-    return offer, {**offer.to_json(), "proposal": told, "others": others, "left": left}
+    return offer, {**offer.to_json(), "proposal": facts, "others": others, "left": left}
 
 
 def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
@@ -165,10 +165,10 @@ def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> s
 
 def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
     """Return the fingerprint of a certificate's key, which must be for this name."""
-    found = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
-    if name not in names(found):
-        raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {name!r} as learner")
-    return fingerprint(found)
+    trusted = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
+    if name not in names(trusted):
+        raise CertificateError(f"{certificate}: it is for {names(trusted)}; the terms name {name!r} as learner")
+    return fingerprint(trusted)
 
 
 def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
@@ -179,10 +179,10 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
             f"{file}: an earlier Parley kept no certificate with it. Ask the learner to propose the same terms again, "
             f"or state the key that may ask with --certificate"
         )
-    found = certificate_in(proposal.certificate, file)
+    presented = certificate_in(proposal.certificate, file)
     if settings.identity is not None:
-        require_trusted(found, file, settings.identity)
-    if name not in names(found) or fingerprint(found) != proposal.fingerprint:
+        require_trusted(presented, file, settings.identity)
+    if name not in names(presented) or fingerprint(presented) != proposal.fingerprint:
         raise CertificateError(f"{file}: its certificate does not belong to the proposing key, or is not for {name!r}")
     return proposal.fingerprint
 

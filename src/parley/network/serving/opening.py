@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parley.data.sources import Origin
 
 
-SETTINGS = """\
+SETTINGS_TEMPLATE = """\
 # Settings of an owner. Paths are relative to this file.
 name = {quoted}               # as in the terms
 table = {table}
@@ -86,7 +86,7 @@ def open_ledger(
     place = table.resolve().relative_to(folder.resolve()) if movable else table.resolve()
     quoted, where, at = (json.dumps(text) for text in (name, address or str(place), listen))
     where += _origin_lines(_origin(table))
-    create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=at).encode())
+    create(path, SETTINGS_TEMPLATE.format(quoted=quoted, name=name, table=where, listen=at).encode())
     try:
         settings = load_owner(path)
         Ledger(settings.ledger, lifetime, lifetime_delta, rule).close()
@@ -228,14 +228,15 @@ def table_digests(path: Path) -> list[str]:
     """Return the digests of the tables at each acceptance in this ledger, for the owner's own eyes."""
     ledger = Ledger(path, writes=False)
     try:
-        found = [ledger.table(account.terms_hash) for _, account in ledger.accounts()]
+        digests = [ledger.table(account.terms_hash) for _, account in ledger.accounts()]
     finally:
         ledger.close()
-    return sorted({digest.hex() for digest in found if digest is not None})
+    return sorted({digest.hex() for digest in digests if digest is not None})
 
 
 def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
-    from parley.protocol.stages import agreed_answers  # loads pandas, which a look at a ledger needs not wait for
+    from parley.owner.disclosure import protected_unit  # both load pandas, which a look at a ledger needs not wait for
+    from parley.protocol.stages import agreed_answers
 
     acceptance = acceptances.get(account.terms_hash)
     return {
@@ -244,6 +245,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
         "adjacency": None if acceptance is None else Adjacency.from_unit(acceptance.terms.privacy.unit),
+        "protected": None if acceptance is None else protected_unit(acceptance.terms),
         "key": None if acceptance is None else acceptance.fingerprint,
         "accepted": time,
         "epsilon": upper(account.epsilon),

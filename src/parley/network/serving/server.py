@@ -16,7 +16,7 @@ import grpc
 from cryptography import x509
 
 from parley.errors import ExchangeError
-from parley.network.exchange.messages import LARGEST, LARGEST_MESSAGE
+from parley.network.exchange.messages import MAX_MESSAGE_BYTES, MAX_PROPOSAL_BYTES
 from parley.network.identity.certificates import Revocations, fingerprint, names
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller
@@ -110,16 +110,16 @@ class CallSlots:
         return min(silent, key=began.__getitem__, default=None)
 
 
-WORKERS = 64  # calls taken on at once
-OPTIONS = (
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+WORKER_THREADS = 64  # calls taken on at once
+SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake, not a helper
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
     ("grpc.server_handshake_timeout_ms", 30_000),  # who connects and says nothing is not waited for
     ("grpc.max_connection_idle_ms", 600_000),
-    ("grpc.max_concurrent_streams", WORKERS),
+    ("grpc.max_concurrent_streams", WORKER_THREADS),
     ("grpc.max_metadata_size", 4096),  # our callers send a few hundred bytes of headers; beyond this a call is refused
     ("grpc.absolute_max_metadata_size", 8192),
     ("grpc.http2.hpack_table_size.decoder", 4096),
@@ -133,7 +133,7 @@ OPTIONS = (
     ("grpc.http2.lookahead_bytes", 1 << 18),
 )
 
-_STARTING = threading.Lock()  # of several daemons in one process each finds its own threads
+_START_LOCK = threading.Lock()  # of several daemons in one process each finds its own threads
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
@@ -173,7 +173,7 @@ class Endpoint:
 
 
 def start_workers(
-    count: int = WORKERS, name: str = "parley-call", begin: Callable[[], object] | None = None
+    count: int = WORKER_THREADS, name: str = "parley-call", begin: Callable[[], object] | None = None
 ) -> ThreadPoolExecutor:
     """Return a pool with all its threads, each after `begin`: one refused later would end gRPC's serving."""
     pool, all_there = ThreadPoolExecutor(count, name, initializer=begin), threading.Event()
@@ -191,12 +191,12 @@ def start_workers(
 
 
 def make_server(pool: ThreadPoolExecutor) -> Any:
-    return grpc.server(pool, options=OPTIONS)
+    return grpc.server(pool, options=SERVER_OPTIONS)
 
 
 def start_serving(servers: list[Any]) -> list[threading.Thread]:
     """Start the servers; return the threads they need, as gRPC does not say when one has died."""
-    with _STARTING:
+    with _START_LOCK:
         before = set(threading.enumerate())
         for server in servers:
             server.start()
@@ -237,7 +237,7 @@ def _register(
 
         if connections is None or public:
             return read()
-        return connections.message(place, read, LARGEST if member else None)
+        return connections.message(place, read, MAX_PROPOSAL_BYTES if member else None)
 
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
@@ -278,7 +278,7 @@ def _register(
     server.add_generic_rpc_handlers(
         (
             grpc.method_handlers_generic_handler(service.full_name, own),
-            grpc.method_handlers_generic_handler(health.HEALTH, standard),
+            grpc.method_handlers_generic_handler(health.HEALTH_SERVICE, standard),
         )
     )
 

@@ -78,10 +78,10 @@ def loggable(error: Exception) -> str:
 
 
 # the same whether the terms or the caller are unknown
-STRANGER = "nobody at this owner accepted these terms for this learner"
-BUSY = "the owner is still at work for these terms; ask the same question again"
+UNKNOWN_CALLER_MESSAGE = "nobody at this owner accepted these terms for this learner"
+BUSY_MESSAGE = "the owner is still at work for these terms; ask the same question again"
 TURN_TIMEOUT_S = 5.0  # seconds that a call waits for another one under the same terms
-TROUBLE = "the owner cannot answer at the moment; ask the same question again"
+FAILURE_MESSAGE = "the owner cannot answer at the moment; ask the same question again"
 
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
@@ -94,7 +94,7 @@ class OwnerService:
 
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log, delivery: Delivery | None = None) -> None:
         self._owner, self._acceptances, self._log, self._delivery = owner, acceptances, log, delivery
-        self._replies = Replies(log, messages.write_refusal, TROUBLE)
+        self._replies = Replies(log, messages.write_refusal, FAILURE_MESSAGE)
         self._opening = threading.Lock()
         self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -111,9 +111,9 @@ class OwnerService:
                 return None
         except Exception as error:  # the disk's, the system's: its text could name places
             self._log.rate_limited("trouble", reason=type(error).__name__)
-            return messages.write_refusal(Unavailable(TROUBLE))
+            return messages.write_refusal(Unavailable(FAILURE_MESSAGE))
         self._log.rate_limited("stranger", **caller_facts(caller))
-        return messages.write_refusal(UnknownTerms(STRANGER))
+        return messages.write_refusal(UnknownTerms(UNKNOWN_CALLER_MESSAGE))
 
     def prepare(self) -> None:
         """Prepare the table for accepted terms with rounds left, so no learner waits; log which cannot be
@@ -139,10 +139,10 @@ class OwnerService:
             facts |= {"terms": query.terms_hash, "learner": query.learner, "round": query.round, "query": query.id[:64]}
             turn = self._turns[query.terms_hash]  # a question repeated while it is computed is not computed twice
             if not turn.acquire(timeout=TURN_TIMEOUT_S):
-                raise Unavailable(BUSY)
+                raise Unavailable(BUSY_MESSAGE)
             try:
                 if hung_up():
-                    raise Unavailable(BUSY)
+                    raise Unavailable(BUSY_MESSAGE)
                 answer, account = answer_or_deliver(self._owner, query, self._delivery)
             finally:
                 turn.release()
@@ -190,7 +190,7 @@ class OwnerService:
         """Refuse unless a person accepted these terms for this learner, who calls."""
         acceptance = self._acceptances.get(terms)
         if acceptance is None or learner != acceptance.terms.learning.learner or not acceptance.admits(caller):
-            raise UnknownTerms(STRANGER)
+            raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
         if not self._owner.accepted(terms):
             self._open_agreement(terms)
 
@@ -229,8 +229,8 @@ def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreem
 WASTED_AT_ONCE = 8  # proposals at once that come to nothing
 WASTED_INTERVAL_S = 2.0  # seconds, after which one more
 MAX_REMEMBERED_NAMES = 4096  # names that are remembered
-UNKNOWN = "no such terms were proposed to this owner with this key"
-INBOX_TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
+UNKNOWN_PROPOSAL_MESSAGE = "no such terms were proposed to this owner with this key"
+INBOX_FAILURE_MESSAGE = "the owner cannot take proposals at the moment; propose the same terms again"
 LAPSE_CHECK_INTERVAL_S = 60.0  # seconds between two looks at what has lapsed
 
 
@@ -272,7 +272,7 @@ class ProposalService:
             return write_refusal(refusal)
         except Exception as error:  # the disk's, the system's: its text could name places
             self._log.rate_limited("proposal-trouble", reason=loggable(error))
-            return write_refusal(Unavailable(INBOX_TROUBLE))
+            return write_refusal(Unavailable(INBOX_FAILURE_MESSAGE))
 
     def _keep(self, terms_hash: str, text: str, caller: Caller) -> None:
         earlier = self._inbox.get(terms_hash)
@@ -318,7 +318,7 @@ class ProposalService:
             return ProposalState("accepted")
         proposal = self._inbox.get(terms_hash)
         if proposal is None or proposal.fingerprint != caller.fingerprint:
-            raise UnknownTerms(UNKNOWN)
+            raise UnknownTerms(UNKNOWN_PROPOSAL_MESSAGE)
         acceptance = self._acceptances.get(terms_hash)
         if acceptance is not None and acceptance.peer is not None:
             return ProposalState("accepted")

@@ -122,7 +122,7 @@ class Reservation:
 
 
 ROUNDING_SLACK = 1e-12  # of every term of a bound: floats are right to a thousandth of this
-_ORDERS = math.log(1e-4), math.log(1e14)  # of a - 1
+_LOG_ORDER_RANGE = math.log(1e-4), math.log(1e14)  # of a - 1
 
 
 def epsilon_of(rho: Fraction, delta: Fraction) -> float:
@@ -169,7 +169,7 @@ def _rho(epsilon: float, delta: float, u: float) -> float:
 
 def _max_over_orders(value: Callable[[float], float]) -> float:
     """Return the largest value found by ternary search; both bounds have one hill."""
-    low, high = _ORDERS
+    low, high = _LOG_ORDER_RANGE
     for _ in range(150):
         first, second = low + (high - low) / 3, high - (high - low) / 3
         low, high = (first, high) if value(first) < value(second) else (low, second)

@@ -37,8 +37,8 @@ COLUMNS = (
 )  # fmt: skip
 FIRST_PREVIOUS_HASH = "0" * 64
 PAD_BYTES = 32  # bytes, as long as a digest
-_ALL = (*COLUMNS, "pruned", "pad", "previous", "hash")
-_INSERT = f"INSERT INTO entries ({', '.join(_ALL)}) VALUES ({', '.join('?' * len(_ALL))})"  # noqa: S608
+_ALL_COLUMNS = (*COLUMNS, "pruned", "pad", "previous", "hash")
+_INSERT_ENTRY = f"INSERT INTO entries ({', '.join(_ALL_COLUMNS)}) VALUES ({', '.join('?' * len(_ALL_COLUMNS))})"  # noqa: S608
 _encode = json.JSONEncoder().encode
 
 
@@ -88,12 +88,12 @@ def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None =
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
     row, digest = tuple(entry.get(column) for column in COLUMNS), answer_digest(entry.get("answer"))
     end = Head(last.entries + 1, row_hash(last.hash, row, pad, digest))
-    db.execute(_INSERT, (*row, digest, pad, last.hash, end.hash))
+    db.execute(_INSERT_ENTRY, (*row, digest, pad, last.hash, end.hash))
     return end
 
 
 NOTE_BYTES = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
-REMEDIES = {
+REMEDY_BY_KIND = {
     "ledger": "Put the latest one back with its -wal file; if it is lost: parley owner restore",
     "journal": "Put the latest one back with its -wal file; if it is lost, move this one away and agree on new terms, "
     "which begin a new journal",
@@ -223,7 +223,8 @@ class Memory(NotedEnd):
         if noted != end and hash_at(db, noted.entries) != noted.hash:
             raise BrokenChainError(
                 f"{self.books}: the {self.kind} was rolled back or replaced, or another copy of it was used. It had "
-                f"{noted.entries} rows; the {end.entries} rows there now do not continue them. {REMEDIES[self.kind]}"
+                f"{noted.entries} rows; the {end.entries} rows there now do not continue them. "
+                f"{REMEDY_BY_KIND[self.kind]}"
             )
         return noted
 
@@ -232,7 +233,7 @@ class Memory(NotedEnd):
         if found is None:
             raise BrokenChainError(
                 f"{self.path}: does not record where the {self.kind} {self.books} ended; put it back. If it is lost, "
-                f"remove it and proceed as for a lost {self.kind}: {REMEDIES[self.kind]}"
+                f"remove it and proceed as for a lost {self.kind}: {REMEDY_BY_KIND[self.kind]}"
             )
         return found
 

@@ -247,28 +247,28 @@ class Ledger:
         away unseen, whatever it was.)
         """
         with self._reader.transaction() as db:
-            found = _stored_or_open(db, query, spent_after, self._last)
-        if not isinstance(found, _OpenQuestion):
+            stored = _stored_or_open(db, query, spent_after, self._last)
+        if not isinstance(stored, _OpenQuestion):
             self._catch_up()  # who stored it may have died before it was noted
-            return found
+            return stored
         draw = release()
         with self._drawing:
-            if self.head != found.end:  # somebody wrote meanwhile
+            if self.head != stored.end:  # somebody wrote meanwhile
                 with self._reader.transaction() as db:
-                    found = _stored_or_open(db, query, spent_after)
-                if not isinstance(found, _OpenQuestion):
+                    stored = _stored_or_open(db, query, spent_after)
+                if not isinstance(stored, _OpenQuestion):
                     self._catch_up()
-                    return found
+                    return stored
             value = np.ascontiguousarray(draw(), dtype="<f8")
             with self._writer.transaction() as db:
-                if head(db) != found.end:
-                    found = _stored_or_open(db, query, spent_after)
-                    if not isinstance(found, _OpenQuestion):
-                        return found
-                before, after = found.before, found.after
+                if head(db) != stored.end:
+                    stored = _stored_or_open(db, query, spent_after)
+                    if not isinstance(stored, _OpenQuestion):
+                        return stored
+                before, after = stored.before, stored.after
                 end = append(
                     db,
-                    last=found.end,
+                    last=stored.end,
                     kind="answer",
                     terms=query.terms_hash,
                     learner=query.learner,
@@ -342,8 +342,8 @@ class Ledger:
     ) -> None:
         """Make or upgrade the ledger; refuse a file that is none, or has another budget or rule."""
         with self._reader.transaction() as db:
-            found = opening.version(db, self.path)
-        if found in (None, 0) or (self._writes and found != opening.VERSION):
+            stored_version = opening.version(db, self.path)
+        if stored_version in (None, 0) or (self._writes and stored_version != opening.SCHEMA_VERSION):
             if remembered:  # who only looks has to write here all the same
                 self._memories = find_memories(writes=True)
             with self._writer.transaction() as db:

@@ -59,7 +59,7 @@ MAX_ROWS_VERIFIED_FULLY = 10_000  # rows that every opening verifies from the fi
 ROWS_PER_PAGE = 2_000  # rows looked at in one transaction
 _DIGEST = re.compile("[0-9a-f]{64}")
 
-Reading = Callable[[], AbstractContextManager[sqlite3.Connection]]
+OpenForReading = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
 
 class Verification:
@@ -73,10 +73,10 @@ class Verification:
         self.accounts: dict[str, Account] = {}
         self.tables: set[str] = set()  # hashes of terms whose table is known
 
-    def follow(self, read: Reading, path: Path, upgraded: int | None) -> None:
+    def follow(self, read: OpenForReading, path: Path, upgraded: int | None) -> None:
         """Verify the rows after those that were; raise `BrokenChainError` for the first that does not follow. Rows are
         only ever added, so pages belong to one chain. Up to the row `upgraded` files had no version."""
-        while rows := self._page(read):
+        while rows := self._read_page(read):
             for row in rows:
                 try:
                     *_, answer, pruned, pad, previous, link = row
@@ -101,7 +101,7 @@ class Verification:
         if self.lifetime is None:
             raise BrokenChainError(f"{path}: the row with its lifetime budget is missing; do not use this ledger")
 
-    def _page(self, read: Reading) -> list[tuple[Any, ...]]:
+    def _read_page(self, read: OpenForReading) -> list[tuple[Any, ...]]:
         with read() as db:
             return db.execute(
                 f"SELECT {', '.join(COLUMNS)}, pruned, pad, previous, hash "  # noqa: S608
@@ -217,7 +217,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 APPLICATION_ID = 0x5061726C
-VERSION = 3
+SCHEMA_VERSION = 3
 
 # kind     epsilon, delta                     balance                              besides
 # open     the lifetime budget                0                                    event: the rule and its rho;
@@ -262,7 +262,7 @@ def make_or_upgrade(
     """Make a ledger of this version, in the transaction under way, its end remembered before anything is committed.
     Refuse one that went back in time as far as earlier versions noticed."""
     before = version(db, path)
-    if before == VERSION:
+    if before == SCHEMA_VERSION:
         return
     if before is None:
         require_known(db, path)
@@ -311,7 +311,7 @@ def find_memories(writes: bool) -> Path | None:
 def begun(path: Path) -> bool:
     """Return whether a ledger lies there; nothing is written. A file whose making was cut short is none, unless what
     lies beside it knows of rows. An unreadable one counts: `Ledger` will refuse it."""
-    if not path.exists() or any(file_beside(path, what).exists() for what in ("verified", "drawing")):
+    if not path.exists() or any(file_beside(path, suffix).exists() for suffix in ("verified", "drawing")):
         return path.exists()
     if path.is_file() and path.stat().st_size == 0:
         return False
@@ -334,14 +334,14 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if not tables and (application, number) == (0, 0):
         return None
-    if application == APPLICATION_ID and number > VERSION:
+    if application == APPLICATION_ID and number > SCHEMA_VERSION:
         raise LedgerError(
             f"{path}: the ledger has version {number}, written by a later Parley; this Parley reads versions up to "
-            f"{VERSION}: update Parley"
+            f"{SCHEMA_VERSION}: update Parley"
         )
     if "entries" not in tables or (application, number) not in (
         (0, 0),
-        *((APPLICATION_ID, known) for known in range(1, VERSION + 1)),
+        *((APPLICATION_ID, known) for known in range(1, SCHEMA_VERSION + 1)),
     ):
         raise LedgerError(f"{path}: not a ledger")
     return int(number)
@@ -352,7 +352,7 @@ def create_tables(db: sqlite3.Connection) -> None:
     for statement in SCHEMA:
         db.execute(statement.format(name="entries"))
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def move_rows_of_version_0(db: sqlite3.Connection) -> None:
@@ -370,6 +370,6 @@ def move_rows_of_version_0(db: sqlite3.Connection) -> None:
 def note_upgrade(db: sqlite3.Connection, before: int) -> None:
     """Note the upgrade from the version `before`, in the file and in the chain."""
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     kind = "memory" if before else "upgrade"  # up to a row of the second kind hashes are those of version 0
     append(db, kind=kind, event=f'{{"from": {before}}}', epsilon="0", delta="0", balance="0")

@@ -49,13 +49,13 @@ def reserved(db: sqlite3.Connection) -> Budget:
 def rho_budget(db: sqlite3.Connection) -> Budget | None:
     """Return (rho of the lifetime budget, rho reserved of it) if held as zCDP; None with simple sums."""
     opened = db.execute("SELECT event FROM entries WHERE kind='open'").fetchone()
-    most = None if opened is None else stated_rho(opened[0])
-    if most is None:
+    lifetime_rho = None if opened is None else stated_rho(opened[0])
+    if lifetime_rho is None:
         return None
     rows = db.execute(
         "SELECT event FROM entries WHERE kind='accept' UNION ALL SELECT event FROM entries WHERE kind='restore'"
     )
-    return most, sum((stated_rho(event) or Fraction(0) for (event,) in rows.fetchall()), Fraction(0))
+    return lifetime_rho, sum((stated_rho(event) or Fraction(0) for (event,) in rows.fetchall()), Fraction(0))
 
 
 def event_facts(event: str | None) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")
     learner, epsilon, delta, rounds, event, closed = accepted
-    found = Account(
+    stored_account = Account(
         terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=event_facts(event).get("gaps", False)
     )
     last = db.execute(
@@ -93,12 +93,12 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
     ).fetchone()
     if last is not None:
         answers = last[1]
-        if found.gaps:
+        if stored_account.gaps:
             answers = db.execute(
                 "SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms_hash,)
             ).fetchone()[0]
-        found = replace(found, spent=Fraction(last[0]), answered=last[1], answers=answers)
-    return found.close() if closed else found
+        stored_account = replace(stored_account, spent=Fraction(last[0]), answered=last[1], answers=answers)
+    return stored_account.close() if closed else stored_account
 
 
 def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -159,33 +159,35 @@ def reserved_with(db: sqlite3.Connection, path: Path, new: Reservation) -> Fract
 
 
 def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction:
-    before, most = reserved(db), lifetime(db)
+    before, limits = reserved(db), lifetime(db)
     after = before[0] + new.epsilon, before[1] + new.delta
-    if new.delta > 0 and most[1] == 0:
+    if new.delta > 0 and limits[1] == 0:
         raise BudgetExhausted(
             f"{path}: this ledger has a lifetime delta of 0, which never changes, and these terms need "
             f"{float(new.delta):g}. Agree on laplace noise, drawn by each owner. Only a ledger created with "
             "--lifetime-delta accepts terms with a delta"
         )
-    if after[0] > most[0] or after[1] > most[1]:
+    if after[0] > limits[0] or after[1] > limits[1]:
         hint = (
             "; a ledger's delta is set when it is made (--lifetime-delta)"
-            if after[1] > most[1] and not before[1]
+            if after[1] > limits[1] and not before[1]
             else ""
         )
         room = (
-            f"{budget_words((most[0] - before[0], most[1] - before[1]))} of it is left"
+            f"{budget_words((limits[0] - before[0], limits[1] - before[1]))} of it is left"
             if any(before)
             else "all of it is left"
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {budget_words(after)} in all. The table's lifetime budget is "
-            f"{budget_words(most)}, which never changes, and {room}; agree on terms that cost at most that{hint}"
+            f"{budget_words(limits)}, which never changes, and {room}; agree on terms that cost at most that{hint}"
         )
     return after[0]
 
 
-def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
+def _room_for_rho(
+    db: sqlite3.Connection, path: Path, new: Reservation, max_rho: Fraction, before: Fraction
+) -> Fraction:
     if new.rho is None:
         raise LedgerError(
             f"{path}: its lifetime budget is in zCDP, and the zCDP cost of these terms is not known. Agree on "
@@ -193,11 +195,11 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
             "not secret (sampling = 'partition')"
         )
     reserved_rho = before + new.rho
-    if not (new.rho >= 0 and reserved_rho <= most):
+    if not (new.rho >= 0 and reserved_rho <= max_rho):
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve rho = {float(reserved_rho):g} in all. The table's "
             "lifetime budget "
-            f"is {budget_words(lifetime(db))}, which held as zCDP is rho = {float(most):g}; agree on terms that "
+            f"is {budget_words(lifetime(db))}, which held as zCDP is rho = {float(max_rho):g}; agree on terms that "
             "cost less"
         )
     return reserved_rho
@@ -305,12 +307,12 @@ def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[
         close(db, terms_hash, "restore")
     assumed, held = {"assumed": "all" if everything else "agreements"}, rho_budget(db)
     if held is not None:
-        rest = held[0] - held[1] if everything else Fraction(0)
-        event = _event(assumed | {"rho": str(rest)})
-        append(db, kind="restore", event=event, epsilon="0", delta="0", balance=str(held[1] + rest))
+        unspent_rho = held[0] - held[1] if everything else Fraction(0)
+        event = _event(assumed | {"rho": str(unspent_rho)})
+        append(db, kind="restore", event=event, epsilon="0", delta="0", balance=str(held[1] + unspent_rho))
         return
-    most, before = lifetime(db), reserved(db)
-    epsilon, delta = (most[0] - before[0], most[1] - before[1]) if everything else (Fraction(0), Fraction(0))
+    limits, before = lifetime(db), reserved(db)
+    epsilon, delta = (limits[0] - before[0], limits[1] - before[1]) if everything else (Fraction(0), Fraction(0))
     append(
         db,
         kind="restore",

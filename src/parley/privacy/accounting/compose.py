@@ -201,11 +201,11 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
 def merge_gaussian_events(events: Sequence[Event]) -> list[Event]:
     """Return the events with all unsampled Gaussian ones as a single one: their squared shifts add up exactly."""
     plain = [event for event in events if isinstance(event, GaussianEvent) and event.sampling == 1]
-    rest = [event for event in events if event not in plain]
+    other_events = [event for event in events if event not in plain]
     if not plain:
-        return rest
+        return other_events
     shift = math.sqrt(math.fsum(event.count / event.multiplier**2 for event in plain))
-    return [*rest, GaussianEvent(1 / shift)]
+    return [*other_events, GaussianEvent(1 / shift)]
 
 
 def compose_loss_distributions(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":

@@ -122,6 +122,43 @@ def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sens
     return ratio * math.log((m - 1) * belief / (1 - belief))
 
 
+def event_bound(epsilon: float, delta: float, prior: float) -> float:
+    """Return the most that an event can be likely because of a person's record, if it is otherwise of probability
+    `prior`: min(e^eps prior + delta, 1 - e^-eps (1 - prior - delta)), at most 1.
+
+    Formal guarantee: the same holds for the mean of any cost from 0 to 1, whatever is done with the release: such a
+    cost is the probability of a randomised event. Both bounds are the definition's, for the event and its complement.
+
+    >>> round(event_bound(1.0, 0.0, 0.001), 6)
+    0.002718
+    """
+    epsilon, prior = non_negative(epsilon, "epsilon"), _prior(prior)
+    kept = 1 - prior - non_negative(delta, "delta")
+    likely = math.exp(min(epsilon, 700)) * prior + delta
+    return min(likely, 1 - math.exp(-epsilon) * kept if kept > 0 else 1.0, 1.0)
+
+
+def extra_harm(epsilon: float, delta: float, harm: float, prior: float) -> float:
+    """Return how much a person's expected loss can grow by taking part, if a release may cost it up to `harm` and the
+    expected loss is `prior` times that without (Hsu and others 2014; they bound it by (e^eps - 1) prior harm)."""
+    return positive(harm, "harm") * (event_bound(epsilon, delta, prior) - prior) * ROUNDING_FACTOR
+
+
+def epsilon_for_payment(payment: float, harm: float, prior: float, delta: float = 0.0) -> float:
+    """Return the largest eps at which `payment` covers `extra_harm`, 0 if none does; infinite if the payment covers
+    every loss.
+
+    >>> round(epsilon_for_payment(5.0, harm=10_000, prior=0.001), 4)
+    0.4055
+    """
+    prior, delta = _prior(prior), non_negative(delta, "delta")
+    reached = prior + non_negative(payment, "payment") / positive(harm, "harm") / ROUNDING_FACTOR
+    if reached >= 1:
+        return math.inf
+    by_event = math.log((reached - delta) / prior) if reached > delta else 0.0
+    return max(0.0, by_event, math.log((1 - prior - delta) / (1 - reached)) if prior + delta < 1 else 0.0)
+
+
 def group_delta(epsilon: float, delta: float, records: int) -> float:
     """Return the delta at which m records together are promised m eps, for any noise: delta (1 + e^eps + ... + e^((m -
     1) eps)), at most 1.
@@ -236,8 +273,16 @@ def gaussian_bits(
     return answers * p / 2 * math.log1p(squared / p) / NATS_PER_BIT * ROUNDING_FACTOR
 
 
-def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
-    """Return what `parley budget explain --json` prints, for a `prior` belief in a fact and one among `people`."""
+def explanation(
+    epsilon: float,
+    delta: float = 0.0,
+    prior: float = 0.5,
+    people: int = 100,
+    harm: float | None = None,
+    payment: float | None = None,
+) -> dict[str, Any]:
+    """Return what `parley budget explain --json` prints, for a `prior` belief in a fact and one among `people`.
+    `harm`: what the fact, once believed, may cost a person; `payment`: what it is paid."""
     positive(epsilon, "epsilon")
     whole(people, "people", least=2)
     failure = 0.0
@@ -257,7 +302,19 @@ def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: 
         "mutual_information_bits": _mutual_information(epsilon, delta),
         "belief_bound": belief_bound(epsilon, people) if pure else None,
         "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if pure and people > 2 else None,
+        "harm": None if harm is None else _harm(epsilon, delta, harm, prior, payment),
         "adjacency": Adjacency.REPLACE_ONE,
+    }
+
+
+def _harm(epsilon: float, delta: float, harm: float, prior: float, payment: float | None) -> dict[str, Any]:
+    covered = None if payment is None else epsilon_for_payment(payment, harm, prior, delta)
+    return {
+        "harm": harm,
+        "expected_without": harm * prior,
+        "extra": extra_harm(epsilon, delta, harm, prior),
+        "payment": payment,
+        "epsilon_covered": None if covered is None or math.isinf(covered) else covered,
     }
 
 
@@ -302,7 +359,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         )
         lines += [
             f"Guessing a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
-            f"Someone who must tell which of {people} people is missing is right with probability at most {belief}.",
+            f"Someone who must tell which of {people} people was replaced is right with probability at most {belief}.",
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")
@@ -311,8 +368,22 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             f"{condition or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
             "(mutual information)."
         )
+    if content["harm"] is not None:
+        lines.append(_harm_sentence(content["harm"]))
     return [
         *lines,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
         f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]
+
+
+def _harm_sentence(harm: dict[str, Any]) -> str:
+    text = (
+        f"Someone who may lose {number(harm['harm'])} and expects to lose {number(harm['expected_without'])} without "
+        f"taking part expects to lose at most {number(harm['extra'], side='above')} more."
+    )
+    if harm["payment"] is None:
+        return text
+    covered = harm["epsilon_covered"]
+    upto = "at any ε" if covered is None else f"up to ε = {number(covered, side='below')}"
+    return f"{text} A payment of {number(harm['payment'])} covers that {upto}."

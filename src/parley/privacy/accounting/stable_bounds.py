@@ -152,7 +152,7 @@ class Panel:
 
 
 ALL_ALPHAS, TWO_ALPHAS = (2.0, 1.999, 1.95, 1.9), (2.0, 1.999)
-FIGURES: dict[str, tuple[Panel, ...]] = {
+PANELS_BY_FIGURE: dict[str, tuple[Panel, ...]] = {
     "4.1": (Panel("scale 1", ALL_ALPHAS),),
     "4.6": (
         Panel(

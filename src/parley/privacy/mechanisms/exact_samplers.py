@@ -45,7 +45,7 @@ from parley.validate import Floats, finite, positive
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
-Draw = Callable[[int], Words]  # so many words
+DrawWords = Callable[[int], Words]  # so many words
 
 
 def random_words(size: int) -> Words:
@@ -113,10 +113,10 @@ def discrete_laplace(scale: int, size: int) -> Integers:
         raise SettingError(f"scale: expected a whole number from 1 to 2^{LAPLACE_BITS + 1}")
     drawn, missing = [], size
     while missing > 0:
-        rest = _uniform_below(scale, _trials_for(missing))
-        rest = rest[_bernoulli_exp(rest, scale)]
-        magnitude = rest.astype(np.int64) + scale * _geometric(rest.size)
-        negative = _uniform_below(2, rest.size) == 1
+        remainders = _uniform_below(scale, _trials_for(missing))
+        remainders = remainders[_bernoulli_exp(remainders, scale)]
+        magnitude = remainders.astype(np.int64) + scale * _geometric(remainders.size)
+        negative = _uniform_below(2, remainders.size) == 1
         # zero must not be drawn twice
         drawn.append(np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))])
         missing -= drawn[-1].size
@@ -217,7 +217,7 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
     return drawn
 
 
-def near_normal(size: int, draw: Draw) -> Floats:
+def near_normal(size: int, draw: DrawWords) -> Floats:
     """Return floats near independent standard normal numbers N: |float - N| <= 2^-66 + 2^-51 |N|, always.
 
     Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more of their place in a strip. A
@@ -247,11 +247,11 @@ def _decide_by_floats(first: Words, second: Words, steps: float, offsets: Floats
     u = (first >> np.uint64(17)) * 2.0**-47
     x = second * 2.0**-64
     y = x * (2.0 * strip + x) * 2.0**-7
-    power = np.full(y.size, _TAYLOR[-1])
-    for coefficient in _TAYLOR[-2::-1]:
+    power = np.full(y.size, _EXP_COEFFICIENTS[-1])
+    for coefficient in _EXP_COEFFICIENTS[-2::-1]:
         power *= y
         power += coefficient
-    excess = u * power - _RATIO[strip]
+    excess = u * power - _PEAK_SHARES[strip]
     exact = (strip + x) * (steps / 8) + sign * offsets
     nearest = np.rint(exact)
     doubtful = (np.abs(excess) <= DOUBT_KEPT) | (strip == STRIP_COUNT)
@@ -259,11 +259,13 @@ def _decide_by_floats(first: Words, second: Words, steps: float, offsets: Floats
     return (sign * nearest).astype(np.int64), excess < 0, doubtful
 
 
-def _decide_exactly(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
+def _decide_exactly(
+    first: int, second: int, steps: Fraction, offset: Fraction, draw: DrawWords | None = None
+) -> int | None:
     """Return one proposal's result in exact arithmetic, None if not kept; draw digits of x and u while they matter."""
     draw = draw or random_words
     strip = int(_STRIP_OF[first & 0xFFFF])
-    weight = Fraction(1, 2) if strip == STRIP_COUNT else Fraction(_WEIGHTS[strip])
+    weight = Fraction(1, 2) if strip == STRIP_COUNT else Fraction(_STRIP_WEIGHTS[strip])
     while strip >= STRIP_COUNT and int(draw(1)[0]) & 1:
         strip, weight = strip + 1, weight / 2
     sign = -1 if first >> 16 & 1 else 1
@@ -280,7 +282,7 @@ def _decide_exactly(first: int, second: int, steps: Fraction, offset: Fraction, 
         (u, width_u), (x, width_x) = _more_digits(u, width_u, draw), _more_digits(x, width_x, draw)
 
 
-def _more_digits(number: Fraction, width: Fraction, draw: Draw) -> tuple[Fraction, Fraction]:
+def _more_digits(number: Fraction, width: Fraction, draw: DrawWords) -> tuple[Fraction, Fraction]:
     """Draw 64 more binary digits of a uniform number known to lie in [number, number + width)."""
     narrow = width / 2**64
     return number + int(draw(1)[0]) * narrow, narrow
@@ -305,10 +307,14 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     return Fraction(unit, high + above), Fraction(unit, low)
 
 
-_TAYLOR = [1 / math.factorial(n) for n in range(13)]
-_PEAKS = [
+_EXP_COEFFICIENTS = [1 / math.factorial(n) for n in range(13)]
+_STRIP_PEAKS = [
     DENSITY_HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIP_COUNT)
 ]  # from above, right to 100 bits
-_WEIGHTS = [math.ceil(peak) for peak in _PEAKS]
-_RATIO = np.array([float(peak / weight) for peak, weight in zip(_PEAKS, _WEIGHTS, strict=True)] + [0.0])
-_STRIP_OF = np.repeat(np.arange(STRIP_COUNT + 1), [*_WEIGHTS, 2**16 - sum(_WEIGHTS)])  # the last slot is the tail's
+_STRIP_WEIGHTS = [math.ceil(peak) for peak in _STRIP_PEAKS]
+_PEAK_SHARES = np.array(
+    [float(peak / weight) for peak, weight in zip(_STRIP_PEAKS, _STRIP_WEIGHTS, strict=True)] + [0.0]
+)
+_STRIP_OF = np.repeat(
+    np.arange(STRIP_COUNT + 1), [*_STRIP_WEIGHTS, 2**16 - sum(_STRIP_WEIGHTS)]
+)  # the last slot is the tail's

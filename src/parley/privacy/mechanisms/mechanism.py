@@ -168,8 +168,8 @@ class Extent:
         [[0.75, 0.75], [1.0, -0.5]]
         """
         boxed = np.clip(np.where(np.isnan(values), 0.0, values), self.low, self.high)
-        total, most = self._measured(boxed)
-        return np.asarray(boxed * np.where(total > most, most / np.maximum(total, most), 1.0)[..., None])
+        total, limit = self._measured(boxed)
+        return np.asarray(boxed * np.where(total > limit, limit / np.maximum(total, limit), 1.0)[..., None])
 
     def _measured(self, values: Floats) -> tuple[Floats, float]:
         """Return the norm of values [..., d] and the largest one allowed, in a unit in which no power overflows."""

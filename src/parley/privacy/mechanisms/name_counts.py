@@ -169,17 +169,17 @@ class Stability:
         fixed = checked.value.shape[-1]
         value[..., :fixed] = checked.value
         starts = [fixed + column * self.places for column in range(self.columns)]
-        for start, found in zip(starts, candidates, strict=False):
-            value[..., start : start + len(found)] = [count / self.records for count in found.values()]
+        for start, name_counts in zip(starts, candidates, strict=False):
+            value[..., start : start + len(name_counts)] = [count / self.records for count in name_counts.values()]
         noisy = self.base.release(Bounded(value, checked.sensitivity, checked.norm), noise)
         answer = np.ascontiguousarray(noisy[..., :fixed])
-        for column, found in enumerate(candidates):
+        for column, name_counts in enumerate(candidates):
             if named[column] is None:
                 continue
             for replicate in np.ndindex(answer.shape[:-1]):
-                shares = noisy[replicate][starts[column] : starts[column] + len(found)]
+                shares = noisy[replicate][starts[column] : starts[column] + len(name_counts)]
                 answer[replicate][column * self.width + 2 : (column + 1) * self.width] = self._names_above_threshold(
-                    list(found), shares
+                    list(name_counts), shares
                 )
         return answer
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Norm, PureEvent
-from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, random_words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, SeededWords, random_words
 from parley.privacy.mechanisms.geometric import whole_counts
 from parley.privacy.mechanisms.mechanism import Bounded, require_bounded
 from parley.privacy.mechanisms.noise import Integers, Noise
@@ -19,7 +19,7 @@ from parley.validate import Floats
 WORD_COUNT = 2**64  # different random words
 MAX_EPSILON = Fraction(1000)  # an epsilon by which all answers but one of 2^64 are meant
 BATCH_RECORDS = 2**20  # records whose words are drawn together
-_DIGITS = Context(prec=60, rounding=ROUND_FLOOR)
+_DECIMAL_CONTEXT = Context(prec=60, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,12 @@ class RandomisedResponse:
     ) -> "RandomisedResponse":
         """Return the most truthful answers that cost a person at most `epsilon` a release, less 2^-50 of it."""
         epsilon_per_record = min(epsilon / per_person * (1 - Fraction(1, 2**50)), MAX_EPSILON)
-        exponent = _DIGITS.divide(Decimal(epsilon_per_record.numerator), Decimal(epsilon_per_record.denominator))
-        odds_minus_one = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
+        exponent = _DECIMAL_CONTEXT.divide(
+            Decimal(epsilon_per_record.numerator), Decimal(epsilon_per_record.denominator)
+        )
+        odds_minus_one = (
+            Fraction(exponent.exp(_DECIMAL_CONTEXT)) * (1 - Fraction(1, 10**50)) - 1
+        )  # e^eps - 1, and not more
         truthful = min(math.floor(odds_minus_one / (odds_minus_one + cells) * WORD_COUNT), WORD_COUNT - 1)
         if truthful < 1:
             raise SettingError("epsilon: too small for randomised response; use a larger one")
@@ -76,19 +80,19 @@ class RandomisedResponse:
             counts = np.concatenate([counts, self.records - counts], axis=-1)
         if counts.shape[-1] != self.cells or counts.min() < 0 or not np.all(counts.sum(axis=-1) == self.records):
             raise GuaranteeError("value: expected shares that count every record once; nothing was released")
-        draw: Draw = random_words if noise.safe else SeededWords(noise.seed())
+        draw: DrawWords = random_words if noise.safe else SeededWords(noise.seed())
         flat = [self._answers(each, draw) for each in counts.reshape(-1, self.cells)]
         shares = np.array(flat).reshape(counts.shape) / self.records
         return np.ascontiguousarray((shares - (1 - self.share) / self.cells)[..., : value.shape[-1]] / self.share)
 
-    def _answers(self, counts: Integers, draw: Draw) -> Integers:
+    def _answers(self, counts: Integers, draw: DrawWords) -> Integers:
         """Return how many records answer with each name, given how many have it."""
         truth, found = np.repeat(np.arange(self.cells), counts), np.zeros(self.cells, dtype=np.int64)
         for start in range(0, self.records, BATCH_RECORDS):
             found += np.bincount(self.answer(truth[start : start + BATCH_RECORDS], draw), minlength=self.cells)
         return found
 
-    def answer(self, truth: Integers, draw: Draw = random_words) -> Integers:
+    def answer(self, truth: Integers, draw: DrawWords = random_words) -> Integers:
         """Return the answers of records with these names [n], places from 0 on; a person's own device may draw them as
         well. Every call draws anew, and costs a record as much as the first: draw once, and keep the answer."""
         if (
@@ -133,7 +137,7 @@ class RandomisedResponse:
         return PureEvent(1 / (self.per_person * math.log1p(float(self.odds - 1)) * (1 + 2.0**-50)))
 
 
-def draw_uniform(names: int, size: int, draw: Draw) -> Integers:
+def draw_uniform(names: int, size: int, draw: DrawWords) -> Integers:
     """Return `size` independent uniform numbers below `names`; words beyond the last whole multiple are drawn again."""
     last, found = WORD_COUNT // names * names, np.zeros(0, dtype=np.int64)
     while len(found) < size:

@@ -15,7 +15,7 @@ from scipy.special import gammainccinv
 
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Event, GaussianEvent, LaplaceEvent, Norm
-from parley.privacy.mechanisms.exact_samplers import Draw, Integers, Words, random_words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, Integers, Words, random_words
 from parley.privacy.mechanisms.mechanism import Bounded, require_bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
@@ -28,7 +28,7 @@ REACH_BITS = 6  # a geometric number goes up to 2^6 times its scale
 MIN_EXPONENT, MAX_EXPONENT = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
 MAX_DISTANCE = 2.0**-58  # that no recipe exceeds
 
-_DIGITS = Context(prec=60)
+_DECIMAL_CONTEXT = Context(prec=60)
 
 
 class Law(StrEnum):
@@ -121,7 +121,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
 
     1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N. Those at multiples of 2 pi are the
       characteristic function of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where D,
-      the uniform law's, has zeros: D^k leaves almost nothing of them (`_ripple`).
+      the uniform law's, has zeros: D^k leaves almost nothing of them (`_smoothing_bound`).
     2. The discrete Gaussian of deviation s is, up to a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what
       randomised rounding makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability
       proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
@@ -130,7 +130,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
     n, k = 2**exponent, UNIFORM_TERMS
     weights, total, thresholds = _discrete_gaussian()
     blur = 2 * math.exp(-2 * math.pi**2 * ROUNDING_DEVIATION**2) * 1.0001
-    beyond = float(2 * sum(weights[LADDER_LENGTH + 1 :]) / total)
+    tail_mass = float(2 * sum(weights[LADDER_LENGTH + 1 :]) / total)
     return Recipe(
         law=Law.GAUSSIAN,
         exponent=exponent,
@@ -141,7 +141,8 @@ def gaussian_recipe(exponent: int) -> Recipe:
         offset=-k * (n - 1) // 2,
         scale=recipe_scale(Law.GAUSSIAN, exponent),
         variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
-        distance=(LADDER_LENGTH * 2.0 ** -(WORD_BITS + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
+        distance=(LADDER_LENGTH * 2.0 ** -(WORD_BITS + 1) + tail_mass + 4 * blur + _smoothing_bound(exponent))
+        * (1 + 1e-6),
     )
 
 
@@ -165,7 +166,7 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
     return np.asarray(steps + rng.integers(0, recipe.step, size=(UNIFORM_TERMS, *shape)).sum(axis=0) + recipe.offset)
 
 
-def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Integers:
+def draw_secretly(recipe: Recipe, size: int, words: DrawWords = random_words) -> Integers:
     """Draw numbers of the recipe's law from the operating system's random words, for one host's own noise.
 
     Formal guarantee: independent, each exactly the recipe's X. There is a word for each threshold, one for the ladder
@@ -188,7 +189,7 @@ def _count_thresholds_above(ladder: tuple[int, ...], words: Words) -> Integers:
     return np.asarray(len(ladder) - np.searchsorted(ascending, words, side="right"))
 
 
-def _ripple(exponent: int) -> float:
+def _smoothing_bound(exponent: int) -> float:
     """Bound the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U: half the L1 norm of
     the difference is at most half of sqrt(window) times its L2 norm, plus what lies beyond the window. By Parseval and
     the triangle inequality the L2 norm is at most the sum over j of those of the bumps. The square of each is, with u =
@@ -220,12 +221,12 @@ def _laplace_variance(b: float) -> float:
 
 
 def _exp(x: Decimal) -> Decimal:
-    return x.exp(_DIGITS)
+    return x.exp(_DECIMAL_CONTEXT)
 
 
 def _threshold(probability: Decimal) -> int:
     """Return the whole number nearest to probability 2^64."""
-    return int((probability * 2**WORD_BITS).to_integral_value(context=_DIGITS))
+    return int((probability * 2**WORD_BITS).to_integral_value(context=_DECIMAL_CONTEXT))
 
 
 MAX_SUM = 2**62  # sums and noise stay below: nothing wraps around

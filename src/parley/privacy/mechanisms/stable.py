@@ -125,10 +125,10 @@ class StableOnSums:
         >>> round(StableOnSums(1.0, 2.0, 1.0).tail(0.1, 1), 3)
         12.628
         """
-        beyond = math.log(probability / (2 * coordinates))
+        log_probability = math.log(probability / (2 * coordinates))
 
         def excess(log: float) -> float:
-            return math.log(max(float(survival(np.array([math.exp(log)]), self.alpha)[0]), 1e-300)) - beyond
+            return math.log(max(float(survival(np.array([math.exp(log)]), self.alpha)[0]), 1e-300)) - log_probability
 
         return self.scale * math.exp(brentq(excess, -30.0, 600.0, xtol=1e-9)) * (1 + 1e-6)
 

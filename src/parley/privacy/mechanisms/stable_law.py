@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 SERIES_FROM = 20.0  # beyond this many scales the tail series takes over
-_TERMS = np.arange(1, 31)
-_NODES = 6001
+_SERIES_TERMS = np.arange(1, 31)
+_INTEGRATION_NODES = 6001
 
 
 def check_alpha(alpha: float) -> float:
@@ -105,7 +105,7 @@ def score(z: Floats, alpha: float) -> Floats:
     derivative = law.log_density_derivative(np.arcsinh(near)) / np.hypot(1.0, near)
     far = np.maximum(size, SERIES_FROM)
     terms = law.density_terms
-    tail = -_series(far, alpha, terms * (alpha * _TERMS + 1)) / (_series(far, alpha, terms) * far)
+    tail = -_series(far, alpha, terms * (alpha * _SERIES_TERMS + 1)) / (_series(far, alpha, terms) * far)
     return np.sign(z) * np.where(size <= SERIES_FROM, derivative, tail)
 
 
@@ -164,16 +164,20 @@ class _Law:
     def __init__(self, alpha: float) -> None:
         from scipy.interpolate import make_interp_spline  # who names no stable noise need not wait for it
 
-        signs = np.where(_TERMS % 2 == 1, 1.0, -1.0) * np.sin(math.pi * np.remainder(alpha * _TERMS, 4) / 2) / math.pi
-        self.density_terms = signs * np.exp(gammaln(alpha * _TERMS + 1) - gammaln(_TERMS + 1))
-        self.tail_terms = signs * np.exp(gammaln(alpha * _TERMS) - gammaln(_TERMS + 1))
-        u = np.linspace(0, math.asinh(SERIES_FROM), _NODES)
+        signs = (
+            np.where(_SERIES_TERMS % 2 == 1, 1.0, -1.0)
+            * np.sin(math.pi * np.remainder(alpha * _SERIES_TERMS, 4) / 2)
+            / math.pi
+        )
+        self.density_terms = signs * np.exp(gammaln(alpha * _SERIES_TERMS + 1) - gammaln(_SERIES_TERMS + 1))
+        self.tail_terms = signs * np.exp(gammaln(alpha * _SERIES_TERMS) - gammaln(_SERIES_TERMS + 1))
+        u = np.linspace(0, math.asinh(SERIES_FROM), _INTEGRATION_NODES)
         density = _inversion(np.sinh(u), alpha)
         self.log_density = make_interp_spline(u, np.log(density), k=5)
         self.log_density_derivative = self.log_density.derivative()
         mass = make_interp_spline(u, density * np.cosh(u), k=5).antiderivative()
-        beyond = _series(np.array([SERIES_FROM]), alpha, self.tail_terms)
-        tail = mass(u[-1]) - mass(u) + beyond
+        tail_mass = _series(np.array([SERIES_FROM]), alpha, self.tail_terms)
+        tail = mass(u[-1]) - mass(u) + tail_mass
         self.log_tail = make_interp_spline(u, np.log(tail * (0.5 / tail[0])), k=5)
 
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
-from parley.privacy.sharing.party import HOSTS, Party
+from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
 
 WORD_LANES = 64  # lanes of a word
 Wire = int
 Rows = NDArray[np.intp]
 
-_ONES = np.uint64(2**WORD_LANES - 1)
+_ALL_LANES = np.uint64(2**WORD_LANES - 1)
 
 
 @dataclass(frozen=True)
@@ -151,11 +151,11 @@ def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
                 made = share[sums.terms[0]]
                 for terms in sums.terms[1:]:
                     made ^= share[terms]
-                if (party.index + k) % HOSTS == 0:
-                    made[sums.flipped :] ^= _ONES
+                if (party.index + k) % HOST_COUNT == 0:
+                    made[sums.flipped :] ^= _ALL_LANES
                 share[sums.start : sums.start + len(made)] = made
     return Replicated(
-        *(_gather(circuit, share, (party.index + k) % HOSTS == 0) for k, share in enumerate((first, second)))
+        *(_gather(circuit, share, (party.index + k) % HOST_COUNT == 0) for k, share in enumerate((first, second)))
     )
 
 
@@ -176,13 +176,13 @@ def below(builder: Builder, word: Sequence[Wire], threshold: int) -> Output:
         return Output((), flip=True)
     places = range(0, len(word), 2)
     pairs = [_pair(builder, word[k], word[k + 1], threshold >> (len(word) - 2 - k) & 3) for k in places]
-    found = _joined(builder, pairs).below()
+    found = _join_all_digits(builder, pairs).below()
     return Output(() if found is None else (found,))
 
 
 def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Output:
     """Return whether the sum of two numbers of equal length, most significant digit first, needs one more digit."""
-    found = _joined(builder, [_adder(builder, x, y) for x, y in zip(a, b, strict=True)]).below()
+    found = _join_all_digits(builder, [_adder(builder, x, y) for x, y in zip(a, b, strict=True)]).below()
     return Output(() if found is None else (found,))
 
 
@@ -204,7 +204,7 @@ def _conjunctions(party: Party, step: _Round, first: Words, second: Words) -> No
 def _gather(circuit: Circuit, share: Words, flips: bool) -> Words:
     planes = np.bitwise_xor.reduceat(share[circuit.outputs], circuit.starts, axis=0)
     if flips:
-        planes[circuit.flipped] ^= _ONES
+        planes[circuit.flipped] ^= _ALL_LANES
     return planes
 
 
@@ -233,7 +233,7 @@ def _adder(builder: Builder, a: Wire, b: Wire) -> _Digits:
     return _Digits(lambda: builder.conjunction(a, b), lambda: builder.parity(a, b))
 
 
-def _joined(builder: Builder, digits: Sequence[_Digits]) -> _Digits:
+def _join_all_digits(builder: Builder, digits: Sequence[_Digits]) -> _Digits:
     while len(digits) > 1:
         pairs = [_join_digits(builder, digits[k], digits[k + 1]) for k in range(0, len(digits) - 1, 2)]
         digits = pairs + list(digits[len(digits) - len(digits) % 2 :])

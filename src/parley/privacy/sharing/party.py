@@ -16,7 +16,7 @@ from parley.errors import ContradictionError, ExchangeError, SettingError, Unava
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.ring import KEY_BYTES, Keystream, Replicated, digest
 
-HOSTS = 3
+HOST_COUNT = 3
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Wire:
 def wires(timeout: float = 60.0) -> tuple[Wire, Wire, Wire]:
     """Return the ends of three hosts' channels within one process, in the order of the hosts."""
     queues: dict[tuple[int, int], SimpleQueue[bytes | None]] = {
-        (i, j): SimpleQueue() for i in range(HOSTS) for j in range(HOSTS) if i != j
+        (i, j): SimpleQueue() for i in range(HOST_COUNT) for j in range(HOST_COUNT) if i != j
     }
     return Wire(0, queues, timeout), Wire(1, queues, timeout), Wire(2, queues, timeout)
 
@@ -115,10 +115,10 @@ class Party:
     """
 
     def __init__(self, channel: Channel, keys: tuple[bytes, bytes]) -> None:
-        if channel.index not in range(HOSTS):
+        if channel.index not in range(HOST_COUNT):
             raise SettingError(f"host {channel.index}: expected a host from 0 to 2")
         self.index = channel.index
-        self.before, self.next = (self.index + 2) % HOSTS, (self.index + 1) % HOSTS
+        self.before, self.next = (self.index + 2) % HOST_COUNT, (self.index + 1) % HOST_COUNT
         self._channel = channel
         self._streams = {
             (j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)
@@ -129,19 +129,19 @@ class Party:
 
     def random(self, *shape: int) -> Replicated:
         """Return shares of uniform words that nobody knows: host i lacks share i + 2, like its key. Nothing is sent."""
-        return self._guarded(lambda: Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape)))
+        return self._run_once(lambda: Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape)))
 
     def zero_bits(self, *shape: int) -> Words:
         """Return this host's part of words whose exclusive or is 0; to a host, either other part is uniform."""
-        return self._guarded(lambda: self._words(0, _ZEROS, shape) ^ self._words(1, _ZEROS, shape))
+        return self._run_once(lambda: self._words(0, _ZEROS, shape) ^ self._words(1, _ZEROS, shape))
 
     def zero_words(self, *shape: int) -> Words:
         """Return this host's part of words whose sum over the three hosts is 0."""
-        return self._guarded(lambda: self._words(0, _ZEROS, shape) - self._words(1, _ZEROS, shape))
+        return self._run_once(lambda: self._words(0, _ZEROS, shape) - self._words(1, _ZEROS, shape))
 
     def complete(self, part: Words) -> Replicated:
         """Make replicated shares: part i is share i and goes to host i - 1. Parts must be masked by zeros."""
-        return self._guarded(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
+        return self._run_once(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
 
     def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
         """Split `secret`, known to this host only, additively between the two others; return this host's parts of the
@@ -154,7 +154,7 @@ class Party:
             mask = self._words(1, _MASKS, held)
             return mask, self._pass(self.next, sent, self.before, received)
 
-        return self._guarded(act)
+        return self._run_once(act)
 
     def scratch(self, *shape: int) -> Words:
         """Return room to work in, overwritten by the next call: fresh memory would cost a third of a draw's time."""
@@ -184,7 +184,7 @@ class Party:
             )
         return np.frombuffer(payload, dtype="<u8", offset=8).reshape(shape)
 
-    def _guarded(self, act: Callable[[], T]) -> T:
+    def _run_once(self, act: Callable[[], T]) -> T:
         if self._broken:
             raise ExchangeError(
                 f"host {self.index}: an earlier protocol failed, so its keys are used up; agree on new keys"
@@ -198,11 +198,12 @@ class Party:
 def agree_keys(channel: Channel) -> Party:
     """Make fresh keys for a run: host i sends key i to host i - 1, over a channel that nobody else reads."""
     key = os.urandom(KEY_BYTES)
-    channel.send((channel.index + 2) % HOSTS, key)
-    other = channel.receive((channel.index + 1) % HOSTS)
+    channel.send((channel.index + 2) % HOST_COUNT, key)
+    other = channel.receive((channel.index + 1) % HOST_COUNT)
     if len(other) != KEY_BYTES:
         raise ExchangeError(
-            f"host {(channel.index + 1) % HOSTS}: sent a key of {len(other)} bytes, expected {KEY_BYTES}; start the "
+            f"host {(channel.index + 1) % HOST_COUNT}: sent a key of {len(other)} bytes, expected {KEY_BYTES}; "
+            "start the "
             "run again"
         )
     return Party(channel, (key, other))
@@ -239,7 +240,7 @@ def open_words(openings: Sequence[Opening]) -> Words:
     shares, or `LyingHostError` names the pairs that disagree, with the liar in each (SHA-256 being free of collisions).
     Two hosts hold no share in common; all that is compared is that they recorded the same.
     """
-    if len(openings) == HOSTS - 1:
+    if len(openings) == HOST_COUNT - 1:
         if len({each.digest for each in openings}) > 1:
             raise ContradictionError(
                 "opening: the two hosts recorded different answers, so the sum is not used; ask their operators"
@@ -247,7 +248,9 @@ def open_words(openings: Sequence[Opening]) -> Words:
         return np.asarray(openings[0].words + openings[1].words)
     first, second, third = openings
     pairs = tuple(
-        (i, (i + 1) % HOSTS) for i in range(HOSTS) if openings[i].digest != digest(openings[(i + 1) % HOSTS].words)
+        (i, (i + 1) % HOST_COUNT)
+        for i in range(HOST_COUNT)
+        if openings[i].digest != digest(openings[(i + 1) % HOST_COUNT].words)
     )
     if pairs:
         raise LyingHostError(pairs)

@@ -48,10 +48,10 @@ def last_share(words: Words, seeds: tuple[bytes, ...]) -> Words:
 
     Formal guarantee: all shares but any one are uniform and independent of the words.
     """
-    rest = words.copy()
+    last_words = words.copy()
     for seed in seeds:
-        rest -= expand_seed(seed, words.size)
-    return rest
+        last_words -= expand_seed(seed, words.size)
+    return last_words
 
 
 def digest(words: Words) -> bytes:

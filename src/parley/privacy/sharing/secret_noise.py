@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import Recipe
 from parley.privacy.sharing.circuits import WORD_LANES, Builder, Circuit, Output, below, carry, evaluate
-from parley.privacy.sharing.party import HOSTS, Party
+from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
 from parley.validate import whole
 
@@ -78,7 +78,7 @@ def _split(party: Party, plan: Plan, drawn: Replicated) -> Replicated:
             [planes, np.zeros_like(fair)] if share != 2 else [planes[: plan.plain], np.zeros_like(fair), fair]
         )
 
-    return Replicated(inputs(drawn.first, party.index), inputs(drawn.second, (party.index + 1) % HOSTS))
+    return Replicated(inputs(drawn.first, party.index), inputs(drawn.second, (party.index + 1) % HOST_COUNT))
 
 
 @lru_cache(maxsize=16)
@@ -169,8 +169,8 @@ def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) ->
     Formal guarantee: d is uniform to host i + 1, which lacks the stream m; host i - 1 and the dealer receive nothing.
     The parts must not be shown to anybody yet: `Party.complete` them with a part of zero.
     """
-    rows = [slice(i, None, HOSTS) for i in range(HOSTS)]
-    counts = [len(range(i, len(weights), HOSTS)) for i in range(HOSTS)]
+    rows = [slice(i, None, HOST_COUNT) for i in range(HOST_COUNT)]
+    counts = [len(range(i, len(weights), HOST_COUNT)) for i in range(HOST_COUNT)]
     mine, before, after = party.index, party.before, party.next
     secret = unpack_bits(planes.first[rows[mine]] ^ planes.second[rows[mine]], size).astype(np.uint64)
     mask, sent = party.deal(secret, (counts[after], size), (counts[before], size))

@@ -156,7 +156,7 @@ def sums_of_others(x: Floats) -> Floats:
     return np.asarray(before + after)
 
 
-SCALED = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise of scale 1
+SCALABLE_LAWS = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise of scale 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,13 +177,13 @@ class NoiseGroup:
 
 
 def noise_groups(stages: Mapping[str, Stage]) -> list[NoiseGroup]:
-    """Return these owners in as few groups as possible: one law up to its scale (`SCALED`), else the same
+    """Return these owners in as few groups as possible: one law up to its scale (`SCALABLE_LAWS`), else the same
     law."""
-    found: dict[object, list[str]] = {}
+    names_by_law: dict[object, list[str]] = {}
     for name, stage in stages.items():
         law = stage.series.mechanism
-        found.setdefault(type(law) if isinstance(law, SCALED) else law, []).append(name)
-    return [_noise_group(names, [stages[name] for name in names]) for names in found.values()]
+        names_by_law.setdefault(type(law) if isinstance(law, SCALABLE_LAWS) else law, []).append(name)
+    return [_noise_group(names, [stages[name] for name in names]) for names in names_by_law.values()]
 
 
 def _noise_group(names: list[str], stages: list[Stage]) -> NoiseGroup:

@@ -14,7 +14,7 @@ from parley.protocol.queries.question import Context, Question, ReleasePlan, Tab
 from parley.protocol.queries.update import CorrectedQuery, CorrectedQuestion, UpdateQuery, UpdateQuestion
 
 __all__ = [
-    "KINDS",
+    "QUESTION_KINDS",
     "Answer",
     "Context",
     "CorrectedQuery",
@@ -37,7 +37,7 @@ __all__ = [
     "UpdateQuestion",
 ]
 
-KINDS: dict[str, type[Question]] = {
+QUESTION_KINDS: dict[str, type[Question]] = {
     question.asks.kind: question
     for question in (
         GradientQuestion,

@@ -11,7 +11,7 @@ from parley.audit.attacks.membership import Membership
 from parley.audit.attacks.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.privacy.accounting.meaning import error_tradeoff
-from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES_COLOURS, TOGETHER
 from parley.report.figures.picture import Picture, decorate, headed, lettered
 from parley.report.words.audit import claim
 from parley.report.words.membership import ATTACK_NAMES, TITLE
@@ -51,7 +51,7 @@ def audit_figure(verdict: Verdict) -> Picture:
     return figure
 
 
-COLOURS: dict[str, str] = {"online": TOGETHER, "offline": SERIES[4], "shadow": MUTED}
+ATTACK_COLOURS: dict[str, str] = {"online": TOGETHER, "offline": SERIES_COLOURS[4], "shadow": MUTED}
 
 
 def membership_figure(found: Mapping[str, Membership], below: str = "") -> Picture:
@@ -91,7 +91,7 @@ def _panel(axes: Axes, found: Membership) -> None:
         alarms, hits = np.array(each.curve).T
         shown = (alarms > 0) & (hits > 0)
         label = f"{ATTACK_NAMES[each.method]}: AUC {each.auc.value:.3f}"
-        axes.plot(alarms[shown], hits[shown], color=COLOURS.get(each.method, INK), linewidth=1.8, label=label)
+        axes.plot(alarms[shown], hits[shown], color=ATTACK_COLOURS.get(each.method, INK), linewidth=1.8, label=label)
     axes.plot(x, x, color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
-from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES_COLOURS, TOGETHER
 from parley.report.figures.picture import Picture, decorate, headed
 from parley.validate import Floats
 
@@ -104,7 +104,7 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
     figure = Picture(
         7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4, f"Privacy cost of several kinds of noise. {seen}."
     )
-    colours = {2.0: INK, 1.999: ALONE, 1.95: SERIES[4], 1.9: TOGETHER}
+    colours = {2.0: INK, 1.999: ALONE, 1.95: SERIES_COLOURS[4], 1.9: TOGETHER}
     for place, panel in enumerate(panels, start=1):
         axes = decorate(figure.add_subplot(1, len(panels), place))
         styles: dict[tuple[float, str], int] = {}

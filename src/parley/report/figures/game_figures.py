@@ -10,13 +10,13 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
-from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES_COLOURS, TOGETHER
 from parley.report.figures.curves import EPSILON
 from parley.report.figures.picture import TEXT_BACKGROUND, Picture, decorate, first_names, headed, lettered
 from parley.report.words.negotiation import adjacency
 from parley.validate import Floats
 
-MAX_NAMED_OWNERS = len(SERIES)  # owners that a figure tells apart
+MAX_NAMED_OWNERS = len(SERIES_COLOURS)  # owners that a figure tells apart
 MAX_SINGLE_CURVES = 100  # owners whose curves are a smear: what half and nine in ten of them get is shown instead
 LEGEND_BELOW: dict[str, Any] = {  # where a legend hides nothing
     "loc": "upper center",
@@ -102,7 +102,7 @@ def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
 def _curve_style(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
     """Return (colour, width, label) of an owner's curve; owners without names look alike and share one label."""
     if place < MAX_NAMED_OWNERS:
-        return SERIES[place], 1.8, lettered(name) if joins else f"{lettered(name)} (stays out)"
+        return SERIES_COLOURS[place], 1.8, lettered(name) if joins else f"{lettered(name)} (stays out)"
     return LIMIT, 0.7, f"{owners - MAX_NAMED_OWNERS} more owners" if place == MAX_NAMED_OWNERS else None
 
 

@@ -22,7 +22,7 @@ from parley.validate import Floats
 MAX_OWNER_LINES = 40  # owners that have a line each
 OWNERS_AT_EACH_END = 10  # of a crowd that have one
 Advice = Literal["join", "stay", "unsure"]
-COLOURS: dict[Advice, tuple[str, str]] = {
+VERDICT_COLOURS: dict[Advice, tuple[str, str]] = {
     "join": (TOGETHER, "gains"),
     "stay": (ALONE, "does not"),
     "unsure": (MUTED, "unsure"),
@@ -74,8 +74,8 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, s
             low, high = (
                 np.clip([each.low, each.high], -MAX_SHOWN_SHARE, MAX_SHOWN_SHARE) if shares else (each.low, each.high)
             )
-            axes.plot([low, high], [line, line], color=COLOURS[each.verdict][0], linewidth=2.2, alpha=0.45)
-        axes.plot([each.mean], [line], "o", color=COLOURS[each.verdict][0], markersize=5)
+            axes.plot([low, high], [line, line], color=VERDICT_COLOURS[each.verdict][0], linewidth=2.2, alpha=0.45)
+        axes.plot([each.mean], [line], "o", color=VERDICT_COLOURS[each.verdict][0], markersize=5)
     names = [lettered(each.name) for each in named]
     if crowd:
         middle = OWNERS_AT_EACH_END + 0.5
@@ -89,8 +89,12 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, s
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %" if shares else f"{value:g}"))
     axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, middle 50% and 90% of the many" if crowd else ""))
-    here = [COLOURS[verdict] for verdict in COLOURS if any(each.verdict == verdict for each in gains)]
-    marks = [Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in here]
+    shown_colours = [
+        VERDICT_COLOURS[verdict] for verdict in VERDICT_COLOURS if any(each.verdict == verdict for each in gains)
+    ]
+    marks = [
+        Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in shown_colours
+    ]
     if any(each.foreseen is not None for each in gains):
         marks.append(Line2D([], [], color=MUTED, linewidth=6, alpha=0.3, label="forecast"))
     figure.legend(handles=marks, loc="outside upper right", ncols=4, frameon=False, labelcolor=INK, fontsize=8.5)
@@ -115,12 +119,12 @@ def _words(title: str, ranked: Sequence[OwnerGain], about: str) -> str:
     return f"{title}. Gains of owners by joining, {about}: {reach if len(ranked) > 1 else alone}.{who}"
 
 
-MODELS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
+MODEL_COLOURS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
 
 
 def model_costs(verdict: Verdict) -> Picture:
     """Draw each model's mean cost, with an interval if there are enough rows."""
-    cost_words = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODELS)
+    cost_words = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODEL_COLOURS)
     figure = Picture(
         7.2,
         2.3,
@@ -129,14 +133,14 @@ def model_costs(verdict: Verdict) -> Picture:
     )
     axes = decorate(figure.add_subplot())
     axes.grid(visible=False, axis="y")
-    for line, (name, colour) in enumerate(MODELS.items()):
+    for line, (name, colour) in enumerate(MODEL_COLOURS.items()):
         cost = verdict.costs[name]
         if math.isfinite(cost.low) and math.isfinite(cost.high):
             axes.plot([cost.low, cost.high], [line, line], color=colour, linewidth=2.2, alpha=0.45)
         axes.plot([cost.mean], [line], "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(MODELS)), list(MODELS))
+    axes.set_yticks(range(len(MODEL_COLOURS)), list(MODEL_COLOURS))
     axes.tick_params(axis="y", length=0, labelcolor=INK)
-    axes.set_ylim(len(MODELS) - 0.4, -0.6)
+    axes.set_ylim(len(MODEL_COLOURS) - 0.4, -0.6)
     axes.set_xlabel("mean cost of a held-out row; lines: 90 % intervals")
     headed(axes, f"What each model costs {lettered(verdict.owner)}")
     return figure
@@ -144,7 +148,7 @@ def model_costs(verdict: Verdict) -> Picture:
 
 ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"
 MAX_SINGLE_FORECASTS, FORECAST_GROUPS = 100, 24  # owners that have a forecast each; of more, groups that have one
-SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
+TICK_SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
 
 
 def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None = None) -> Picture:
@@ -178,7 +182,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     bottom = min(owner.gain / owner.alone for owner in owners)
     panels[0].set_ylim(min(-0.002, 2 * bottom), 1.15 * top)
     panels[0].set_yscale("function", functions=(_signed_root, _signed_square))
-    panels[0].yaxis.set_major_locator(FixedLocator(SHARES))
+    panels[0].yaxis.set_major_locator(FixedLocator(TICK_SHARES))
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     panels[0].set_ylabel("error saved by joining, in % of the error alone")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)

@@ -26,7 +26,7 @@ from parley.errors import SettingError
 from parley.report.figures.colours import GRID, INK, LIMIT, MUTED
 from parley.validate import printable
 
-FAMILY = "DejaVu Sans"  # comes with the library: figures look alike everywhere
+FONT_FAMILY = "DejaVu Sans"  # comes with the library: figures look alike everywhere
 FALLBACK_FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -89,11 +89,11 @@ def relettered(figure: Figure, other: Callable[[str], str]) -> Iterator[list[tup
     ticks = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if any(map(_undrawn, _labels(axis)))]
     formatters = [axis.get_major_formatter() for axis in ticks]
     named = [(label, label.get_text()) for axis in ticks for label in _labels(axis) if _undrawn(label)]
-    found = {id(label) for label, _ in named}
+    label_ids = {id(label) for label, _ in named}
     texts = [
         (each, each.get_text())
         for each in figure.findobj(Text)
-        if isinstance(each, Text) and _undrawn(each) and id(each) not in found
+        if isinstance(each, Text) and _undrawn(each) and id(each) not in label_ids
     ]
     for axis in ticks:  # their texts are set again whenever they are drawn
         words = [label.get_text() for label in _labels(axis)]
@@ -112,12 +112,12 @@ def relettered(figure: Figure, other: Callable[[str], str]) -> Iterator[list[tup
 def _replaced(text: str, other: Callable[[str], str]) -> str:
     """Replace runs of words that cannot be drawn."""
     parts = groupby(re.split(r"(\W)", text), key=lambda word: _has_undrawable_letter(word) or not word.strip())
-    said = ""
+    replaced = ""
     for strange, words in parts:
         run = "".join(words)
         inner = run.strip()
-        said += run.replace(inner, other(inner)) if strange and inner else run
-    return said
+        replaced += run.replace(inner, other(inner)) if strange and inner else run
+    return replaced
 
 
 def _labels(axis: Axis) -> list[Text]:
@@ -141,7 +141,7 @@ def _width(text: str) -> int:
 @cache
 def _families() -> tuple[str, ...]:
     here = set(fontManager.get_font_names())
-    return (FAMILY, *(family for family in FALLBACK_FONTS if family in here))
+    return (FONT_FAMILY, *(family for family in FALLBACK_FONTS if family in here))
 
 
 def _has_undrawable_letter(text: str) -> bool:
@@ -153,9 +153,9 @@ def _drawn(letter: str) -> bool:
     return any(get_font(findfont(family)).get_char_index(ord(letter)) for family in _families())
 
 
-FAMILIES = f"{FAMILY}, Verdana, sans-serif"
+SVG_FONT_FAMILIES = f"{FONT_FAMILY}, Verdana, sans-serif"
 SVG_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "parley"}
-NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+SVG_NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 UNDRAWN_PREFIX = "undrawn-"  # of the groups that hold texts whose letters no font here has
 FILE_ENDINGS = (".png", ".svg", ".pdf")
 DPI = 160  # of a bitmap, an inch
@@ -238,9 +238,9 @@ def vector(figure: Figure, words: str, page: bool = False) -> str:
     description = f'<title id="{id_prefix}-title">{escape(_first(words))}</title>'
     description += f'<desc id="{id_prefix}-desc">{escape(words)}</desc>'
     return (
-        f'<svg{"" if page else NAMESPACE} role="img" aria-labelledby="{id_prefix}-title {id_prefix}-desc" '
+        f'<svg{"" if page else SVG_NAMESPACE} role="img" aria-labelledby="{id_prefix}-title {id_prefix}-desc" '
         f'viewBox="0 0 {width} '
-        f'{height}" width="{width}pt" height="{height}pt" font-family="{FAMILIES}" stroke-linejoin="round" '
+        f'{height}" width="{width}pt" height="{height}pt" font-family="{SVG_FONT_FAMILIES}" stroke-linejoin="round" '
         f'stroke-linecap="butt">{description}{body}</svg>\n'
     )
 

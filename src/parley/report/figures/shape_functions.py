@@ -17,20 +17,20 @@ from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel, JointSurvivalModel
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
 from parley.numerals import percent
-from parley.report.figures.colours import ALONE, INK, MUTED, SERIES, TOGETHER
+from parley.report.figures.colours import ALONE, INK, MUTED, SERIES_COLOURS, TOGETHER
 from parley.report.figures.picture import Picture, decorate, first_names, headed, lettered, require_figure_name, save
 from parley.terms import Model
 from parley.validate import Floats
 
 PAIR_PANELS_PER_ROW = 3  # panels of pairs in a row
-PAIR_LETTERS = 14  # letters of a name beside such a panel
+MAX_PAIR_NAME_WIDTH = 14  # letters of a name beside such a panel
 COLOURS = LinearSegmentedColormap.from_list("adds", [ALONE, "white", TOGETHER])
 PANELS_PER_ROW = 4  # panels in a row
 MAX_PANELS = 24  # panels
-MOST_NAMES = 10  # of a column that are shown: those that add or take most over all rows
+MAX_NAMES_SHOWN = 10  # of a column that are shown: those that add or take most over all rows
 MAX_NAME_WIDTH = 16  # letters of a name
-UNITS = {"count": "log of the rate", "survival": "log odds of each period", "classes": "score of a class"}
-_SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
+OUTCOME_UNITS = {"count": "log of the rate", "survival": "log odds of each period", "classes": "score of a class"}
+_SMALL_TEXT_STYLE: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
 
 
 def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
@@ -59,7 +59,10 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     if shapes.classes:
-        marks = [panels[0].plot([], [], color=SERIES[place % len(SERIES)])[0] for place in range(len(shapes.classes))]
+        marks = [
+            panels[0].plot([], [], color=SERIES_COLOURS[place % len(SERIES_COLOURS)])[0]
+            for place in range(len(shapes.classes))
+        ]
         above.legend(marks, shapes.classes, loc="outside upper right", ncols=8, frameon=False, fontsize=8)
     title = f"What each column adds to {lettered(target)}"
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=11)
@@ -80,7 +83,7 @@ def unit_words(model: Model) -> str:
     """Return the unit in which columns add up."""
     if model.predicts == "two classes":
         return "log odds" if model.smooth else "margin"
-    return UNITS.get(model.predicts, model.target)
+    return OUTCOME_UNITS.get(model.predicts, model.target)
 
 
 def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
@@ -102,16 +105,16 @@ def draw_pairs(figure: Any, pairs: Sequence[PairShape]) -> None:
     reach = max(float(np.abs(table[pair.shares > 0]).max()) for table, pair in zip(tables, pairs, strict=True)) or 1.0
     drawn = None
     for panel, pair, table in zip(panels, pairs, tables, strict=False):
-        here = [(pair.shares.sum(axis=1 - side) > 0) for side in (0, 1)]
-        cells = np.where(pair.shares > 0, table, np.nan)[here[0]][:, here[1]]
+        occupied = [(pair.shares.sum(axis=1 - side) > 0) for side in (0, 1)]
+        cells = np.where(pair.shares > 0, table, np.nan)[occupied[0]][:, occupied[1]]
         drawn = panel.pcolormesh(cells.T, cmap=COLOURS, vmin=-reach, vmax=reach, edgecolors="white", linewidth=0.5)
         first, second = ([each for each, kept in zip(_bins(axis), some, strict=True) if kept]
-                         for axis, some in zip(pair.axes, here, strict=True))  # fmt: skip
+                         for axis, some in zip(pair.axes, occupied, strict=True))  # fmt: skip
         panel.set_xticks(np.arange(len(first)) + 0.5, first, rotation=60, ha="right", fontsize=6.5)
         panel.set_yticks(np.arange(len(second)) + 0.5, second, fontsize=6.5)
         panel.tick_params(colors=MUTED, length=0)
         panel.spines[:].set_visible(False)
-        title = " × ".join(lettered(axis.column, PAIR_LETTERS) for axis in pair.axes)
+        title = " × ".join(lettered(axis.column, MAX_PAIR_NAME_WIDTH) for axis in pair.axes)
         panel.set_title(title, loc="left", color=INK, fontsize=9)
     for panel in panels[len(pairs) :]:
         panel.set_axis_off()
@@ -127,7 +130,10 @@ def _draw(panel: Axes, shape: ShapeFunction) -> None:
     several = shape.values.reshape(-1, shape.values.shape[-1])
     bands = [None] * len(several) if shape.band is None else shape.band.reshape(2, *several.shape).swapaxes(0, 1)
     for place, (values, band) in enumerate(zip(several, bands, strict=True)):
-        colour, beside = SERIES[place % len(SERIES)], (place - (len(several) - 1) / 2) / (len(several) + 1)
+        colour, beside = (
+            SERIES_COLOURS[place % len(SERIES_COLOURS)],
+            (place - (len(several) - 1) / 2) / (len(several) + 1),
+        )
         draw = _numbers if shape.numbers else _names
         draw(panel, shape, values, band, colour if len(several) > 1 else TOGETHER, beside)
 
@@ -150,13 +156,13 @@ def _numbers(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | N
         alone = ALONE if colour == TOGETHER else colour
         panel.axhline(values[steps], color=alone, linewidth=1.0, linestyle=":")
         where: Any = ("axes fraction", "data")
-        panel.annotate("missing", (0.98, values[steps]), xycoords=where, color=alone, **_SMALL)
+        panel.annotate("missing", (0.98, values[steps]), xycoords=where, color=alone, **_SMALL_TEXT_STYLE)
 
 
 def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, beside: float) -> None:
     """Draw a column of names, those with most effect over all rows, as dots."""
     most = np.abs(shape.values.reshape(-1, len(values))).max(axis=0) * np.sqrt(shape.shares)
-    chosen = np.argsort(-most, kind="stable")[:MOST_NAMES]
+    chosen = np.argsort(-most, kind="stable")[:MAX_NAMES_SHOWN]
     shown = np.sort(chosen[shape.shares[chosen] > 0])
     at = np.arange(len(shown)) + beside
     if band is not None:
@@ -190,7 +196,7 @@ def _bins(axis: Axis) -> list[str]:
     """Name the bins of a column."""
     return [
         *(f"{low:.4g} – {high:.4g}" for low, high in pairwise(axis.cuts)),
-        *(lettered(n, PAIR_LETTERS) for n in axis.names),
+        *(lettered(n, MAX_PAIR_NAME_WIDTH) for n in axis.names),
     ]
 
 
@@ -230,8 +236,8 @@ def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Pictu
     order = np.argsort(alive[:, -1], kind="stable") if len(alive) else np.empty(0, dtype=np.int64)
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(MAX_CURVES, len(order))).round().astype(int))]
     for place, row in enumerate(curves[chosen]):
-        said = f"{len(chosen)} of {len(alive):,} rows" if not place else None
-        axes.plot(moments, row, color=TOGETHER, alpha=0.25, linewidth=0.9, label=said)
+        label = f"{len(chosen)} of {len(alive):,} rows" if not place else None
+        axes.plot(moments, row, color=TOGETHER, alpha=0.25, linewidth=0.9, label=label)
     if len(alive):
         axes.plot(moments, curves.mean(axis=0), color=INK, linewidth=2.2, marker="o", markersize=4, label="mean of all")
         axes.legend(frameon=False, labelcolor=INK, loc="lower left")

@@ -10,10 +10,10 @@ from parley.report.pages.page import Section, page
 from parley.report.words import audit as words
 from parley.report.words import membership
 from parley.report.words.audit import (
-    HOSTS,
-    LEAD,
-    LIMITS,
-    TABLES,
+    HOSTS_NOTE,
+    LIMITS_NOTE,
+    POISONING_LEAD,
+    TABLES_NOTE,
     host_rows,
     rule_rows,
     sentences,
@@ -28,16 +28,16 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     first = audit.verdicts[0]
     sections = [
         Section("What was learned?", words.learned(audit), words.owner_rows(audit), svg(audit_figure(first))),
-        *([Section("What was computed exactly?", [words.EXACT], words.exact_rows(audit))] if audit.exact else []),
+        *([Section("What was computed exactly?", [words.EXACT_NOTE], words.exact_rows(audit))] if audit.exact else []),
         *(
             [Section("Is there a worse pair of tables?", words.searched(audit), words.search_rows(audit))]
             if audit.search
             else []
         ),
-        *([Section("What does a host see?", [HOSTS], host_rows(audit.hosts))] if audit.hosts else []),
+        *([Section("What does a host see?", [HOSTS_NOTE], host_rows(audit.hosts))] if audit.hosts else []),
         Section("What was tried?", words.tried(audit, terms)),
         Section("What does the guarantee say?", [words.promised(first)]),
-        Section("What was not tried?", [words.NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
+        Section("What was not tried?", [words.NOT_TRIED_NOTE, f"It took {audit.seconds:.0f} seconds."]),
     ]
     return page(
         f"Audit: {terms.title or 'an agreement'}", words.headline(audit), sections, f"Parley · terms {terms.hash}"
@@ -52,14 +52,16 @@ def poisoning_page(found: Damage, terms: Terms) -> str:
         Section("Which lies are noticed?", [undetectable, named]),
         *([Section("What if the learner lies?", learner)] if learner else []),
     ]
-    return page(f"Lying owners: {terms.title or 'an agreement'}", LEAD, sections, f"Parley · terms {terms.hash}")
+    return page(
+        f"Lying owners: {terms.title or 'an agreement'}", POISONING_LEAD, sections, f"Parley · terms {terms.hash}"
+    )
 
 
 def served_page(verdict: ServedVerdict, terms: Terms) -> str:
     """Return the HTML page of an audit of a served owner."""
     sections = [
         Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
-        Section("What was not tried?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
+        Section("What was not tried?", [TABLES_NOTE, LIMITS_NOTE, f"It took {verdict.seconds:.0f} seconds."]),
     ]
     title = f"Audit of {verdict.owner}'s daemon: {terms.title or 'an agreement'}"
     return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
@@ -67,15 +69,16 @@ def served_page(verdict: ServedVerdict, terms: Terms) -> str:
 
 def membership_page(audit: ModelAudit) -> str:
     """Return the HTML page of a model's audit, with a place to sign."""
-    found = audit.membership
+    findings = audit.membership
     drawn = svg(own_figure(audit))
     sections = [
-        Section("What was learned?", membership.learned(audit), membership.attack_rows(found), drawn),
+        Section("What was learned?", membership.learned(audit), membership.attack_rows(findings), drawn),
         Section("What about this very model?", membership.of_this_model(audit), membership.model_rows(audit)),
         Section("What was tried?", membership.tried(audit)),
-        Section("What does the guarantee say?", [membership.promised(found)]),
+        Section("What does the guarantee say?", [membership.promised(findings)]),
         Section(
-            "What was not tried?", [membership.NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", membership.OWN_EYES]
+            "What was not tried?",
+            [membership.NOT_TRIED_NOTE, f"It took {audit.seconds:.0f} seconds.", membership.MEMBERS_ROWS_NOTE],
         ),
         Section("Read by", ["Name, date, signature: ______________________________"]),
     ]

@@ -10,7 +10,7 @@ from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.planning.noise_terms import kind_of
 from parley.decisions.planning.planner import Proposal
-from parley.learning.outcome.guarantee import SIMULATION
+from parley.learning.outcome.guarantee import SIMULATION_NOTE
 from parley.report.figures import curves, picture
 from parley.report.figures.game_figures import negotiation_figure
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
@@ -33,7 +33,7 @@ from parley.report.words.joined import (
 )
 from parley.terms import Terms
 
-PUBLIC = "This was computed from public knowledge, the terms and a pilot sample. No private record was used."
+PUBLIC_ONLY_NOTE = "This was computed from public knowledge, the terms and a pilot sample. No private record was used."
 
 
 def forecast_page(
@@ -55,7 +55,7 @@ def forecast_page(
         would.append(hint)
     whole = outlook_words.gain_rows(result.outlook)
     sections = [
-        Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.TITLE),
+        Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.GAIN_TITLE),
         Section("What does each model cost each owner?", whom, said.owner_rows(result), "", said.owner_title(result)),
         Section("How good would the model be?", [said.headline(result), *good], figure=drawn),
         Section(
@@ -65,9 +65,11 @@ def forecast_page(
     if proposal is not None and planned is not None:
         advice = [said.plan_advice(proposal), said.plan_rests_on(proposal)]
         lines = [*advice, *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
-        sections.append(Section("Can the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
+        sections.append(
+            Section("Can the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN_TITLE)
+        )
     notes = [f"Note: {warning}." for warning in result.warnings]
-    sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
+    sections.append(Section("What does this rest on?", [*notes, PUBLIC_ONLY_NOTE, said.SCORING_HINT]))
     return page(f"Forecast: {terms.title or 'a joint model'}", head, sections, _footer(terms))
 
 
@@ -111,39 +113,39 @@ def negotiation_page(result: Negotiation) -> str:
         rows, title = kinds.preference_rows(content), kinds.preferences_title(content)
         sections.append(Section("One budget for all", kinds.weakest_link(content), rows, "", title))
     notes = [f"Note: {warning}." for warning in result.warnings]
-    sections.append(Section("What does this rest on?", [*notes, agreed.CAVEAT]))
+    sections.append(Section("What does this rest on?", [*notes, agreed.INTERPOLATION_NOTE]))
     name = result.terms.title or "a joint model"
     return page(f"Negotiation: {name}", agreed.headline(result), sections, f"Parley · terms {result.terms.hash}")
 
 
-def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
+def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
     """Return the demo's HTML report."""
-    terms, prices = one.expected.terms, [owner.price for owner in one.owners]
+    terms, prices = shared.expected.terms, [owner.price for owner in shared.owners]
     sections = [
         Section(
             "Who gains, and by how much?",
-            [verdict(one, "one shared noise"), verdict(own, "each owner's own noise")],
+            [verdict(shared, "one shared noise"), verdict(separate, "each owner's own noise")],
             figure=svg(picture),
         ),
         Section(
             "Before any data moved",
-            [forecast_sentence(one.expected, prices), assumption(one.expected)],
-            forecast_rows(one.expected, prices),
+            [forecast_sentence(shared.expected, prices), assumption(shared.expected)],
+            forecast_rows(shared.expected, prices),
         ),
         Section("What would bring the bank in?", bargain),
         Section(
             "What was the result?",
             [
-                on_held_out(one),
-                without_anybody(one),
+                on_held_out(shared),
+                without_anybody(shared),
                 "Saved error in % of the error alone. Each owner compares its personal model with its model alone.",
             ],
-            outcome_rows(one, own),
+            outcome_rows(shared, separate),
         ),
         Section("Three large banks", [large_owners_sentence(large)]),
         Section(
             "What is this not?",
-            [SIMULATION, "All loans are synthetic: a random generator made them, from no real data."],
+            [SIMULATION_NOTE, "All loans are synthetic: a random generator made them, from no real data."],
         ),
     ]
     lead = "Should we learn together, on what privacy terms, and what came out of it?"

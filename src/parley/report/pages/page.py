@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from string import Template
 
-LONG = 32  # letters of a cell that may break
+LONG_CELL_LETTERS = 32  # letters of a cell that may break
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Section:
 def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
     """Return an HTML page: title, lead, sections, footer."""
     body = "\n".join(f"<section>{section.html()}</section>" for section in sections)
-    said = {"title": escape(title), "lead": escape(lead), "body": body, "footer": escape(footer)}
-    return _PAGE.substitute(said, style=_STYLE, policy=_POLICY)
+    fields = {"title": escape(title), "lead": escape(lead), "body": body, "footer": escape(footer)}
+    return _PAGE.substitute(fields, style=_STYLE, policy=_POLICY)
 
 
 def _paragraph(text: str) -> str:
@@ -49,17 +49,17 @@ def _wide(label: str, inner: str) -> str:
 
 def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
     head, *body = rows
-    said = f"<caption>{escape(caption)}</caption>" if caption else ""
+    caption_html = f"<caption>{escape(caption)}</caption>" if caption else ""
     first = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     others = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>' for name, *cells in body
     )
-    return f"<table>{said}<thead><tr>{first}</tr></thead>\n<tbody>{others}</tbody></table>"
+    return f"<table>{caption_html}<thead><tr>{first}</tr></thead>\n<tbody>{others}</tbody></table>"
 
 
 def _cell(text: str) -> str:
     """Return a cell; numbers stay on one line, sentences may wrap."""
-    kind = ' class="long"' if len(text) > LONG else ""
+    kind = ' class="long"' if len(text) > LONG_CELL_LETTERS else ""
     return f"<td{kind}>{escape(text)}</td>"
 
 

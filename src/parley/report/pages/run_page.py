@@ -6,7 +6,7 @@ import numpy as np
 
 from parley.decisions.outlook.worth import Worth
 from parley.learning.outcome import Result
-from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE, SIMULATION, guarantee, kind_of_run
+from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE, SIMULATION_NOTE, guarantee, kind_of_run
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import counted
 from parley.report.figures import curves, picture
@@ -34,7 +34,7 @@ from parley.report.words.training import (
 from parley.report.words.verdict import explained, headline, owners_rows, owners_sentence, verdict_rows
 from parley.terms import Terms
 
-SETTINGS = (
+SHOWN_SETTINGS = (
     ("model.kind", "model.target", "model.features", "model.public", "model.holdout"),
     ("learning.algorithm", "learning.horizon", "learning.step"),
     (
@@ -55,9 +55,11 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
     terms = result.terms
     beside = [line for line in (clip_line(result), aborted_line(result), consensus_line(result)) if line is not None]
     words = result.model.preparation_.target_words
-    told = [guarantee(result), *beside, *([] if words is None else [words])]
+    paragraphs = [guarantee(result), *beside, *([] if words is None else [words])]
     sections = [
-        Section("What did each owner promise and spend?", told, owner_rows(result), caption=f"ε: {result.adjacency}")
+        Section(
+            "What did each owner promise and spend?", paragraphs, owner_rows(result), caption=f"ε: {result.adjacency}"
+        )
     ]
     if notes:
         sections.append(Section("What should you check?", list(notes)))
@@ -98,14 +100,14 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         )
     sections.append(Section("What was agreed?", ["docs/terms.md explains every key."], _settings(result)))
     if not result.released:
-        sections.append(Section("What is this not?", [SIMULATION]))
+        sections.append(Section("What is this not?", [SIMULATION_NOTE]))
     return page(terms.title or "A joint model", kind_of_run(result), sections, f"Parley · terms {result.terms_hash}")
 
 
 def _settings(result: Result) -> list[list[str]]:
     """Return a table of the main keys of the terms."""
     rows = [["key", "value"]]
-    for section in SETTINGS:
+    for section in SHOWN_SETTINGS:
         for key in section:
             part, name = key.split(".")
             value = getattr(getattr(result.terms, part), name, None)
@@ -114,7 +116,7 @@ def _settings(result: Result) -> list[list[str]]:
     return rows
 
 
-KEEP = "Who may see this?"
+AUDIENCE_TITLE = "Who may see this?"
 
 
 def verdict_page(verdict: Verdict, terms: Terms) -> str:
@@ -123,7 +125,7 @@ def verdict_page(verdict: Verdict, terms: Terms) -> str:
     drawn = picture.svg(model_costs(verdict))
     sections = [
         Section("On its own held-out rows", words, verdict_rows(verdict), drawn),
-        Section(KEEP, [KEEP_INSIDE_NOTE]),
+        Section(AUDIENCE_TITLE, [KEEP_INSIDE_NOTE]),
     ]
     title = f"Is the joint model better for {verdict.owner}?"
     return page(title, headline(verdict), sections, f"Parley · {terms.title} · terms {terms.hash}")
@@ -134,7 +136,7 @@ def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
     drawn = picture.svg(verdicts_figure(verdicts))
     sections = [
         Section("On their own held-out rows", (), owners_rows(verdicts), drawn),
-        Section(KEEP, [KEEP_INSIDE_NOTE]),
+        Section(AUDIENCE_TITLE, [KEEP_INSIDE_NOTE]),
     ]
     title = f"Which owners gained? {terms.title}".strip()
     return page(title, owners_sentence(verdicts), sections, f"Parley · terms {terms.hash}")

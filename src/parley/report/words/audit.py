@@ -15,18 +15,18 @@ from parley.privacy.events import Adjacency
 from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
-NOT_TRIED = (
+NOT_TRIED_NOTE = (
     "Not tried: runs on other pairs of tables than the one found, the digits of the exact samplers, whether a name "
     "that only one person has can leave, and the timing of answers. An audit of the served owner (parley audit "
     "--served) tries the daemon and the network. What a host sees is tried here if the terms name hosts. A small "
     "lower bound proves nothing. That noise covers every pair of tables is shown by the proofs (docs/guarantee.md)."
 )
-EXACT = (
+EXACT_NOTE = (
     "For Laplace noise, what one answer reveals was also computed exactly, over all draws of rows and all values of "
     "the noise. So was what all answers cost, from the size of their noise. This needs no runs and no confidence "
     "level."
 )
-MADE_UP = "All tables are synthetic: no real record was read."
+SYNTHETIC_NOTE = "All tables are synthetic: no real record was read."
 
 
 def owner_rows(audit: Audit) -> list[list[str]]:
@@ -65,7 +65,7 @@ def headline(audit: Audit) -> str:
         return f"Broken: answers of {_some(broken)} reveal more than is claimed."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
         return f"Broken: with the learner, one host sees more than is claimed: {_some(seeing)}."
-    if not all(found.holds for found in audit.search):
+    if not all(result.holds for result in audit.search):
         return f"Broken: an answer of {audit.verdicts[0].owner} tells one pair of tables apart too well."
     if not audit.holds:
         return f"Broken: by its exact law, an answer of {audit.verdicts[0].owner} reveals more than is claimed."
@@ -88,7 +88,7 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
     return [
         f"For one owner of each kind of promise, two tables were made that differ in one person ({first.adjacency}: "
         f"{rows} at the extremes the terms allow). Nobody else in them has a target, so nobody else hides that "
-        f"person. {MADE_UP}",
+        f"person. {SYNTHETIC_NOTE}",
         f"The agreed algorithm ran {2 * first.runs:,} times. Each time a fair coin chose one of the two tables, and "
         f"noise was drawn as simulations draw it. The attacker knows both tables and sees {seen}. It guesses the table "
         "by the likelihood ratio, if the ratio is decisive. The threshold for that was chosen on other runs.",
@@ -131,14 +131,14 @@ def unseen(audit: Audit) -> list[str]:
             f"fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. More runs have "
             "more power."
         )
-    for found in audit.search:
-        if found.instructions == "as they are" and 0 < found.share <= 1:
-            times = math.ceil(100 / found.share) / 100
+    for result in audit.search:
+        if result.instructions == "as they are" and 0 < result.share <= 1:
+            times = math.ceil(100 / result.share) / 100
             sentences.append(
-                f"The search for worse pairs reached {found.share:.0%} of the claimed sensitivity of {found.kind} "
-                f"answers in {found.tried:,} trials. A claim up to {times:g} times too small may go unnoticed."
+                f"The search for worse pairs reached {result.share:.0%} of the claimed sensitivity of {result.kind} "
+                f"answers in {result.tried:,} trials. A claim up to {times:g} times too small may go unnoticed."
                 if times > 1.01
-                else f"The search for worse pairs reached the whole claimed sensitivity of {found.kind} answers. Any "
+                else f"The search for worse pairs reached the whole claimed sensitivity of {result.kind} answers. Any "
                 "smaller claim would be noticed."
             )
     return sentences
@@ -147,26 +147,27 @@ def unseen(audit: Audit) -> list[str]:
 def exact_rows(audit: Audit) -> list[list[str]]:
     """Return a table of the exact cost of one answer of each kind, for the worst pair found."""
     rows = [["one answer, exactly", f"claimed ε ({audit.verdicts[0].adjacency})", "ε of the worst pair", "holds"]]
-    for found in audit.exact:
-        holds = "yes" if found.holds else "NO"
-        rows.append([found.kind, f"{found.claimed_epsilon:.4g}", f"{found.epsilon:.4g}", holds])
+    for result in audit.exact:
+        holds = "yes" if result.holds else "NO"
+        rows.append([result.kind, f"{result.claimed_epsilon:.4g}", f"{result.epsilon:.4g}", holds])
     return rows
 
 
 def search_rows(audit: Audit) -> list[list[str]]:
     """Return a table of the largest share of the claim that a search reached, by question and instruction set."""
     rows = [["search for pairs", "instructions", "trials", "share of claim", "holds"]]
-    for found in audit.search:
-        share = f"{math.floor(found.share * 1e4) / 1e2:.2f}%" if math.isfinite(found.share) else "no number"
-        rows.append([found.kind, found.instructions, f"{found.tried:,}", share, "yes" if found.holds else "NO"])
+    for result in audit.search:
+        share = f"{math.floor(result.share * 1e4) / 1e2:.2f}%" if math.isfinite(result.share) else "no number"
+        rows.append([result.kind, result.instructions, f"{result.tried:,}", share, "yes" if result.holds else "NO"])
     return rows
 
 
 def searched(audit: Audit) -> list[str]:
     """Say what was searched, and which pair came closest to the claim."""
-    most = max(audit.search, key=lambda found: found.share)
+    most = max(audit.search, key=lambda result: result.share)
     return [
-        f"{sum(found.tried for found in audit.search):,} pairs of small tables that differ in one person were written "
+        f"{sum(result.tried for result in audit.search):,} pairs of small tables that differ in one person were "
+        "written "
         f"to files, read and queried like an owner's. They cover {len(FORMS)} file formats, {len(ALL_KINDS)} column "
         "types, missing cells and numbers of every size. They also cover the largest queries the terms allow, batches, "
         "all draws of rows, and every instruction set of this processor.",
@@ -188,7 +189,7 @@ def claim(verdict: Verdict) -> str:
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
 
 
-LEAD = "What lying owners can do to a joint model, computed from public numbers: no table was read."
+POISONING_LEAD = "What lying owners can do to a joint model, computed from public numbers: no table was read."
 
 
 def rule_rows(found: Damage) -> list[list[str]]:
@@ -226,17 +227,17 @@ def sentences(found: Damage) -> list[str]:
     return lines
 
 
-HOSTS = (
+HOSTS_NOTE = (
     "Three hosts draw one noise for all, and none of them may know it. With two hosts, each adds a full noise of its "
     "own. The attack gave each host everything it sees plus what the learner opens. It then subtracted from the sums "
     "whichever of its own numbers left the least. Until a sum is opened, its shares must look uniformly random."
 )
-LIMITS = (
+LIMITS_NOTE = (
     "A small lower bound proves nothing. That noise covers every pair of tables is shown by the proofs "
     "(docs/guarantee.md). Not tried: questions other than those of training, the time answers take, and whether the "
     "daemon knows that it is being audited."
 )
-TABLES = "The tables are synthetic and have ledgers of their own: they hold no real record."
+TABLES_NOTE = "The tables are synthetic and have ledgers of their own: they hold no real record."
 
 
 def served_rows(verdict: ServedVerdict) -> list[list[str]]:
@@ -254,9 +255,9 @@ def served_rows(verdict: ServedVerdict) -> list[list[str]]:
         again = verdict.repeats
         rows.append(["repeated answers", "by chance", f"{again.answers:,} of {again.of_answers:,}", _yes(again.holds)])
         rows.append(["repeated numbers", "by chance", f"{again.numbers:,} of {again.of_numbers:,}", _yes(again.holds)])
-    asked = counted(verdict.rounds, "question")
-    rows.append(["asked again", "same answer", f"changed: {verdict.changed} of {asked}", _yes(not verdict.changed)])
-    rows.append(["debits", "once each", f"wrong: {verdict.charged} of {asked}", _yes(not verdict.charged)])
+    questions = counted(verdict.rounds, "question")
+    rows.append(["asked again", "same answer", f"changed: {verdict.changed} of {questions}", _yes(not verdict.changed)])
+    rows.append(["debits", "once each", f"wrong: {verdict.charged} of {questions}", _yes(not verdict.charged)])
     return rows
 
 
@@ -265,7 +266,7 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
     broken = f"Broken: {'; '.join(verdict.faults)}."
     first = "Nothing contradicts what the daemon claims." if verdict.holds else broken
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
-    found = [
+    findings = [
         first,
         f"{verdict.guesses.places} coin flips decided the content of {tables}. From the answers to "
         f"{counted(verdict.rounds, 'question')} the attack guessed {verdict.guesses.made} of them. At "
@@ -273,26 +274,26 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
         + ("" if verdict.lower_bound > 0 else " So few coins or so small a budget prove nothing; use more tables."),
     ]
     if verdict.noise is None:
-        found.append("No two answers differ only by their noise, so its law was not checked.")
+        findings.append("No two answers differ only by their noise, so its law was not checked.")
     else:
-        found.append(
+        findings.append(
             f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. Honest "
             f"noise is rejected once in {1 / FALSE_ALARM:,.0f} audits. Noise below {verdict.noise.noticed:.0%} of "
             "the claimed scale would have been noticed."
         )
     if verdict.repeats is None:
-        found.append("Rows are drawn in secret, so repeated noise was not checked.")
+        findings.append("Rows are drawn in secret, so repeated noise was not checked.")
     else:
-        found.append(
+        findings.append(
             f"Since the table is known, the noise of {verdict.repeats.of_answers:,} answers could be compared with all "
             "earlier noise: at other coordinates, in other rounds and after other starts of the daemon."
         )
     if verdict.tables == 1:
-        found.append(
+        findings.append(
             "The daemon started once, so noise that repeats at every start and ledgers after a restart were not "
             "checked."
         )
-    return found
+    return findings
 
 
 def host_rows(verdicts: Sequence[HostVerdict]) -> list[list[str]]:

@@ -7,26 +7,26 @@ import numpy as np
 
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.outlook import Interval
-from parley.decisions.outlook.remedies import LARGEST_EPSILON, Remedies, Remedy
+from parley.decisions.outlook.remedies import MAX_ADVISED_EPSILON, Remedies, Remedy
 from parley.decisions.outlook.worth import Worth
 from parley.decisions.planning.planner import Proposal
 from parley.numerals import interval_text, number
 from parley.privacy.events import Adjacency
 from parley.report.words.outlook import listed_names
 
-METHODS = {
+METHOD_WORDS = {
     "curvature-moments": "computed from the curvature alone, which a clip, a box or a kink in the loss can upset",
     "exact-moments": "computed exactly, from the algorithm's moments on the pilot",
     "pilot-run": "measured by running the algorithm on the pilot with the owners' noise",
 }
-CAVEAT = "After training, each owner can score the model on its own held-out rows (parley score)."
-DIVERGED = 100  # relative fitness beyond which a model is of no use, however far beyond
-PLAN = "Other ways to spend the same budgets"
-FEWER_RUNS = (
+SCORING_HINT = "After training, each owner can score the model on its own held-out rows (parley score)."
+DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, however far beyond
+PLAN_TITLE = "Other ways to spend the same budgets"
+FEWER_RUNS_NOTE = (
     "A plan estimates ψ from fewer runs and other draws than parley forecast, and adds the bias that clipping hides on "
     "training rows. So the two differ a little."
 )
-ONE_LAW = (
+ONE_LAW_NOTE = (
     "There is no public sample, so choices are compared on one invented population. parley forecast tries the best "
     "choice on several."
 )
@@ -43,17 +43,17 @@ def headline(result: Forecast) -> str:
 
 def details(result: Forecast) -> list[str]:
     """Say how runs differ, how this was computed, and what the task's metrics would be."""
-    said = []
+    lines = []
     if result.run_quartiles is not None:
         low, _, high = result.run_quartiles
-        said.append(f"Half of all runs end between {number(low)} and {number(high)}.")
-    said.append(f"Excess training cost {number(result.excess_cost.mean)}, {METHODS[result.method]}.")
+        lines.append(f"Half of all runs end between {number(low)} and {number(high)}.")
+    lines.append(f"Excess training cost {number(result.excess_cost.mean)}, {METHOD_WORDS[result.method]}.")
     expected = ", ".join(
         f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None
     )
-    said += [f"Metrics on the pilot's rows: {expected}."] if expected else []
-    said += [] if result.target_words is None else [result.target_words]
-    return said if result.coding is None else [*said, result.coding.words()]
+    lines += [f"Metrics on the pilot's rows: {expected}."] if expected else []
+    lines += [] if result.target_words is None else [result.target_words]
+    return lines if result.coding is None else [*lines, result.coding.words()]
 
 
 def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
@@ -70,11 +70,11 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
 
 def verdict_lines(result: Forecast) -> list[str]:
     """Return the objection to these terms, if a baseline beats them."""
-    said = []
+    lines = []
     below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
-        said.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
-    return said
+        lines.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
+    return lines
 
 
 def owner_title(result: Forecast) -> str:
@@ -134,7 +134,13 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
     rows = [["choice", "rounds", "step", "clip", "ψ"]]
     for choice in proposal.choices:
         fitness = choice.relative_fitness
-        shown = number(fitness) if fitness <= DIVERGED else f"> {DIVERGED:,}" if math.isfinite(fitness) else "none"
+        shown = (
+            number(fitness)
+            if fitness <= DIVERGED_FITNESS
+            else f"> {DIVERGED_FITNESS:,}"
+            if math.isfinite(fitness)
+            else "none"
+        )
         rows.append([choice.label, str(choice.horizon), number(choice.step), number(choice.clip), shown])
     return rows
 
@@ -172,7 +178,7 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
 
 def plan_rests_on(proposal: Proposal) -> str:
     """Say why a plan's figures differ a little from the forecast's."""
-    return ONE_LAW if proposal.invented else FEWER_RUNS
+    return ONE_LAW_NOTE if proposal.invented else FEWER_RUNS_NOTE
 
 
 def unjudged_lines(proposal: Proposal) -> list[str]:
@@ -190,7 +196,7 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
     ]
 
 
-WAYS = {
+WAY_WORDS = {
     "each_owner": "with each owner's own noise",
     "shared": "with one noise for all (three hosts)",
     "two_hosts": "with the noise of two hosts",
@@ -209,27 +215,28 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
             "Larger budgets would not change that: every owner that can gain is expected to gain already, and what "
             f"leaves it unsure is not the noise.{never}"
         )
-    told = [_way_words(each, some) for each in found.ways if each.everybody is not None or each.first is not None]
+    options = [_way_words(each, some) for each in found.ways if each.everybody is not None or each.first is not None]
     crowd = _crowd_words(found, some, owners)
-    told += [] if crowd is None else [crowd]
-    if not told:
+    options += [] if crowd is None else [crowd]
+    if not options:
         return (
-            f"Joining would not be worth it at any ε up to {number(LARGEST_EPSILON)}, nor with any number of owners "
+            f"Joining would not be worth it at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
+            "owners "
             "like these."
         )
     surely = "for sure" if found.surely else "in half of the draws"
     whom = "every owner that can gain would gain" if some else "joining would be worth it"
-    return f"What would change that: {whom} {surely} {'; or '.join(told)}.{never}"
+    return f"What would change that: {whom} {surely} {'; or '.join(options)}.{never}"
 
 
 def _way_words(remedy: Remedy, some: bool) -> str:
     """Say from which budget some owner gains in one way, and from which all that can."""
     first, everybody = (_budget(each, remedy.times) for each in (remedy.first, remedy.everybody))
-    said = WAYS[remedy.way]
+    way = WAY_WORDS[remedy.way]
     if some or first is None or first == everybody:
-        return f"{said} from {everybody}" if everybody is not None else f"{said} from {first}, for some owners"
+        return f"{way} from {everybody}" if everybody is not None else f"{way} from {first}, for some owners"
     for_all = f" (from {everybody} for all that can gain)" if everybody is not None else ""
-    return f"{said} from {first} for {listed_names(list(remedy.names))}{for_all}"
+    return f"{way} from {first} for {listed_names(list(remedy.names))}{for_all}"
 
 
 def _budget(value: float | None, times: bool) -> str | None:

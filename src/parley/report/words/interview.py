@@ -19,12 +19,12 @@ MISSING = (
     "Can cells be missing? If yes, each feature gets a second column that marks them, and needs more noise. If no, a "
     "table with a missing cell is refused"
 )
-QUOTED = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
-SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTED}; empty: ask with noise)"  # of a column
+QUOTING_HINT = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
+SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTING_HINT}; empty: ask with noise)"  # of a column
 MERGE = "Are they the same"
 DATES = "Every date in {column} can be read in several ways. How is it written: {ways}"
 TWO_NAMES = "The two names in {target}; the second one counts as 1, such as no,yes"
-NOT_TWO = "expected two different names, of which the second counts as 1, such as no,yes"
+NOT_TWO_MESSAGE = "expected two different names, of which the second counts as 1, such as no,yes"
 EVENT = "The column that says whether the event happened (1) or not (0)"
 PERIODS = "The ends of the periods, such as 30,90,365"
 EXPOSURE = "The exposure column, such as the years in which events were counted (empty: all rows alike)"
@@ -51,10 +51,10 @@ def kinds_in_words() -> dict[str, str]:
 def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
     """Split a text at commas, except in double quotes."""
     try:
-        (found,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
+        (words,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
     except csv.Error:
-        raise SettingError(f"{what}: expected names between commas, {QUOTED}") from None
-    return tuple(word.strip() for word in found if word.strip())
+        raise SettingError(f"{what}: expected names between commas, {QUOTING_HINT}") from None
+    return tuple(word.strip() for word in words if word.strip())
 
 
 def as_list(names: Sequence[str]) -> str:

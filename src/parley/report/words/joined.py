@@ -97,18 +97,20 @@ def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]
     rows = [["owner", "rows", "saves", "90% interval", "worth its price?"]]
     by_size = sorted(zip(expected.owners, expected.terms.owners, prices, strict=True), key=lambda each: each[1].records)
     for place in np.unique(np.linspace(0, len(by_size) - 1, MAX_OWNERS_SHOWN).round().astype(int)):
-        said, part, price = by_size[place]
-        low, high = (share(end / said.alone) for end in (said.gain.low, said.gain.high))
-        answer = "yes" if said.gain.mean > price else "no"
-        rows.append([part.name, f"{part.records:,}", share(said.gain.mean / said.alone), f"{low} to {high}", answer])
+        outlook, part, price = by_size[place]
+        low, high = (share(end / outlook.alone) for end in (outlook.gain.low, outlook.gain.high))
+        answer = "yes" if outlook.gain.mean > price else "no"
+        rows.append(
+            [part.name, f"{part.records:,}", share(outlook.gain.mean / outlook.alone), f"{low} to {high}", answer]
+        )
     return rows
 
 
-def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
+def outcome_rows(shared: Chapter, separate: Chapter) -> list[list[str]]:
     """Return a table of what joining saved the same owners, with shared noise and with each owner's own."""
     rows = [["owner", "rows", "forecast", "shared noise", "held out, 90%", "own noise", "right?"]]
-    others = {owner.name: owner for owner in own.owners}
-    for owner in owners_by_size(one.owners):
+    others = {owner.name: owner for owner in separate.owners}
+    for owner in owners_by_size(shared.owners):
         ends = " to ".join(f"{round(100 * end / owner.alone)}%" for end in (owner.held_out.low, owner.held_out.high))
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]
@@ -126,10 +128,10 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
 
 def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     """Say for how many owners joining should be worth its price, whether for the largest, and count the verdicts."""
-    worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
+    worth = [outlook.gain.mean > price for outlook, price in zip(expected.owners, prices, strict=True)]
     place = int(np.argmax([part.records for part in expected.terms.owners]))
     largest = expected.terms.owners[place]
-    sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unsure"))
+    sure, open_ = (sum(outlook.verdict == each for outlook in expected.owners) for each in ("join", "unsure"))
     return (
         f"Joining is expected to be worth its price for {sum(worth)} of {len(worth)} owners. For {largest.name}, "
         f"with {largest.records:,} rows, it is{'' if worth[place] else ' not'}. The verdicts are join for {sure}, "
@@ -181,7 +183,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
             "Without payments no coalition lasts. Owners with enough rows leave, the noise then weighs more on the "
             "others, and they leave too."
         )
-    said = [unpaid]
+    sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
     paid_to = {owner.name: owner for owner in paid.owners}[name]
     moved = (
@@ -189,14 +191,14 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
         if paid_to.participates
         else f"and {name} still stays out, because bringing it in costs more than it is worth"
     )
-    said.append(
+    sentences.append(
         f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} "
         f"({Adjacency.from_unit(paid.terms.privacy.unit)}). The contracts cost {money(paid.deal.spend)}, {moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
         verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"
-        said.append(f"The members gain {money(paid.members_gain)} by it, {verb} the contracts cost.")
-    return said
+        sentences.append(f"The members gain {money(paid.members_gain)} by it, {verb} the contracts cost.")
+    return sentences
 
 
 def large_owners_sentence(chapter: Chapter) -> str:

@@ -9,7 +9,7 @@ from parley.validate import printable
 
 MAX_LEDGERS_NAMED = 6  # ledgers that are named
 MAX_TITLE_CHARACTERS = 16  # characters of a title or a learner in a table
-BOOKS = ["owner", "spent", "left", "learners", "entries, all checked", "table's digest"]
+LEDGER_HEADER = ["owner", "spent", "left", "learners", "entries, all checked", "table's digest"]
 
 
 def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
@@ -45,18 +45,18 @@ def _title(agreement: dict[str, Any]) -> str:
 
 
 def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
-    """Return one ledger's row below `BOOKS`."""
+    """Return one ledger's row below `LEDGER_HEADER`."""
     rho = content["rho"]
     if rho is None:
         left = Fraction(repr(content["lifetime"]["epsilon"])) - Fraction(repr(content["reserved"]["epsilon"]))
-        said = f"ε = {number(left, side='below')} of {number(content['lifetime']['epsilon'])}"
+        budget_left = f"ε = {number(left, side='below')} of {number(content['lifetime']['epsilon'])}"
     else:
         left = max(rho["lifetime"] - rho["reserved"], 0.0)
-        said = f"ρ = {number(left, side='below')} of {number(rho['lifetime'], side='below')}"
+        budget_left = f"ρ = {number(left, side='below')} of {number(rho['lifetime'], side='below')}"
     learners = ", ".join(sorted({a["learner"] for a in content["agreements"]})) or "none yet"
     digests = ", ".join(digest[:16] + "…" for digest in tables) or "–"
     spent = f"ε = {number(content['epsilon_spent'], side='above')}"
-    return [content["owner"], spent, said, learners, _entries(content), digests]
+    return [content["owner"], spent, budget_left, learners, _entries(content), digests]
 
 
 def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delta: float) -> str:
@@ -79,6 +79,17 @@ def other_books_lines(content: dict[str, Any]) -> list[str]:
     ]
 
 
+def units_line(content: dict[str, Any]) -> str | None:
+    """Say so if agreements protect different units: what they spend then adds up for none of them."""
+    units = {a["protected"] for a in content["agreements"] if a["protected"] is not None}
+    if len(units) < 2:
+        return None
+    return (
+        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums hold for a person only if "
+        "every agreement names the same column that tells people apart."
+    )
+
+
 def chain_line(content: dict[str, Any]) -> str:
     """Return the ledger's number of entries and the head of its verified chain."""
     return f"{_entries(content)}, chain unbroken, head {content['head'][:16]}…"
@@ -97,22 +108,22 @@ def lifetime_line(content: dict[str, Any]) -> str:
             f"{number(content['epsilon_spent'], side='above')} is spent."
         )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
-    said = (
+    sentence = (
         f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}). "
         f"{number(reserved['epsilon'], side='above')} is reserved for accepted terms, of which "
         f"{number(content['epsilon_spent'], side='above')} is spent. {number(left, side='below')} is left for further "
         "terms."
     )
     if lifetime["delta"] > 0:
-        said += f" Of δ = {number(lifetime['delta'])}, {number(reserved['delta'], side='above')} is reserved."
-    return said
+        sentence += f" Of δ = {number(lifetime['delta'])}, {number(reserved['delta'], side='above')} is reserved."
+    return sentence
 
 
 def _entries(content: dict[str, Any]) -> str:
     return counted(content["rows"], "entry", "entries")
 
 
-NOT_TOLD = "not delivered"  # in place of a state
+NOT_DELIVERED = "not delivered"  # in place of a state
 
 
 def inbox_rows(content: dict[str, Any], most: int = MAX_TITLE_CHARACTERS) -> list[list[str]]:
@@ -141,7 +152,7 @@ def proposal_line(facts: dict[str, Any]) -> str:
 
 def proposal_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Return a table of the owners that terms were proposed to."""
-    return [["owner", "proposal"], *([each["owner"], each["state"] or NOT_TOLD] for each in content)]
+    return [["owner", "proposal"], *([each["owner"], each["state"] or NOT_DELIVERED] for each in content)]
 
 
 def told_lines(content: Sequence[dict[str, Any]]) -> list[str]:

@@ -17,12 +17,12 @@ ATTACK_NAMES: dict[str, str] = {
     "shadow": "attack model",
     "loss": "small loss",
 }
-OWN_EYES = (
+MEMBERS_ROWS_NOTE = (
     f"{KEEP_INSIDE_NOTE} The members' own rows were used, and the findings reveal something about them. Keep them "
     "on the owner's "
     "own machine."
 )
-NOT_TRIED = (
+NOT_TRIED_NOTE = (
     "Not tried: attacks that see the answers of every round and not only the model (parley audit TERMS does that), "
     "other rows than those given, and several rows of one person together. An attack that finds nothing proves nothing."
 )
@@ -87,13 +87,15 @@ def most_area(epsilon: float, delta: float) -> float:
 
 def headline(audit: ModelAudit) -> str:
     """Return the verdict in a sentence; it covers only models with as many rows as were used."""
-    found, best, records = audit.membership, audit.membership.strongest.auc, f"{audit.shadow_records:,}"
+    membership, best, records = audit.membership, audit.membership.strongest.auc, f"{audit.shadow_records:,}"
     smaller = audit.shadow_records < audit.records
-    if not found.holds:
+    if not membership.holds:
         trained = f"training like this, on {records} rows," if smaller else "training like this"
-        return f"Broken: {trained} reveals more about who was in the table than ε = {found.claimed_epsilon:g} allows."
+        return (
+            f"Broken: {trained} reveals more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
+        )
     aside = f" Your model has {audit.records:,} rows, and this says nothing about it." if smaller else ""
-    if found.claimed_epsilon is None:
+    if membership.claimed_epsilon is None:
         models = f"models of {records} rows, fitted without noise,"
         leaks = f"{models.capitalize()} tell" if best.low > 0.5 else f"No attack on {models} told"
         whom = f" someone who knows all rows except {audit.members}" if audit.shadow_records > audit.members else ""
@@ -105,7 +107,7 @@ def headline(audit: ModelAudit) -> str:
 
 def learned(audit: ModelAudit) -> list[str]:
     """Say what was found."""
-    found, best = audit.membership, audit.membership.strongest
+    membership, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
         f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above another row {best.auc.value:.0%} "
@@ -113,27 +115,30 @@ def learned(audit: ModelAudit) -> list[str]:
         "alarms.",
         f"On this very model the areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
     ]
-    if found.claimed_epsilon is not None:
-        most = number(most_area(found.claimed_epsilon, found.delta), 3, side="above")
+    if membership.claimed_epsilon is not None:
+        most = number(most_area(membership.claimed_epsilon, membership.delta), 3, side="above")
         sentences.append(
-            f"{claim(found)} allows an area of at most {most}. Intervals are Student's over models. The lower bounds "
-            f"on ε hold together at {found.confidence:.0%} confidence."
+            f"{claim(membership)} allows an area of at most {most}. Intervals are Student's over models. The lower "
+            "bounds "
+            f"on ε hold together at {membership.confidence:.0%} confidence."
         )
     return sentences
 
 
 def tried(audit: ModelAudit) -> list[str]:
     """Say what was tried."""
-    found = audit.membership
+    membership = audit.membership
     how = (
         "at minimum cost and without noise, because no terms were given"
-        if found.claimed_epsilon is None
+        if membership.claimed_epsilon is None
         else f"under the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
     )
     return [
         f"{audit.members} rows of the table and {audit.others} rows that could have been in it were put together. "
-        f"{found.shadows} shadow models were trained on random halves of them{_filled(audit)}, {how}. They teach three "
-        f"attacks how a model treats rows it was trained on and rows it was not. {found.targets} other models were "
+        f"{membership.shadows} shadow models were trained on random halves of them{_filled(audit)}, {how}. They "
+        "teach three "
+        f"attacks how a model treats rows it was trained on and rows it was not. {membership.targets} other models "
+        "were "
         "attacked, with thresholds chosen on yet others.",
         "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022): one with shadow models of both "
         "kinds, one only with models trained without the row. The third is one attack model per class (Shokri et al. "

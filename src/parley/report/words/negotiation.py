@@ -8,29 +8,29 @@ from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
 
-CAVEAT = (
+INTERPOLATION_NOTE = (
     "Gains at the terms' budgets and without noise are those of parley forecast; in between they are interpolated from "
     "the joint model's cost. This assumes that owners state their values truthfully. Test cost is the mean loss on new "
     "rows: for numbers, the squared error."
 )
 
-STATED = (
+VALUES_NOTE = (
     "Value is what one unit of test cost is worth to an owner, in money. Privacy cost is what each unit of ε costs "
     "the owner, in the same money. Only the owner knows them."
 )
-SHARED = (
+VALUES_SHARED_NOTE = (
     "Value and privacy cost are part of the terms, and everyone who gets the file can read them. Changing them makes "
     "another agreement, whose release is debited again."
 )
-UNSTATED = "Some owners have not stated a value and a privacy cost yet."
-BREAK_EVEN = "If all join, at the terms' own budgets"
+UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
+BREAK_EVEN_TITLE = "If all join, at the terms' own budgets"
 
 
 def headline(result: Negotiation) -> str:
     """Say how good the agreed model would be, or that there is none."""
     if result.relative_fitness is None:
-        found = "exists" if result.game.owners <= MAX_EXACT_OWNERS else "was found"
-        return f"Nobody joins: no coalition {found} in which every member does better than alone."
+        existence = "exists" if result.game.owners <= MAX_EXACT_OWNERS else "was found"
+        return f"Nobody joins: no coalition {existence} in which every member does better than alone."
     psi = number(result.relative_fitness)
     return f"Expected relative fitness ψ = {psi} (distance from the best model without privacy; 0 is best)"
 
@@ -59,21 +59,21 @@ def wish_rows(result: Negotiation) -> list[list[str]]:
 
 def moves(result: Negotiation) -> list[str]:
     """Say what would move owners if nobody joins."""
-    found = result.wishes()
-    moved = [wish for wish in found if wish.short > 0 and wish.bearable > 0]
-    useless, willing = [wish for wish in found if not wish.gain > 0], [wish for wish in found if not wish.short > 0]
-    said = []
+    wishes = result.wishes()
+    moved = [wish for wish in wishes if wish.short > 0 and wish.bearable > 0]
+    useless, willing = [wish for wish in wishes if not wish.gain > 0], [wish for wish in wishes if not wish.short > 0]
+    sentences = []
     if moved:
         least = min(moved, key=lambda wish: wish.short)
-        said.append(
+        sentences.append(
             f"{least.name} is nearest to joining: it lacks {number(least.short, 3)}. It would join for a payment of "
             f"that amount, or if its privacy cost were {least.bearable:.0%} of what the terms say. The "
             f"{counted(len(moved), 'owner')} that would gain lack {number(sum(wish.short for wish in moved), 3)} in "
             "total."
         )
     if useless:
-        who = "every owner" if len(useless) == len(found) else ", ".join(wish.name for wish in useless[:6])
-        more = f" and {len(useless) - 6} more" if 6 < len(useless) < len(found) else ""
+        who = "every owner" if len(useless) == len(wishes) else ", ".join(wish.name for wish in useless[:6])
+        more = f" and {len(useless) - 6} more" if 6 < len(useless) < len(wishes) else ""
         top = max(useless, key=lambda wish: wish.most)
         hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
         better = (
@@ -83,14 +83,14 @@ def moves(result: Negotiation) -> list[str]:
             else "Without any noise it would not be better either, so these terms leave nothing to gain. parley plan "
             "looks for better ones."
         )
-        said.append(f"At these budgets the joint model is no better than an own model for {who}{more}. {better}")
-    if willing and len(willing) < len(found):
-        said.append(
+        sentences.append(f"At these budgets the joint model is no better than an own model for {who}{more}. {better}")
+    if willing and len(willing) < len(wishes):
+        sentences.append(
             f"{', '.join(wish.name for wish in willing[:6])} would join without payment, but a joint model needs two "
             "owners that stay."
         )
     return [
-        *said,
+        *sentences,
         "To see which payments would bring owners in: parley negotiate TERMS --target 0.01, the relative fitness "
         "wanted.",
     ]
@@ -139,18 +139,18 @@ def owner_rows(result: Negotiation) -> list[list[str]]:
 
 def prices(result: Negotiation) -> list[str]:
     """Say what the learner pays, and what privacy costs everybody."""
-    said = []
+    sentences = []
     if result.target is not None:
         spend = result.deal.spend
         paid = max((abs(owner.payment) for owner in result.owners), default=0.0)
-        said.append(f"The learner pays {number(spend if abs(spend) > 1e-9 * paid else 0.0)} in total.")
+        sentences.append(f"The learner pays {number(spend if abs(spend) > 1e-9 * paid else 0.0)} in total.")
         if result.posted is not None:
             price, more = number(result.posted.price), number(result.posted.spend)
-            said[0] += f" One price for all, {price} for each unit of ε, would cost {more}."
+            sentences[0] += f" One price for all, {price} for each unit of ε, would cost {more}."
     if result.price_of_privacy is not None:
         lost = f"{result.price_of_privacy:.1%}"
-        said.append(f"Price of privacy: {lost} of what the owners could gain without noise is lost.")
-    return said
+        sentences.append(f"Price of privacy: {lost} of what the owners could gain without noise is lost.")
+    return sentences
 
 
 def checked(result: Negotiation) -> str:

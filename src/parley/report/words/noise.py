@@ -9,7 +9,7 @@ from parley.terms.catalogue import UNNAMED_HOSTS
 
 TITLE = "The same terms, rounds and clip with each kind of noise"
 SAME_FITNESS_TOLERANCE = 0.01  # relative fitnesses that differ by less are the same
-KINDS = {
+KIND_LABELS = {
     "each_owner": "each owner's own",
     "shared": "one for all (hosts)",
     "two_hosts": "one of each of two hosts",
@@ -30,23 +30,23 @@ def invented_line(terms: Terms) -> str | None:
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
     """Return a table of the kinds of noise."""
     rows = [["noise", "δ", "ψ", "joint test cost", "expected to gain"]]
-    for kind, label in KINDS.items():
-        found = noise[kind]
-        if found is not None:
-            gaining = f"{_gaining(found)} of {len(found['gains'])}"
-            costs = [number(found["relative_fitness"]), number(found["together"], 5)]
-            rows.append([label, f"{found['delta']:g}", *costs, gaining])
+    for kind, label in KIND_LABELS.items():
+        outcome = noise[kind]
+        if outcome is not None:
+            gaining = f"{_gaining(outcome)} of {len(outcome['gains'])}"
+            costs = [number(outcome["relative_fitness"]), number(outcome["together"], 5)]
+            rows.append([label, f"{outcome['delta']:g}", *costs, gaining])
     return rows
 
 
 def decision(noise: Mapping[str, Any], agreed: str) -> str:
     """Say what the comparison comes to; `agreed` is the kind in the terms."""
     hosted, hosts_draw = agreed != "each_owner", "two_hosts" if agreed == "two_hosts" else "shared"
-    own, one = noise["each_owner"], noise[hosts_draw]
-    if own is None or one is None:
-        why = noise["missing"][hosts_draw if one is None else "each_owner"]
+    own, shared = noise["each_owner"], noise[hosts_draw]
+    if own is None or shared is None:
+        why = noise["missing"][hosts_draw if shared is None else "each_owner"]
         return f"One kind of noise cannot be compared: {why}."
-    times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
+    times = own["relative_fitness"] / shared["relative_fitness"] if shared["relative_fitness"] > 0 else float("inf")
     if abs(times - 1) < SAME_FITNESS_TOLERANCE:
         return (
             "Where the noise is drawn hardly matters under these terms. Rounds, step and clip matter more (parley "
@@ -57,7 +57,7 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
             "One noise for all would be worse, because it must serve the smallest epsilon. Each owner's own noise is "
             "better here."
         )
-    before, after = (_gaining(kind) for kind in (own, one))
+    before, after = (_gaining(kind) for kind in (own, shared))
     hosts = "" if hosted else '. To get it, name three hosts (or two) and set privacy.noise = "shared"'
     if not after:
         return (
@@ -65,9 +65,9 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
             f"{number(times, 3)} times smaller."
         )
     if after > before:
-        few, all_of = f"{before} of {len(own['gains'])}" if before else "no owner", f"{after} of {len(one['gains'])}"
+        few, all_of = f"{before} of {len(own['gains'])}" if before else "no owner", f"{after} of {len(shared['gains'])}"
         return f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all{hosts}."
-    gaining = f"{after} of {len(one['gains'])} {'is' if after == 1 else 'are'} expected to gain either way"
+    gaining = f"{after} of {len(shared['gains'])} {'is' if after == 1 else 'are'} expected to gain either way"
     return f"One noise for all makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
 
 
@@ -79,10 +79,10 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     """Compare the plan with hosts to the plan without, and say what two hosts would be worth unless the terms have
     three."""
     two = [] if plan["owner_count"] < 2 or plan["hosts"] == 3 else [two_hosts(plan["owner_count"])]
-    one = plan["shared"]
-    if one is None:
+    shared = plan["shared"]
+    if shared is None:
         return two if plan["hosts"] else []
-    best = one["best"]
+    best = shared["best"]
     if best is None:
         return ["One noise for all: no choice can be judged, so none was made."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
@@ -92,7 +92,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         f"{best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}: ψ = {number(best['relative_fitness'])}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
-             f"{number(one['expected_cost'], 5)} with one for all."]
+             f"{number(shared['expected_cost'], 5)} with one for all."]
             if plan["expected_cost"] is not None
             else []
         ),
@@ -129,19 +129,21 @@ def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 def weakest_link(result: Mapping[str, Any]) -> list[str]:
     """Say what a game with one common epsilon leads to; `result`: the JSON of a negotiation with shared noise."""
-    said = []
+    sentences = []
     if result["equilibria"] is not None:
         low, high = (number(end) for end in result["equilibria"])
-        said.append(
+        sentences.append(
             f"Every common ε from {low} to {high} is an equilibrium for these members. The largest is best for all of "
             "them."
         )
-    asked = result["best_coalition"]
-    names, epsilon = ", ".join(asked["owners"]), number(asked["epsilon"])
-    said.append(f"If each owner insists on the ε it prefers, the test cost is lowest with {names} at ε = {epsilon}.")
+    coalition = result["best_coalition"]
+    names, epsilon = ", ".join(coalition["owners"]), number(coalition["epsilon"])
+    sentences.append(
+        f"If each owner insists on the ε it prefers, the test cost is lowest with {names} at ε = {epsilon}."
+    )
     if result["members_gain"] is not None and result["spend"] > 0:
         verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"
-        said.append(
+        sentences.append(
             f"The members gain {number(result['members_gain'])} over having no payments, which {verb} the bill."
         )
-    return said
+    return sentences

@@ -15,23 +15,25 @@ if TYPE_CHECKING:
 
 
 MAX_NAMES = 6  # owners in a sentence
-ONE = "There is one owner, so nobody to join. Whether the model is worth its budget depends on whom it will serve."
-NOBODY = "Stay: no group of these owners gains enough to join. Each does as well with a model of its own."
-TITLE = "What joining saves each owner, in % of its test error alone"
+ONE_OWNER_NOTE = (
+    "There is one owner, so nobody to join. Whether the model is worth its budget depends on whom it will serve."
+)
+NOBODY_GAINS_VERDICT = "Stay: no group of these owners gains enough to join. Each does as well with a model of its own."
+GAIN_TITLE = "What joining saves each owner, in % of its test error alone"
 
 
 def verdict_sentence(outlook: Outlook) -> str:
     """Say whether these owners should learn together."""
-    found, count = outlook.consortium, len(outlook.names)
+    consortium, count = outlook.consortium, len(outlook.names)
     if count == 1:
-        return ONE
-    if found.verdict == "stay":
-        return NOBODY
-    there = outlook.at(members=found.members)
-    members = [owner for owner in there.owners if owner.name in found.members]
+        return ONE_OWNER_NOTE
+    if consortium.verdict == "stay":
+        return NOBODY_GAINS_VERDICT
+    restricted = outlook.at(members=consortium.members)
+    members = [owner for owner in restricted.owners if owner.name in consortium.members]
     rest = _who_stays_out(outlook)
     average = _average_gain(members)
-    if found.verdict == "join":
+    if consortium.verdict == "join":
         whom = "both members gain" if len(members) == 2 else f"all {counted(len(members), 'member')} gain"
         return f"Join: {whom} for sure. {average}.{rest}"
     sure = [owner.name for owner in members if owner.verdict == "join"]
@@ -124,32 +126,32 @@ def inside_sentences(view: "InsideView") -> list[str]:
         "boosted trees": "Boosted trees on own rows beat a linear model, so joining can add little.",
         "linear and trees": "Trees on own rows correct the linear model, alone and jointly.",
     }
-    said = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
+    sentences = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:
         return [
             advice,
             "There is no public sample, so this assumes that the other owners' rows look like these. If they do not, "
             "joining saves less; scores after training show it (parley score).",
-            *said[1:],
+            *sentences[1:],
         ]
     if view.law.differs:
         return [
             f"Own rows differ from the public sample (p = {number(view.law.p_value)}; {level}). The sample may come "
             "from another population, and what it says about the joint model may be wrong.",
-            *said,
+            *sentences,
         ]
     same = f"Own rows show no difference from the public sample (p = {number(view.law.p_value)}; {level})."
-    return [advice, same, *said[1:]]
+    return [advice, same, *sentences[1:]]
 
 
 VERDICTS = {"join": "join", "stay": "stay", "unsure": "unsure"}
-COUNTED: dict[Verdict, str] = {
+COUNTED_VERDICTS: dict[Verdict, str] = {
     "join": "join: gain for sure",
     "unsure": "unsure",
     "stay": "stay: not worth it",
 }
-FITNESS = "ψ = 0.05 means a training cost about 5% above that of the model without privacy."
-CARRIED = "A quick estimate from the last full forecast. The full forecast follows."
+FITNESS_NOTE = "ψ = 0.05 means a training cost about 5% above that of the model without privacy."
+QUICK_ESTIMATE_NOTE = "A quick estimate from the last full forecast. The full forecast follows."
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def verdict_line(found: WhatIf) -> str:
 def tally(found: WhatIf) -> list[Tally]:
     """Count the owners with each verdict."""
     verdicts = found.outlook.verdicts
-    return [Tally(verdict, verdicts.count(verdict), words) for verdict, words in COUNTED.items()]
+    return [Tally(verdict, verdicts.count(verdict), words) for verdict, words in COUNTED_VERDICTS.items()]
 
 
 def sentences(found: WhatIf) -> list[str]:
@@ -207,5 +209,5 @@ def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
         )
         believed, becomes = percent(content["prior"]), percent(posterior["high"], "above")
         return f"a {believed} belief about one {unit} can become {becomes} at most{chance}"
-    found = percent(content["detection_at_5_percent_false_alarms"], "above")
-    return f"an attack with 5% false alarms succeeds in {found} of cases at most"
+    detection = percent(content["detection_at_5_percent_false_alarms"], "above")
+    return f"an attack with 5% false alarms succeeds in {detection} of cases at most"

@@ -15,8 +15,10 @@ from parley.report.words.forecast import unjudged_lines
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 
-DIFFERENCE_ROOM = 0.2  # of ε
-PSI = "ψ is the relative fitness: how far a model is from the best one without privacy. 0 is best (docs/glossary.md)."
+HETEROGENEITY_SHARE = 0.2  # of ε
+PSI_COMMENT = (
+    "ψ is the relative fitness: how far a model is from the best one without privacy. 0 is best (docs/glossary.md)."
+)
 
 
 def head_lines(made: Draft) -> list[str]:
@@ -65,7 +67,7 @@ def lifetime_line(made: Draft) -> str:
 def _room(terms: Terms) -> float:
     """Return the share of ε kept for `parley heterogeneity` if the terms allow it and do not use it yet."""
     asks = terms.task == PREDICTION and terms.model.public is not None and len(terms.owners) > 1
-    return DIFFERENCE_ROOM if asks and terms.privacy.difference_epsilon is None else 0.0
+    return HETEROGENEITY_SHARE if asks and terms.privacy.difference_epsilon is None else 0.0
 
 
 def _lifetime(terms: Terms) -> tuple[str, str]:
@@ -97,8 +99,10 @@ def next_steps(made: Draft, file: Path) -> list[str]:
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
         ]
     if scales:
-        asked = f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
-        steps = [asked, f"parley plan {ready} --write {planned}  # how best to spend the rest", *steps]
+        stats_command = (
+            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
+        )
+        steps = [stats_command, f"parley plan {ready} --write {planned}  # how best to spend the rest", *steps]
     release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [
         *steps,
@@ -137,15 +141,15 @@ def columns_line(tried: Sequence[Tried]) -> str:
     taken, *others = tried
     alone = None if taken.proposal is None else taken.proposal.public_fit
     beside = "" if alone is None else f" (a model of the public sample alone: {alone:.4g})"
-    said = f"Columns are used as {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
+    line = f"Columns are used as {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
     judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
     unjudged = [each.way.label for each in others if not _known(each)]
-    said += f" Alternatives: {', '.join(judged)}." if judged else ""
-    said += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
+    line += f" Alternatives: {', '.join(judged)}." if judged else ""
+    line += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        said += " A cheaper alternative is cheaper only within the public sample's error."
+        line += " A cheaper alternative is cheaper only within the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
-    return said + "".join(
+    return line + "".join(
         f" --kind {kind} chooses it, but what it is worth to each owner cannot be forecast." for kind in better
     )
 

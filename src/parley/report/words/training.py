@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Rows = list[list[str]]  # the first one is the head
 SAME_FOR_ALL = ("r2", "d2")  # metrics that are 0 for the mean as everybody's answer
-MANY_CLIPPED = 0.2  # share of an owner's records
+MANY_CLIPPED_SHARE = 0.2  # share of an owner's records
 
 
 def owner_rows(result: Result) -> Rows:
@@ -38,7 +38,7 @@ def owner_rows(result: Result) -> Rows:
 def clip_line(result: Result) -> str | None:
     """Say what it means that many records are clipped; None if few are, or if it is unknown."""
     most = max((each.clipped_share or 0.0 for each in result.owners), default=0.0)
-    if not most > MANY_CLIPPED:
+    if not most > MANY_CLIPPED_SHARE:
         return None
     return (
         f"Up to {percent(most)} of an owner's records are clipped: at the final model their gradients are scaled down "
@@ -76,12 +76,13 @@ def ring_rows(result: Result) -> Rows:
 def ring_line(result: Result, name: str) -> str:
     """Say what the owner `name` spent, and how to judge the model if it has held-out rows."""
     own = next(owner for owner in result.owners if owner.name == name)
-    said = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
-    said += "Only the others know what they spent. Each gave the answers that the terms ask for."
+    spent_words = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
+    spent_words += "Only the others know what they spent. Each gave the answers that the terms ask for."
     if not result.terms.held_out_rows(name):
-        return said
+        return spent_words
     return (
-        f"{said}\nIs the model better for {name}? Score it on own held-out rows: parley score MODEL TERMS --owner "
+        f"{spent_words}\nIs the model better for {name}? Score it on own held-out rows: parley score MODEL TERMS "
+        "--owner "
         f"{name} --data TABLE"
     )
 
@@ -100,12 +101,12 @@ def aborted_line(result: Result) -> str | None:
 def notice_lines(result: Result) -> list[str]:
     """Name the owners with answers that nothing agreed explains."""
     often = f" (in {{runs:,}} of {result.replicates:,} runs)" if result.replicates > 1 else ""
-    said = [
+    lines = [
         f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Ask which software it runs, and on which table."
         for each in result.notices
     ]
     rate = f"At most one honest run in {1 / FALSE_ALARMS:,.0f} names anyone."
-    return [*said, rate] if said else []
+    return [*lines, rate] if lines else []
 
 
 def consensus_line(result: Result) -> str | None:
@@ -130,11 +131,12 @@ def outcome_line(content: Mapping[str, Any]) -> str:
     fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)
     if fitness is None:
         return str(content.get("relative_fitness_undefined") or "Relative fitness is not known here.")
-    said = f"The relative fitness is ψ = {number(fitness['mean'])}"
+    fitness_words = f"The relative fitness is ψ = {number(fitness['mean'])}"
     return (
-        f"{said}; half of the {runs} runs ended between {number(fitness['q25'])} and " + (f"{number(fitness['q75'])}.")
+        f"{fitness_words}; half of the {runs} runs ended between {number(fitness['q25'])} and "
+        + (f"{number(fitness['q75'])}.")
         if runs > 1
-        else f"{said}, in one run."
+        else f"{fitness_words}, in one run."
     )
 
 
@@ -144,8 +146,8 @@ def quality_rows(result: Result) -> Rows:
     fitness = result.relative_fitness
     if fitness is not None:
         middle = "median" if result.terms.studied else "mean"  # of noise without a variance means do not settle
-        said = "relative fitness ψ" + (", median" if result.terms.studied else "")
-        rows.append([said, number(fitness[middle]), "0"])
+        label = "relative fitness ψ" + (", median" if result.terms.studied else "")
+        rows.append([label, number(fitness[middle]), "0"])
         if result.replicates > 1:
             rows.append(["  half of the runs", interval_text(fitness["q25"], fitness["q75"]), ""])
     elif result.relative_fitness_undefined is not None:
@@ -184,8 +186,8 @@ def quality_lines(result: Result) -> list[str]:
     name, value = next(((key, each) for key, each in result.metrics.items() if each is not None), ("", None))
     free, useless = result.optimal_metrics.get(name), useless_line(result)
     beside = "" if free is None else f" ({number(free)} without privacy)"
-    said = [] if value is None else [f"Held-out {name.replace('_', ' ')} {number(value)}{beside}."]
-    return said if useless is None else [*said, useless]
+    lines = [] if value is None else [f"Held-out {name.replace('_', ' ')} {number(value)}{beside}."]
+    return lines if useless is None else [*lines, useless]
 
 
 def stable_rows(result: Result) -> Rows:
@@ -221,10 +223,10 @@ def undefined_line(result: Result) -> str | None:
 
 def interval_rows(result: Result) -> Rows:
     """Return a table of 90% intervals of the population's coefficients; only a head if there are none."""
-    found = result.intervals or ()
-    classes = any(each.outcome is not None for each in found)
+    intervals = result.intervals or ()
+    classes = any(each.outcome is not None for each in intervals)
     rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90% interval"]]
-    for each in found:
+    for each in intervals:
         interval = interval_text(each.low, each.high)
         rows.append([*([each.outcome or ""] if classes else []), each.name, number(each.estimate), interval])
     return rows
@@ -251,16 +253,16 @@ def _clip_words(result: Result) -> str:
     shares = [each.clipped_share for each in result.owners if each.clipped_share is not None]
     if clip is None or (free is not None and free.value <= clip) or (shares and not max(shares) > 0):
         return ""
-    said = (
+    sentence = (
         f" At most {percent(max(shares))} of an owner's records were clipped."
         if shares
         else f" The clip of {number(clip)} may clip some records."
     )
     if free is None:
-        return said + " With bounds for every column, a clip that clips no record can be derived."
+        return sentence + " With bounds for every column, a clip that clips no record can be derived."
     largest = number(free.value, 3, side="above")
     return (
-        said + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
+        sentence + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
         "clipped, but there is more noise."
     )
 
@@ -283,7 +285,7 @@ def score_rows(scores: Scores) -> Rows:
 
 
 MAX_OWNERS_PRINTED = 6  # owners whose accounts are printed
-REPEATED = "Nothing new was spent, because all answers were already stored"
+NOTHING_NEW_NOTE = "Nothing new was spent, because all answers were already stored"
 
 
 def foreseen_words(found: Worth) -> str:
@@ -321,7 +323,7 @@ def release_lines(
     return [
         f"Done: {done}. A release does not say how good the model is; each owner's own rows do.",
         f"Written: {written}",
-        f"{f'{REPEATED}. Spent before' if repeated else 'Spent'}: {spent}{more}",
+        f"{f'{NOTHING_NEW_NOTE}. Spent before' if repeated else 'Spent'}: {spent}{more}",
         "The model was not saved. The same command with --save model.json writes it from stored answers, at no cost."
         if model is None
         else f"Next: {judged}",

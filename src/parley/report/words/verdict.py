@@ -9,13 +9,13 @@ from parley.learning.outcome.verdict import FEW_HELD_OUT_ROWS, Estimate, Verdict
 from parley.numerals import counted, interval_text, number
 
 MODELS = ("together", "alone", "personal")
-OF_OWN_ROWS = {
+OWN_MODEL_WORDS = {
     "linear": "a linear model on its own rows",
     "linear and trees": "a linear model and trees on its own rows",
     "boosted trees": "boosted trees on its own rows",
     "the public fit": "the public sample's fit",
 }
-WAYS = {
+WAY_LABELS = {
     "joint": "joint model",
     "ridge": "ridge towards it",
     "trees": "trees on top",
@@ -23,7 +23,9 @@ WAYS = {
     "alone": "model alone",
 }
 
-COMPARED = "Alone and personal come from the same procedure (parley refine). Alone starts from the public fit, if any."
+COMPARISON_NOTE = (
+    "Alone and personal come from the same procedure (parley refine). Alone starts from the public fit, if any."
+)
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
@@ -42,7 +44,7 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
     return rows
 
 
-SAME_PEOPLE = (
+SAME_PEOPLE_WARNING = (
     "A person may have several rows, and rows are held out one by one, so the same person can be in training and in "
     "scoring. That flatters every model, and models on own rows most. For new people joining may save more than this."
 )
@@ -50,27 +52,27 @@ SAME_PEOPLE = (
 
 def explained(verdict: Verdict) -> list[str]:
     """Explain the table: how models are made, which are useless, what a metric means, what was clipped."""
-    said, same = [COMPARED], verdict.same_for_all
+    lines, same = [COMPARISON_NOTE], verdict.same_for_all
     if same is not None:
         worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
         if worse:
-            said.append(f"Worse than always predicting {_usual(verdict)}, so useless here: {', '.join(worse)}.")
+            lines.append(f"Worse than always predicting {_usual(verdict)}, so useless here: {', '.join(worse)}.")
     if "recall_at_1_percent" in verdict.together:
-        said.append(
+        lines.append(
             "recall at 1 percent: the share of all rows with label 1 that are among the 1% with the highest scores."
         )
     if verdict.target_range is not None:
         low, high = (number(end) for end in verdict.target_range)
-        said.append(f"Targets are clipped to {low} to {high} (model.bounds), as in training.")
+        lines.append(f"Targets are clipped to {low} to {high} (model.bounds), as in training.")
     if verdict.rows_per_person > 1:
-        said.append(SAME_PEOPLE)
-    return said
+        lines.append(SAME_PEOPLE_WARNING)
+    return lines
 
 
 def headline(verdict: Verdict) -> str:
     """Say which model is best on this owner's own rows, and how certain that is."""
     best = min(MODELS, key=lambda name: verdict.costs[name].mean)
-    own = OF_OWN_ROWS[verdict.alone_model]
+    own = OWN_MODEL_WORDS[verdict.alone_model]
     joint = "the model refined from the joint model" if verdict.refined else "the joint model"
     words = {"together": joint, "alone": own, "personal": "its personal model"}
     gain = verdict.personal_gain
@@ -112,7 +114,7 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     joint = sum(v.gain > 0 for v in verdicts)
     few = sum(v.rows < FEW_HELD_OUT_ROWS for v in verdicts)
     rests = f" {counted(few, 'verdict rests', 'verdicts rest')} on fewer than {FEW_HELD_OUT_ROWS} rows." if few else ""
-    rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
+    rests += f" {SAME_PEOPLE_WARNING}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
         f"{surely or 'None'} of {counted(len(verdicts), 'owner')} {'gains' if surely == 1 else 'gain'} significantly "
         f"with a personal model on their own held-out rows. {better} {'gains' if better == 1 else 'gain'} on average "
@@ -126,7 +128,7 @@ def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
     units."""
     rows = [["cross-validated", "full cost", "share kept", "cost as kept", "saves", "std. error"]]
     for way in how.ways:
-        first = [WAYS[way.name], number(unit * way.full)]
+        first = [WAY_LABELS[way.name], number(unit * way.full)]
         kept = [f"{way.share:.0%}", *(number(unit * each) for each in (way.loss, way.gain, way.error))]
         rows.append([*first, *(kept if way.name != "joint" else [""] * 4)])
     return rows
@@ -164,7 +166,7 @@ def _few(verdict: Verdict) -> str:
     return f" This rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
 
 
-def owners_scores(told: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:
+def owners_scores(scores: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:
     """Return (headline, table and audience; every owner's gain) from the output of `parley score --all --json`."""
     verdicts = [
         Verdict(
@@ -178,7 +180,7 @@ def owners_scores(told: Sequence[Mapping[str, Any]], rows_per_person: int) -> tu
             Estimate(**each["personal_gain"]),
             rows_per_person=rows_per_person,
         )
-        for each in told
+        for each in scores
     ]
     words = {"headline": owners_sentence(verdicts), "rows": owners_rows(verdicts), "inside": KEEP_INSIDE_NOTE}
     return words, [each.personal_gain for each in verdicts]

@@ -12,7 +12,7 @@ from parley.errors import DataError, SettingError
 from parley.numerals import number
 from parley.report import run_options as asking
 from parley.report.run_options import RunOptions
-from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
+from parley.report.sheet import BLANK_LINE, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
 from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms, load_terms
@@ -98,25 +98,25 @@ def identify_command(
     driven, moved = _listed(inputs, "--inputs"), _listed(states, "--states")
     x, u = _recordings(source, moved, driven, trajectory)
     with progress_bar("delays"):
-        found = DelayedDMD(max_delay, rank, "each" if each else "common", method).fit(x, u, period)
+        model = DelayedDMD(max_delay, rank, "each" if each else "common", method).fit(x, u, period)
     if plot is not None:
-        picture.save(plant_figures.identified(found, x[0], u[0], moved), plot)
-    low, high = found.delay_interval()
+        picture.save(plant_figures.identified(model, x[0], u[0], moved), plot)
+    low, high = model.delay_interval()
     content = {
-        "A": found.A_.tolist(),
-        "B": found.B_.tolist(),
-        "Ad": found.Ad_.tolist(),
-        "input_blocks": found.input_blocks_.tolist(),
-        "delay": np.asarray(found.delay_).tolist(),
-        "delay_std": np.asarray(found.delay_std_).tolist(),
+        "A": model.A_.tolist(),
+        "B": model.B_.tolist(),
+        "Ad": model.Ad_.tolist(),
+        "input_blocks": model.input_blocks_.tolist(),
+        "delay": np.asarray(model.delay_).tolist(),
+        "delay_std": np.asarray(model.delay_std_).tolist(),
         "delay_interval": {"level": 0.9, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()},
         "period": period,
         "samples": sum(map(len, x)),
     }
     side = [f"mode {i + 1}" for i in range(rank)] if rank is not None else moved
-    delays, errors = np.atleast_1d(found.delay_), np.atleast_1d(found.delay_std_)
+    delays, errors = np.atleast_1d(model.delay_), np.atleast_1d(model.delay_std_)
     named = driven if each else [""]
-    shown = _plant_parts(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, named)
+    shown = _plant_parts(model.A_, model.B_, side, driven, delays, errors, period, max_delay * period, named)
     show(Sheet(content, [*shown, Line(KEEP_INSIDE_NOTE, "dim", folded=True)], inside=True), as_json)
 
 
@@ -128,18 +128,23 @@ def _plant_parts(
     delays: Floats,
     errors: Floats,
     period: float,
-    most: float,
+    longest_delay: float,
     names: list[str],
 ) -> list[Part]:
     from parley.tasks.dynamics.report import delay_sentence, matrix_rows
 
-    said: list[Part] = [Grid(matrix_rows("A", side, side, A)), BLANK, Grid(matrix_rows("B", driven, side, B)), BLANK]
+    parts: list[Part] = [
+        Grid(matrix_rows("A", side, side, A)),
+        BLANK_LINE,
+        Grid(matrix_rows("B", driven, side, B)),
+        BLANK_LINE,
+    ]
     for name, delay, error in zip(names, delays, errors, strict=True):
-        said.append(Line(delay_sentence(delay, error, period, most, name), "bold"))
+        parts.append(Line(delay_sentence(delay, error, period, longest_delay, name), "bold"))
         if error > period / 2:
             hardly = "The samples hardly determine this delay: record more of them, or drive the plant harder."
-            said.append(Line(hardly, "yellow", folded=True))
-    return said
+            parts.append(Line(hardly, "yellow", folded=True))
+    return parts
 
 
 def _together(terms: Terms, options: RunOptions) -> Sheet:
@@ -150,8 +155,8 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
 
     asking.require_one_way(options)
     if options.addresses is not None:
-        heard = asking.ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-        result, unheard = plant_result(heard), list(heard.missing_owners)
+        answers = asking.ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
+        result, unheard = plant_result(answers), list(answers.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:
@@ -159,25 +164,25 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
     if options.save is not None:
         write_file(options.save, json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n")
     try:
-        found = result.identified()
+        identified = result.identified()
     except DataError as error:
         raise DataError(
             f"noise hides the plant ({error}); the release is kept; use more trajectories or a larger budget"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
-    model, plant = PlantModel.expect(terms.model), found.plant
-    errors, most = found.delay_std, model.max_delay * plant.period
+    model, plant = PlantModel.expect(terms.model), identified.plant
+    errors, longest_delay = identified.delay_std, model.max_delay * plant.period
     side, driven = list(model.states), list(model.inputs)
     drowned = "Noise drowned a direction of what was measured: the true error may be far larger than stated."
     shown = [
         Line(kind, "italic", folded=True),
         Grid(owner_rows(result), terms.title or "Owners"),
-        BLANK,
-        *_plant_parts(plant.A, plant.B, side, driven, plant.delays[:1], errors, plant.period, most, [""]),
+        BLANK_LINE,
+        *_plant_parts(plant.A, plant.B, side, driven, plant.delays[:1], errors, plant.period, longest_delay, [""]),
         *lines([drowned if result.releases[0].repaired else None], "yellow", folded=True),
         *asking.unheard_lines(unheard),
     ]
-    content = plant_json(found, terms) | result.to_json() | {"unheard": unheard}
+    content = plant_json(identified, terms) | result.to_json() | {"unheard": unheard}
     return Sheet(content, shown, inside=not result.released)
 
 
@@ -194,8 +199,10 @@ def _say_seams(others: "pd.DataFrame") -> None:
         cells = others[column].astype(str).to_numpy()
         stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
         if 2 <= stretches <= len(cells) / 4 and stretches == len(set(cells)):
-            said = f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one"
-            warn(f"{said}: --trajectory {column}")
+            message = (
+                f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one"
+            )
+            warn(f"{message}: --trajectory {column}")
 
 
 def _recordings(

@@ -99,10 +99,10 @@ def factor_of(layout: Layout, moments: Floats, lift: float = 0.0) -> Floats:
     values = np.maximum(values, max(lift, 1e-14 * float(values[-1])))
     explained = (vectors / np.sqrt(values)).T @ moments[:z]
     explained[:, :z] = (vectors * np.sqrt(values)).T
-    rest = moments[z:, z:] - explained[:, z:].T @ explained[:, z:]
-    spread, directions = np.linalg.eigh(rest)
+    residual_moments = moments[z:, z:] - explained[:, z:].T @ explained[:, z:]
+    spread, directions = np.linalg.eigh(residual_moments)
     unexplained = (directions * np.sqrt(np.maximum(spread, 0.0))).T
-    return np.vstack([explained, np.hstack([np.zeros((len(rest), z)), unexplained])])
+    return np.vstack([explained, np.hstack([np.zeros((len(residual_moments), z)), unexplained])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,11 +212,11 @@ def require_rich(design: Floats) -> None:
         )
 
 
-STEP = 1e-30  # of the complex derivative: exact to rounding, since nothing is subtracted
-TINY = 1e-300
-INACCURATE = 1e-6  # of a matrix, by which the exponential of its logarithm may miss it
+COMPLEX_STEP = 1e-30  # of the complex derivative: exact to rounding, since nothing is subtracted
+MIN_SQUARED_RESIDUAL = 1e-300
+MAX_LOGARITHM_ERROR = 1e-6  # of a matrix, by which the exponential of its logarithm may miss it
 # of a period: refined delays keep this far from the kinks at whole periods, where the model has no derivative
-EDGE = 1e-9
+KINK_MARGIN = 1e-9
 
 
 def continuous(A_d: Floats, period: float) -> Floats:
@@ -236,7 +236,7 @@ def continuous(A_d: Floats, period: float) -> Floats:
     with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes hangs on the machine's last bits
         warnings.simplefilter("ignore", RuntimeWarning)
         logarithm = np.asarray(np.real(logm(A_d)), dtype=float)
-    if not np.abs(expm(logarithm) - A_d).max() <= INACCURATE * np.abs(A_d).max():
+    if not np.abs(expm(logarithm) - A_d).max() <= MAX_LOGARITHM_ERROR * np.abs(A_d).max():
         raise DataError(
             "the sampled plant has no logarithm that can be computed, so its continuous-time dynamics cannot be "
             "determined: sample faster, or keep fewer modes (`rank`)"
@@ -294,8 +294,8 @@ def _search(A: Floats, columns: Floats, period: float) -> tuple[float, Floats]:
         stack = np.vstack([newer, whole_period - newer])
         seen = columns[w : w + 2].reshape(-1, columns.shape[2])
         B = np.linalg.lstsq(stack, seen, rcond=None)[0]
-        rest = (columns**2).sum() - (seen**2).sum()
-        return float(rest + ((seen - stack @ B) ** 2).sum()), B
+        unexplained = (columns**2).sum() - (seen**2).sum()
+        return float(unexplained + ((seen - stack @ B) ** 2).sum()), B
 
     best = []
     for w in range(len(columns) - 1):
@@ -323,7 +323,7 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
     """Gauss-Newton over A, B and the distinct delays, each kept within its period."""
     n, m = B.shape
     cut = n * n + n * m
-    low, high = (whole + EDGE) * period, (whole + 1 - EDGE) * period
+    low, high = (whole + KINK_MARGIN) * period, (whole + 1 - KINK_MARGIN) * period
 
     def coefficients(theta: Numbers) -> Numbers:
         a, b = theta[: n * n].reshape(n, n), theta[n * n : cut].reshape(n, m)
@@ -335,7 +335,7 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
             return np.asarray(regression.whitening @ difference.reshape(-1))
 
     def derivatives(theta: Floats) -> list[Floats]:
-        return [coefficients(theta + 1j * STEP * unit).imag / STEP for unit in np.eye(len(theta))]
+        return [coefficients(theta + 1j * COMPLEX_STEP * unit).imag / COMPLEX_STEP for unit in np.eye(len(theta))]
 
     theta = np.concatenate([A.reshape(-1), B.reshape(-1), np.clip(delays, low, high)])
     residual = weighted(coefficients(theta) - regression.coefficients)
@@ -360,7 +360,7 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
             break
         moved, gained = (
             np.linalg.norm(trial - theta) / np.linalg.norm(theta),
-            1 - _square(change) / max(_square(residual), TINY),
+            1 - _square(change) / max(_square(residual), MIN_SQUARED_RESIDUAL),
         )
         theta, residual = trial, change
         if moved < 1e-13 or gained < 1e-13:

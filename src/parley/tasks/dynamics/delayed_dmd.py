@@ -74,17 +74,17 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, regression: Regression, period: float) -> Self:
         common = self.delays == "common"
-        found = identify(regression, period, common)
+        identified = identify(regression, period, common)
         self.period_ = period
-        self.plant_ = found.plant
-        self.A_, self.B_ = found.plant.A, found.plant.B
-        self.Ad_, blocks = found.plant.sampled(regression.layout.lags)
+        self.plant_ = identified.plant
+        self.A_, self.B_ = identified.plant.A, identified.plant.B
+        self.Ad_, blocks = identified.plant.sampled(regression.layout.lags)
         m = regression.layout.inputs
         self.input_blocks_ = blocks.reshape(len(self.A_), -1, m).transpose(1, 0, 2)  # [max_delay + 1, n, m]
         self.regression_ = regression
-        self.covariance_ = found.covariance
-        self.delay_: float | Floats = float(found.plant.delays[0]) if common else found.plant.delays
-        self.delay_std_: float | Floats = float(found.delay_std[0]) if common else found.delay_std
+        self.covariance_ = identified.covariance
+        self.delay_: float | Floats = float(identified.plant.delays[0]) if common else identified.plant.delays
+        self.delay_std_: float | Floats = float(identified.delay_std[0]) if common else identified.delay_std
         return self
 
     def delay_interval(self, level: float = 0.9) -> tuple[float | Floats, float | Floats]:

@@ -62,12 +62,12 @@ class TrajectoryPreparation(Preparation):
 
     def records(self, table: Rows, name: str) -> Floats:
         """Return the mean of z z' over each trajectory's rows, as upper triangles [trajectories, width]."""
-        model, layout, most = self.model, layout_of(self.model), rows_of(self.model)
+        model, layout, max_rows = self.model, layout_of(self.model), rows_of(self.model)
         i, j = np.triu_indices(layout.width)
         found = []
         for states, inputs in self.recordings(table, name):
             rows = layout.rows(states[: model.samples], inputs[: model.samples])
-            found.append((rows.T @ rows)[i, j] / most)
+            found.append((rows.T @ rows)[i, j] / max_rows)
         return np.array(found).reshape(len(found), len(i))
 
     def recordings(self, table: Rows, name: str) -> list[tuple[Floats, Floats]]:

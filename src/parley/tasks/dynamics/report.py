@@ -43,23 +43,23 @@ class PlantForecast:
     def sentence(self) -> str:
         """Say in one sentence what to do."""
         if self.together is None:
-            said = (
+            sentence = (
                 "The noise would hide the plant: use more trajectories, larger budgets, tighter bounds, or one noise "
                 "for all."
             )
         elif not self.gainers:
-            said = "Every owner estimates its plant better alone."
+            sentence = "Every owner estimates its plant better alone."
         else:
             few = (
                 f"{len(self.gainers)} of {len(self.alone)} owners"
                 if len(self.gainers) < len(self.alone)
                 else "Every owner"
             )
-            said = f"{few} would estimate the delay better together than alone."
+            sentence = f"{few} would estimate the delay better together than alone."
         if self.clip is None:
-            return said
+            return sentence
         less = f"{self.louder:.1f} times less noise"
-        return f"{said} privacy.clip = {self.clip:g} would clip none of the pilot's trajectories and take {less}."
+        return f"{sentence} privacy.clip = {self.clip:g} would clip none of the pilot's trajectories and take {less}."
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `parley forecast --json` prints for a plant."""
@@ -99,13 +99,15 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
         setup.norm,
         setup.preparation.scale,
     )
-    sure = replace(all_of_them, deviation=0.0)
-    alone = {o.name: float(replace(sure, trajectories=o.records).identify().delay_std[0]) for o in terms.owners}
+    without_noise = replace(all_of_them, deviation=0.0)
+    alone = {
+        o.name: float(replace(without_noise, trajectories=o.records).identify().delay_std[0]) for o in terms.owners
+    }
     try:
         together: float | None = float(all_of_them.identify().delay_std[0])
     except DataError:
         together = None
-    known = sure.identify()
+    known = without_noise.identify()
     question = setup.part(terms.owners[0].name).training.question
     design = Design(records, np.zeros(len(records)), np.ones(len(records)))
     allowed, needed = limited(question.bound).value, 1.1 * float(question.record_sizes(design, np.zeros(1)).max())
@@ -148,8 +150,8 @@ def delay_sentence(delay: float, error: float, period: float, largest: float, na
 def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
     """Return the identified plant as JSON."""
     plant, error = found.plant, float(found.delay_std[0])
-    most = PlantModel.expect(terms.model).max_delay
-    A_d, blocks = plant.sampled(most)
+    max_delay = PlantModel.expect(terms.model).max_delay
+    A_d, blocks = plant.sampled(max_delay)
     n, m = plant.B.shape
     return {
         "A": plant.A.tolist(),
@@ -161,7 +163,7 @@ def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
         "delay_interval": {
             "level": 0.9,
             "low": max(float(plant.delays[0]) - Z90 * error, 0.0),
-            "high": float(np.minimum(plant.delays[0] + Z90 * error, most * plant.period)),
+            "high": float(np.minimum(plant.delays[0] + Z90 * error, max_delay * plant.period)),
         },
         "period": plant.period,
     }

@@ -39,7 +39,7 @@ class PlantRelease:
     scale: Floats  # of states, then inputs
 
     @classmethod
-    def of(
+    def from_packed(
         cls, model: Model, packed: Floats, trajectories: int, deviation: float, norm: Norm, scale: Floats
     ) -> "PlantRelease":
         """Return the release of packed numbers as owners answer them."""
@@ -60,12 +60,12 @@ class PlantRelease:
         if not self.deviation > 0:
             regression = Regression.from_factor(layout, factor_of(layout, self.moments * self.rows), self.rows)
         else:
-            factor = factor_of(layout, self.moments * self.rows, self._clear * self.rows)
+            factor = factor_of(layout, self.moments * self.rows, self._noise_level * self.rows)
             regression = Regression.from_factor(layout, factor, self.rows, noise=self._noise)
         return in_own_units(identify(regression, period), self.scale[: layout.states], self.scale[layout.states :])
 
     @property
-    def _clear(self) -> float:
+    def _noise_level(self) -> float:
         """The level above the noise: about the largest eigenvalue of a symmetric noise matrix."""
         size = layout_of(self.model).instruments
         return float(2 * self.deviation * np.sqrt(size) / (1.0 if self.norm == "l1" else np.sqrt(2)))
@@ -74,7 +74,7 @@ class PlantRelease:
     def repaired(self) -> bool:
         """Whether a direction of the instruments drowned in noise and was lifted: stated errors are too small."""
         z = layout_of(self.model).instruments
-        return bool(np.linalg.eigvalsh(self.moments[:z, :z])[0] < self._clear)
+        return bool(np.linalg.eigvalsh(self.moments[:z, :z])[0] < self._noise_level)
 
     def _noise(self, coefficients: Floats, carried: Floats) -> Floats:
         """Return the covariance of the coefficients, row by row, due to noise in the moments, to first order: F'
@@ -173,7 +173,10 @@ class Identification(Algorithm):
         """Return the release of every replicate."""
         moments = state.memory["moments"].reshape(-1, self.size)
         model, scale = setup.terms.model, setup.preparation.scale
-        return [PlantRelease.of(model, packed, self.records, self.deviation, self.norm, scale) for packed in moments]
+        return [
+            PlantRelease.from_packed(model, packed, self.records, self.deviation, self.norm, scale)
+            for packed in moments
+        ]
 
 
 @dataclass(frozen=True, eq=False)

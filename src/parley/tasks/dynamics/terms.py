@@ -10,7 +10,7 @@ from parley.terms.keys import Count, Name, Positive
 from parley.terms.rules import OneRelease
 from parley.terms.sections import CheckableTerms
 
-USELESS = (
+UNUSED_KEYS = (
     "class_weight",
     "categories",
     "transforms",
@@ -66,7 +66,7 @@ class PlantModel(Model):
                 f"determine the delay"
             )
         self.refuse(
-            USELESS,
+            UNUSED_KEYS,
             "for a plant: states and inputs are clipped to their bounds and scaled by them",
             (0.0,),
         )

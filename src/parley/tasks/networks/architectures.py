@@ -34,8 +34,8 @@ class Architecture:
     @classmethod
     def from_name(cls, name: str, inputs: int, outputs: int, layers: tuple[int, ...] = ()) -> "Architecture":
         """Return the named network for rows of `inputs` numbers; refuse rows that are no image it takes."""
-        if name not in _MADE:
-            raise SettingError(f"architecture = {name!r}: expected one of {', '.join(_MADE)}")
+        if name not in _BUILDERS:
+            raise SettingError(f"architecture = {name!r}: expected one of {', '.join(_BUILDERS)}")
         shape = image_shape(name)
         if shape is not None and math.prod(shape) != inputs:
             numbers, (_, height, width) = math.prod(shape), shape
@@ -49,7 +49,7 @@ class Architecture:
         from torch import nn
 
         view = nn.Unflatten(1, self.shape) if self.shape is not None else nn.Identity()
-        return nn.Sequential(view, *_MADE[self.name](self))
+        return nn.Sequential(view, *_BUILDERS[self.name](self))
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -159,9 +159,13 @@ def _scattering_linear(network: Architecture) -> list[Module]:
     """A linear score for each class of public wavelet features, of which nothing is learned."""
     from torch import nn
 
-    from parley.tasks.networks.layers import CHANNELS, SIDE_DIVISOR, Scattering
+    from parley.tasks.networks.layers import SCATTERING_CHANNELS, SIDE_DIVISOR, Scattering
 
-    return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SIDE_DIVISOR**2, network.outputs)]
+    return [
+        Scattering(),
+        nn.Flatten(),
+        nn.Linear(SCATTERING_CHANNELS * network.inputs // SIDE_DIVISOR**2, network.outputs),
+    ]
 
 
 def _zawacki_cnn_9(network: Architecture) -> list[Module]:
@@ -192,7 +196,7 @@ def _vgg_11(network: Architecture) -> list[Module]:
 
 
 VGG, VGG_POOLED = (64, 128, 256, 256, 512, 512, 512, 512), (True, True, False, True, False, True, False, True)
-_MADE: Mapping[str, Callable[[Architecture], list[Module]]] = {
+_BUILDERS: Mapping[str, Callable[[Architecture], list[Module]]] = {
     "logistic": _logistic,
     "mlp": _mlp,
     "zawacki-cnn": _zawacki_cnn,

@@ -40,7 +40,15 @@ from parley.tasks.networks.kernels import (
     shape_sizes,
     sound_shapes,
 )
-from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients, windows
+from parley.tasks.networks.layer_gradients import (
+    ROUNDING_UNIT,
+    LayerGradients,
+    Places,
+    Trace,
+    Written,
+    layer_gradients,
+    windows,
+)
 from parley.tasks.networks.layers import STUDY_HINT, exact_network, require_parameters, require_row_axes
 from parley.validate import Floats
 
@@ -141,7 +149,7 @@ class RecordGradients:
     def rounding(self, rows: int) -> float:
         """Return the relative rounding of a sum over at most `rows`; times rows and clip it bounds the error."""
         places = max((layer.a.shape[2] for layer in self._by_zeros if isinstance(layer, Places)), default=1)
-        path = (self.sizes[0] * places + 2 * rows / self.sizes[-1] + 9) * UNIT
+        path = (self.sizes[0] * places + 2 * rows / self.sizes[-1] + 9) * ROUNDING_UNIT
         return path / (1 - path) * (MAX_CLIPS_BEFORE_CANCELLATION if places > 1 else 1.0)
 
     @cached_property
@@ -160,12 +168,12 @@ class RecordGradients:
         total = torch.zeros(self.parameters, dtype=torch.float64, device=self.device)
         with self._lock, exact_kernels(self.device):
             set_parameters(self.module, theta)
-            for rows, targets, there in self._batches(shapes, X, y, chosen, present):
+            for rows, targets, row_weights in self._batches(shapes, X, y, chosen, present):
                 made = self._gradients(rows, targets, again=True)
                 factors = self._factors(made)
                 if bool((factors == 0).any()):  # gradients that are no numbers
                     made = [layer.kept(factors > 0) for layer in made]
-                total += torch.cat([piece for layer in made for piece in layer.weighted(factors * there)])
+                total += torch.cat([piece for layer in made for piece in layer.weighted(factors * row_weights)])
         return np.asarray(total.cpu().numpy())
 
     def record_norms(self, theta: Floats, X: Numbers, y: Floats) -> Floats:
@@ -173,9 +181,9 @@ class RecordGradients:
         shapes, found = self.shapes, [np.empty(0)]
         with self._lock, exact_kernels(self.device):
             set_parameters(self.module, theta)
-            for rows, targets, there in self._batches(shapes, X, y):
+            for rows, targets, row_weights in self._batches(shapes, X, y):
                 norms, _ = self._measured(self._gradients(rows, targets))
-                found.append(torch.nan_to_num(norms, nan=torch.inf)[there > 0].cpu().numpy())
+                found.append(torch.nan_to_num(norms, nan=torch.inf)[row_weights > 0].cpu().numpy())
         return np.concatenate(found)
 
     def _batches(
@@ -194,7 +202,7 @@ class RecordGradients:
             some = chosen[begin : begin + len(slots)]
             places = slots.places[: len(some)]
             rows = self._room(slots.size, held.shape[1])
-            targets, there = torch.zeros(2, slots.size, dtype=torch.float64)
+            targets, row_weights = torch.zeros(2, slots.size, dtype=torch.float64)
             if len(slots) == slots.size:  # one after the other, then zeros
                 torch.index_select(held, 0, torch.from_numpy(some), out=rows[: len(some)])
                 rows[len(some) :].zero_()
@@ -203,9 +211,9 @@ class RecordGradients:
             counted = np.ones(len(some), dtype=np.bool_) if present is None else present[some]
             rows[places[torch.from_numpy(~counted)]] = 0.0
             targets[places] = torch.from_numpy(np.where(counted, y[some], 0.0))
-            there[places] = torch.from_numpy(counted.astype(np.float64))
+            row_weights[places] = torch.from_numpy(counted.astype(np.float64))
             shaped = rows.reshape(slots.size, *self.row)
-            yield tuple(each.to(self.device) for each in (shaped, targets, there))
+            yield tuple(each.to(self.device) for each in (shaped, targets, row_weights))
             begin += len(slots)
 
     def _room(self, size: int, width: int) -> Tensor:
@@ -217,14 +225,14 @@ class RecordGradients:
         """Return records' gradients in parameter order; `again` allows memory that the next call overwrites."""
         if not self.listed:
             return [self._written(rows, targets)]
-        said, notes = rows, list[tuple[Module, Tensor, Tensor]]()
+        outputs, notes = rows, list[tuple[Module, Tensor, Tensor]]()
         for layer in self.module:
-            taken, said = said, layer.forward(said)
+            taken, outputs = outputs, layer.forward(outputs)
             if any(True for _ in layer.parameters()):
-                said = said if said.requires_grad else said.requires_grad_()
-                notes.append((layer, taken.detach(), said))
-        begin = SLOPES[self.losses](said.detach(), targets)
-        slopes = torch.autograd.grad(said, [each for *_, each in notes], begin)
+                outputs = outputs if outputs.requires_grad else outputs.requires_grad_()
+                notes.append((layer, taken.detach(), outputs))
+        begin = SLOPES[self.losses](outputs.detach(), targets)
+        slopes = torch.autograd.grad(outputs, [each for *_, each in notes], begin)
         return [
             self._layer(place, layer, taken, slope, again)
             for place, ((layer, taken, _), slope) in enumerate(zip(notes, slopes, strict=True))
@@ -233,10 +241,10 @@ class RecordGradients:
     def _layer(self, place: int, layer: Module, taken: Tensor, slope: Tensor, again: bool) -> LayerGradients:
         if isinstance(layer, Scaled):
             return Written(layer.gradients(taken, slope))
-        double = partial(self._doubled, place) if again else torch.Tensor.double
+        double = partial(self._as_float64, place) if again else torch.Tensor.double
         return layer_gradients(_trace(layer, taken, slope), self.norm, double)
 
-    def _doubled(self, layer: int, rows: Tensor) -> Tensor:
+    def _as_float64(self, layer: int, rows: Tensor) -> Tensor:
         """Return rows in float64, in the layer's old memory: fresh memory is slow."""
         held = self._doubles.get(layer)
         if held is None or len(held) < len(rows):
@@ -247,22 +255,22 @@ class RecordGradients:
         parameters = {name: parameter.detach() for name, parameter in self.module.named_parameters()}
 
         def loss(parameters: dict[str, Tensor], row: Tensor, target: Tensor) -> Tensor:
-            said = torch.func.functional_call(self.module, parameters, (row[None],))
-            return self.losses(said, target[None]).sum()
+            outputs = torch.func.functional_call(self.module, parameters, (row[None],))
+            return self.losses(outputs, target[None]).sum()
 
         each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="error")
         try:
-            found = each(parameters, rows, targets)
+            gradients = each(parameters, rows, targets)
         except (RuntimeError, ValueError) as error:
             raise GuaranteeError(
                 "network: PyTorch cannot compute gradients of single records of this module. It must not mix records, "
                 "draw at random or change buffers, and the loss must be one number per record"
             ) from error
-        return Written([found[name].flatten(1).double() for name in parameters])
+        return Written([gradients[name].flatten(1).double() for name in parameters])
 
     def _measured(self, made: list[LayerGradients]) -> tuple[Tensor, Tensor]:
         """Return upper bounds (on the gradients' norms [n], on those norms without cancellation between places [n])."""
-        error = 4 * max(layer.error for layer in made) + 64 * UNIT
+        error = 4 * max(layer.error for layer in made) + 64 * ROUNDING_UNIT
         total = _added([layer.size(self.norm) for layer in made])
         spreads = [layer.spread for layer in made if layer.spread is not None]
         spread = _added(spreads) if spreads else torch.zeros_like(total)
@@ -272,7 +280,7 @@ class RecordGradients:
     def _factors(self, made: list[LayerGradients]) -> Tensor:
         """Return the factor [n] that scales each record down: at most 1, and 0 for a gradient that is not a number."""
         norms, spread = self._measured(made)
-        clip = self.clip * (1 - 16 * UNIT)
+        clip = self.clip * (1 - 16 * ROUNDING_UNIT)
         factors = torch.clamp(torch.minimum(clip / norms, clip * MAX_CLIPS_BEFORE_CANCELLATION / spread), max=1.0)
         return torch.where(torch.isfinite(norms) & torch.isfinite(spread), factors, 0.0)
 

@@ -21,7 +21,7 @@ from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.protocol.setup import Setup
 from parley.tasks.networks.clipping import RecordGradients
-from parley.tasks.networks.layer_gradients import UNIT
+from parley.tasks.networks.layer_gradients import ROUNDING_UNIT
 from parley.tasks.networks.question import NetworkRows, NetworkSGD, agreed_gradients, network_rows_of
 from parley.terms import Learning
 from parley.validate import Floats
@@ -71,20 +71,24 @@ class MixedGradientQuestion(Question):
         learning, gradients = context.terms.learning, agreed_gradients(context, owner)
         rows, band = context.terms.train_rows(owner), agreed_band(learning, gradients.parameters)
         table = context.terms.train_places(owner)
-        return cls.of(gradients, rows, learning.batches or 1, band, learning.epochs or 1, table)
+        return cls.from_gradients(gradients, rows, learning.batches or 1, band, learning.epochs or 1, table)
 
     @classmethod
-    def of(
+    def from_gradients(
         cls, gradients: RecordGradients, rows: int, batches: int, band: Band, epochs: int, table: int | None = None
     ) -> Self:
         """Return the question about a table of `rows` rows; `table` is as in `NetworkGradientQuestion`."""
         if band.width > batches:
             raise GuaranteeError("band: expected at most one diagonal per batch; otherwise a record counts twice")
-        clip, most, share = gradients.clip, largest_batch(table or rows, batches), batches / rows * (1 + 4 * UNIT)
-        rounding = gradients.rounding(most)
-        mixed = sum(map(abs, band.numbers)) * most * clip * (1 + rounding)
-        moved = 2 * clip * (1 + rounding * most)
-        off = 2 * (band.width + 2) * UNIT * mixed * (1 + 2**-20)
+        clip, largest_size, share = (
+            gradients.clip,
+            largest_batch(table or rows, batches),
+            batches / rows * (1 + 4 * ROUNDING_UNIT),
+        )
+        rounding = gradients.rounding(largest_size)
+        mixed = sum(map(abs, band.numbers)) * largest_size * clip * (1 + rounding)
+        moved = 2 * clip * (1 + rounding * largest_size)
+        off = 2 * (band.width + 2) * ROUNDING_UNIT * mixed * (1 + 2**-20)
         moves = tuple(share * (moved * abs(number) + off) for number in band.numbers)
         largest = share * mixed * (1 + 2**-20)
         return cls(
@@ -105,7 +109,7 @@ class MixedGradientQuestion(Question):
     @property
     def reach(self) -> float:
         """The L2 distance by which replacing a record moves all answers together."""
-        return math.sqrt(self.epochs * math.fsum(move**2 for move in self.moves)) * (1 + 8 * UNIT)
+        return math.sqrt(self.epochs * math.fsum(move**2 for move in self.moves)) * (1 + 8 * ROUNDING_UNIT)
 
     @property
     def together(self) -> int:

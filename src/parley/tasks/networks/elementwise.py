@@ -25,8 +25,12 @@ AT_ONCE = 1 << 16  # numbers that a thread works on at a time: they fit a core's
 MAX_EXPONENT = 87.0  # beyond it, exponentials are taken to be those of its ends: 1e-38 and 1e38
 PER_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.1219444005469057e-4  # of the first every multiple up to 2^14 is exact in float32
-EVEN = (1 / 6, -1 / 360, 1 / 15120)  # r coth(r/2) = 2 + r^2/6 - ...; for |r| <= ln(2)/2 what is left out is below 1e-9
-ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # Abramowitz and Stegun 7.1.26
+COTH_COEFFICIENTS = (
+    1 / 6,
+    -1 / 360,
+    1 / 15120,
+)  # r coth(r/2) = 2 + r^2/6 - ...; for |r| <= ln(2)/2 what is left out is below 1e-9
+ERF_COEFFICIENTS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # Abramowitz and Stegun 7.1.26
 ERF_STRETCH = 0.3275911
 SOFTPLUS_LINEAR_FROM = 15.0  # from where on softplus is linear in float32
 CUBIC, ROOT_2_PI = 0.044715, math.sqrt(2 / math.pi)
@@ -53,8 +57,8 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r -= k * LN2_HIGH
     r -= k * LN2_LOW
     square = r * r
-    c = square * EVEN[-1]
-    for term in EVEN[-2::-1]:
+    c = square * COTH_COEFFICIENTS[-1]
+    for term in COTH_COEFFICIENTS[-2::-1]:
         c += term
         c *= square
     c += 2.0
@@ -67,7 +71,7 @@ def _exp(x: Tensor) -> Tensor:
     return (c + r).mul_(p).div_(c.sub_(r))
 
 
-def _odds(x: Tensor) -> tuple[Tensor, Tensor]:
+def _sigmoid_pair(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return (1/(1 + e^-x), 1/(1 + e^x))."""
     p, c, r = _parts(x)
     above, below = (c + r).mul_(p), c.sub_(r)
@@ -87,12 +91,12 @@ def tanh(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sigmoid(x: Tensor) -> tuple[Tensor, Tensor]:
-    said, other = _odds(x)
+    said, other = _sigmoid_pair(x)
     return said, other.mul_(said)
 
 
 def silu(x: Tensor) -> tuple[Tensor, Tensor]:
-    share, other = _odds(x)
+    share, other = _sigmoid_pair(x)
     said = x * share
     return said, other.mul_(said).add_(share)
 
@@ -113,20 +117,20 @@ def softplus(x: Tensor, beta: float, threshold: float) -> tuple[Tensor, Tensor]:
     series = square / 17
     for odd in range(15, 1, -2):
         series.add_(1 / odd).mul_(square)
-    said = series.add_(1).mul_(ratio).mul_(2).add_(z.clamp(min=0.0)).div_(beta)
-    slope = _odds(z)[0]
+    value = series.add_(1).mul_(ratio).mul_(2).add_(z.clamp(min=0.0)).div_(beta)
+    slope = _sigmoid_pair(z)[0]
     if threshold < SOFTPLUS_LINEAR_FROM:
         far = (z - threshold).clamp_(min=0.0).sign_()
-        said += far * (x - said)
+        value += far * (x - value)
         slope += far * (1 - slope)
-    return said, slope
+    return value, slope
 
 
 def gelu(x: Tensor) -> tuple[Tensor, Tensor]:
     bell = _exp(x * x / -2)
     t = 1 / (x.abs() * (ERF_STRETCH / math.sqrt(2)) + 1)
-    tail = t * ERF[-1]
-    for term in ERF[-2::-1]:
+    tail = t * ERF_COEFFICIENTS[-1]
+    for term in ERF_COEFFICIENTS[-2::-1]:
         tail.add_(term).mul_(t)
     tail.mul_(bell).div_(2)
     side = x.sign()
@@ -254,12 +258,12 @@ class Pooled(nn.Module):  # type: ignore[misc]
 
     def _along(self, images: Tensor, axis: int, kernel: int, stride: int) -> Tensor:
         count = (images.shape[axis] - kernel) // stride + 1
-        rest = (slice(None),) * (-1 - axis)
-        shifted = (images[(..., slice(at, at + (count - 1) * stride + 1, stride), *rest)] for at in range(kernel))
-        found = next(shifted)
+        other_axes = (slice(None),) * (-1 - axis)
+        shifted = (images[(..., slice(at, at + (count - 1) * stride + 1, stride), *other_axes)] for at in range(kernel))
+        pooled = next(shifted)
         for each in shifted:
-            found = found + each if self.mean else torch.maximum(found, each)
-        return found
+            pooled = pooled + each if self.mean else torch.maximum(pooled, each)
+        return pooled
 
 
 class Averaged(nn.Module):  # type: ignore[misc]
@@ -289,15 +293,15 @@ def cross_entropy_slopes(said: Tensor, y: Tensor) -> Tensor:
 
 def squared_slopes(said: Tensor, y: Tensor) -> Tensor:
     """Slopes of `architectures.squared`: the error of the first number."""
-    return _first(said, said[:, 0] - y.to(said.dtype))
+    return _in_first_column(said, said[:, 0] - y.to(said.dtype))
 
 
 def binary_cross_entropy_slopes(said: Tensor, y: Tensor) -> Tensor:
     """Slopes of `architectures.binary_cross_entropy`: the probability of class 1, less 1 where it is true."""
-    return _first(said, _odds(said[:, 0])[0] - y.to(said.dtype))
+    return _in_first_column(said, _sigmoid_pair(said[:, 0])[0] - y.to(said.dtype))
 
 
-def _first(said: Tensor, slope: Tensor) -> Tensor:
+def _in_first_column(said: Tensor, slope: Tensor) -> Tensor:
     found = torch.zeros_like(said)
     found[:, 0] = slope
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from parley.terms.algorithms import LOCAL_KEYS, PROXIMAL, FederatedRules, FedLinRules
+from parley.terms.algorithms import LOCAL_KEYS, PROXIMAL_KEYS, FederatedRules, FedLinRules
 from parley.terms.rules import AlgorithmRules
 from parley.terms.sections import Learning
 
@@ -48,7 +48,7 @@ class NetworkFederatedRules(FederatedRules):
 class NetworkFedProxRules(NetworkFederatedRules):
     """FedProx: local steps are pulled to where they began."""
 
-    keys: ClassVar[Mapping[str, str]] = {**NetworkFederatedRules.keys, **PROXIMAL}
+    keys: ClassVar[Mapping[str, str]] = {**NetworkFederatedRules.keys, **PROXIMAL_KEYS}
 
 
 class NetworkFedLinRules(NetworkFederatedRules):

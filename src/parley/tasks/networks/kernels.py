@@ -100,14 +100,14 @@ def require_alike_threads() -> None:
 Computed = Callable[[Tensor], Sequence[Tensor]]  # rows [n, ...] to what is computed of each, tensors [n, ...]
 
 
-def shape_sizes(expected: float, most: float) -> list[int]:
+def shape_sizes(expected: float, largest: float) -> list[int]:
     """Return shape sizes for draws of `expected` rows on average, largest first: the fewest shapes of up to about
-    `most` rows that hold two deviations more, and sizes for smaller draws.
+    `largest` rows that hold two deviations more, and sizes for smaller draws.
 
     >>> shape_sizes(256, 1e6), shape_sizes(256, 200)
     ([288, 272, 256, 240], [144, 136, 128, 120])
     """
-    parts = math.ceil((expected + 2 * expected**0.5) / max(most, MIN_SHAPE_SIZE))
+    parts = math.ceil((expected + 2 * expected**0.5) / max(largest, MIN_SHAPE_SIZE))
     sizes = (math.ceil((expected + k * expected**0.5) / parts / STEP) * STEP for k in (-1, 0, 1, 2))
     return sorted({max(size, MIN_SHAPE_SIZE) for size in sizes}, reverse=True)
 
@@ -119,20 +119,20 @@ def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int],
     numbers = sum(each[0].numel() for each in computed(torch.zeros(sizes[-1], *row, device=device)))
     probes = torch.rand((min(max(-(-MIN_COMPARED_NUMBERS // numbers), 2), PROBES), *row), generator=draw)
     wanted: list[list[Tensor]] = []
-    found = []
+    shapes = []
     for size in sizes:
         every = [
             [_digits(each) for each in computed(probe.repeat(size, *[1] * len(row)).to(device))] for probe in probes
         ]
         if not wanted:
             wanted = [[each[size // 2] for each in seen] for seen in every]
-        same = torch.stack([_same(seen, row_of) for seen, row_of in zip(every, wanted, strict=True)]).all(0)
+        same = torch.stack([_rows_with_digits(seen, row_of) for seen, row_of in zip(every, wanted, strict=True)]).all(0)
         places = torch.arange(size)[same]
         if 2 * len(places) >= size and _alone(computed, probes[0].to(device), wanted[0], size, places, draw):
-            found.append(Slots(size, places))
-    if not found or found[0].size != sizes[0]:
+            shapes.append(Slots(size, places))
+    if not shapes or shapes[0].size != sizes[0]:
         raise GuaranteeError(MIXED_RECORDS_MESSAGE)
-    return found
+    return shapes
 
 
 def _alone(computed: Computed, row: Tensor, wanted: list[Tensor], size: int, places: Tensor, draw: Any) -> bool:
@@ -141,7 +141,7 @@ def _alone(computed: Computed, row: Tensor, wanted: list[Tensor], size: int, pla
     for company in (torch.rand((size, *row.shape), generator=draw), torch.zeros(size, *row.shape)):
         batch = company.to(row.device)
         batch[some] = row
-        if not bool(_same([_digits(each) for each in computed(batch)], wanted)[some].all()):
+        if not bool(_rows_with_digits([_digits(each) for each in computed(batch)], wanted)[some].all()):
             return False
     return True
 
@@ -152,6 +152,6 @@ def _digits(numbers: Tensor) -> Tensor:
     return flat.contiguous().view(torch.int32)
 
 
-def _same(seen: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
+def _rows_with_digits(seen: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
     """Return which rows have these digits [n]."""
     return torch.stack([(rows == row).all(1) for rows, row in zip(seen, wanted, strict=True)]).all(0)

@@ -36,12 +36,14 @@ def windows(layer: Module, images: Tensor) -> Tensor:
     """
     frame = [width for width in reversed(layer.padding) for _ in range(2)]
     seen = nn.functional.pad(images, frame) if any(frame) else images
-    for axis, (kernel, apart, stride) in enumerate(zip(layer.kernel_size, layer.dilation, layer.stride, strict=True)):
-        seen = seen.unfold(2 + axis, (kernel - 1) * apart + 1, stride)
-    return seen[(..., *(slice(None, None, apart) for apart in layer.dilation))]
+    for axis, (kernel, dilation, stride) in enumerate(
+        zip(layer.kernel_size, layer.dilation, layer.stride, strict=True)
+    ):
+        seen = seen.unfold(2 + axis, (kernel - 1) * dilation + 1, stride)
+    return seen[(..., *(slice(None, None, dilation) for dilation in layer.dilation))]
 
 
-UNIT = 2.0**-53
+ROUNDING_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,7 @@ class Outer:
 
     @property
     def error(self) -> float:
-        return float(self.a.shape[1] + self.d.shape[1] + 8) * UNIT
+        return float(self.a.shape[1] + self.d.shape[1] + 8) * ROUNDING_UNIT
 
     def size(self, norm: Norm) -> Tensor:
         a, d = (measured(each, norm) for each in (self.a, self.d))
@@ -96,7 +98,7 @@ class Written:
 
     @property
     def error(self) -> float:
-        return float(sum(piece.shape[1] for piece in self.pieces) + 8) * UNIT
+        return float(sum(piece.shape[1] for piece in self.pieces) + 8) * ROUNDING_UNIT
 
     def size(self, norm: Norm) -> Tensor:
         return torch.stack([measured(piece, norm) for piece in self.pieces]).sum(0)
@@ -122,7 +124,7 @@ class Places:
 
     @property
     def error(self) -> float:
-        return float(self.a.shape[2] ** 2 + self.a.shape[1] + self.d.shape[1] + 8) * UNIT
+        return float(self.a.shape[2] ** 2 + self.a.shape[1] + self.d.shape[1] + 8) * ROUNDING_UNIT
 
     @property
     def spread(self) -> Tensor:

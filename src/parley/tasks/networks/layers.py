@@ -22,9 +22,9 @@ Tensor = Any  # torch.Tensor
 
 DIRECTIONS, REACH = 8, 3  # of wavelets; pixels to each side
 WIDTH, FREQUENCY, SLANT = 0.8, 3 * math.pi / 4, 0.5  # of the envelope along the wave, of the wave, along by across
-CHANNELS = (1 + DIRECTIONS) ** 2
-GROUPS = 27  # of channels that are brought to one scale
-EPS = 1e-5  # beside a group's variance
+SCATTERING_CHANNELS = (1 + DIRECTIONS) ** 2
+CHANNEL_GROUPS = 27  # of channels that are brought to one scale
+VARIANCE_EPSILON = 1e-5  # beside a group's variance
 SIDE_DIVISOR = 4  # an image's side by so much
 
 
@@ -38,22 +38,22 @@ class Scattering(nn.Module):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._standard = Normalised(GROUPS, EPS)
+        self._standard = Normalised(CHANNEL_GROUPS, VARIANCE_EPSILON)
         waves = wavelets()
         blur = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64
         for name, filters in (("waves", np.concatenate([waves.real, waves.imag])), ("blur", blur[None])):
             self.register_buffer(name, torch.tensor(filters[:, None], dtype=torch.float32), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        coarse = self._halved(torch.cat([images, self._strengths(images)], 1))
-        return self._standard.forward(self._halved(torch.cat([coarse, self._strengths(coarse)], 1)))
+        coarse = self._blur_and_halve(torch.cat([images, self._strengths(images)], 1))
+        return self._standard.forward(self._blur_and_halve(torch.cat([coarse, self._strengths(coarse)], 1)))
 
     def _strengths(self, images: Tensor) -> Tensor:
         """Return the strength of every wavelet at every pixel [n, 8 channels, h, w]."""
         along, across = self._filtered(images, self.waves, REACH, 1).chunk(2, 2)
         return torch.sqrt(along * along + across * across).flatten(1, 2)
 
-    def _halved(self, images: Tensor) -> Tensor:
+    def _blur_and_halve(self, images: Tensor) -> Tensor:
         """Blur and keep every second pixel [n, channels, h/2, w/2]."""
         return self._filtered(images, self.blur, 1, 2).flatten(1, 2)
 
@@ -72,10 +72,10 @@ def wavelets() -> Any:
     ((8, 7, 7), True)
     """
     down, right = np.mgrid[-REACH : REACH + 1, -REACH : REACH + 1].astype(float)
-    return np.stack([_wavelet(right, down, math.pi * turn / DIRECTIONS) for turn in range(DIRECTIONS)])
+    return np.stack([_morlet_wavelet(right, down, math.pi * turn / DIRECTIONS) for turn in range(DIRECTIONS)])
 
 
-def _wavelet(right: Floats, down: Floats, angle: float) -> Any:
+def _morlet_wavelet(right: Floats, down: Floats, angle: float) -> Any:
     along = right * math.cos(angle) + down * math.sin(angle)
     across = down * math.cos(angle) - right * math.sin(angle)
     bell = np.exp(-(along**2 + (SLANT * across) ** 2) / (2 * WIDTH**2)) * SLANT / (2 * math.pi * WIDTH**2)
@@ -84,10 +84,18 @@ def _wavelet(right: Floats, down: Floats, angle: float) -> Any:
 
 
 Module = Any  # torch.nn.Module
-Made = list[Module]
+Modules = list[Module]
 
 STUDY_HINT = "or pass a seed: it then trains as a study, not to be released"
-_RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU)
+_RANDOM_LAYERS = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+    nn.RReLU,
+)
 
 
 def exact_network(module: Module) -> Module:
@@ -103,20 +111,20 @@ def exact_network(module: Module) -> Module:
 def require_row_axes(network: Module, row: tuple[int, ...]) -> None:
     """Refuse (SettingError) layers that do not fit rows of this shape; with fewer axes, some would use the axis of
     records as their own."""
-    said = torch.zeros(2, *row)
+    outputs = torch.zeros(2, *row)
     for layer in network:
-        kind, axes = type(layer).__name__, said.dim() - 1
-        least = _row_axes(layer)
-        fits = axes == least if isinstance(layer, nn.Conv1d | nn.Conv2d) else axes >= least
+        kind, axes = type(layer).__name__, outputs.dim() - 1
+        min_axes = _row_axes(layer)
+        fits = axes == min_axes if isinstance(layer, nn.Conv1d | nn.Conv2d) else axes >= min_axes
         try:
-            said = layer.forward(said) if fits else None
+            outputs = layer.forward(outputs) if fits else None
         except RuntimeError:
             fits = False
-        if said is None or len(said) != 2:  # the axis of records is nobody's
+        if outputs is None or len(outputs) != 2:  # the axis of records is nobody's
             fits = False
         if not fits:
             raise SettingError(f"network: {kind} does not fit its input for rows of shape {row}")
-    if said.dim() != 2:
+    if outputs.dim() != 2:
         raise SettingError("network: the last layer must give a list of numbers per row; add nn.Flatten()")
 
 
@@ -144,8 +152,8 @@ def require_parameters(module: Module) -> None:
 
 def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
     """Yield the exact layers of the part called `name`; `seen` collects parameters used so far."""
-    if type(part) not in (nn.Sequential, *_LISTED):
-        raise _refused(part, name, _why(part))
+    if type(part) not in (nn.Sequential, *_BUILDERS):
+        raise _refused(part, name, _refusal_reason(part))
     _require_plain(part, name)
     if type(part) is nn.Sequential:
         if part._parameters:
@@ -154,7 +162,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
             yield from _translated(inner, f"{name}.{each}" if name else each, seen)
         return
     try:
-        made = _LISTED[type(part)](part)
+        made = _BUILDERS[type(part)](part)
     except _UnlistedError as error:
         raise _refused(part, name, str(error)) from None
     held, fresh = (
@@ -191,10 +199,10 @@ def _require_plain(part: Module, name: str) -> None:
         raise _refused(part, name, "has buffers, which could remember records")
 
 
-def _why(part: Module) -> str:
+def _refusal_reason(part: Module) -> str:
     if isinstance(part, nn.modules.batchnorm._BatchNorm):
         return "mixes the records of a batch, so that no clip bounds one of them; GroupNorm does not"
-    if isinstance(part, _RANDOM):
+    if isinstance(part, _RANDOM_LAYERS):
         return "draws at random for a whole batch; leave it out: the noise regularises already"
     return "is no layer whose records are known to be treated one by one"
 
@@ -212,64 +220,64 @@ def _numbers(*settings: object) -> None:
         raise _UnlistedError("has a setting that is not a plain number")
 
 
-def _pooled(layer: Module, axes: int, **more: bool) -> Made:
+def _pooled(layer: Module, axes: int, **more: bool) -> Modules:
     kernel = layer.kernel if isinstance(layer, Pooled) else layer.kernel_size
     for setting, least in ((layer.stride, 1), (kernel, 1), (layer.padding, 0)):
         _whole_numbers(setting, axes, least)
     return [Pooled(layer.stride, kernel, layer.padding, axes=axes, **more)]
 
 
-def _padded(layer: Module) -> Made:
+def _padded(layer: Module) -> Modules:
     _whole_numbers(layer.padding, 4, 0)
     return [nn.ZeroPad2d(tuple(layer.padding))]
 
 
-def _elementwise(activation: Callable[..., Any], **settings: float) -> Made:
+def _elementwise(activation: Callable[..., Any], **settings: float) -> Modules:
     _numbers(*settings.values())
     return [Elementwise(activation, **settings)]
 
 
-def _linear(layer: Module) -> Made:
+def _linear(layer: Module) -> Modules:
     return [nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)]
 
 
-def _convolution(layer: Module) -> Made:
+def _convolution(layer: Module) -> Modules:
     if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         raise _UnlistedError("has groups, or a padding other than zeros")
     settings = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     return [type(layer)(*settings, bias=layer.bias is not None)]
 
 
-def _largest(layer: Module) -> Made:
+def _largest(layer: Module) -> Modules:
     if layer.ceil_mode or layer.return_indices or layer.dilation not in (1, (1,), (1, 1)):
         raise _UnlistedError("has ceil_mode, return_indices or a dilation")
     return _pooled(layer, 1 if type(layer) is nn.MaxPool1d else 2)
 
 
-def _averaged(layer: Module) -> Made:
+def _averaged(layer: Module) -> Modules:
     if layer.ceil_mode or not layer.count_include_pad or getattr(layer, "divisor_override", None) is not None:
         raise _UnlistedError("has ceil_mode, a divisor_override or no count_include_pad")
     return _pooled(layer, 1 if type(layer) is nn.AvgPool1d else 2, mean=True)
 
 
-def _whole(layer: Module) -> Made:
+def _global_average(layer: Module) -> Modules:
     if layer.output_size not in (1, (1,), (1, 1)):
         raise _UnlistedError("has an output size other than 1")
     return [Averaged()]
 
 
-def _gelu(layer: Module) -> Made:
+def _gelu(layer: Module) -> Modules:
     return [Elementwise(elementwise.gelu_by_tanh if layer.approximate == "tanh" else elementwise.gelu)]
 
 
-def _group_norm(layer: Module) -> Made:
+def _group_norm(layer: Module) -> Modules:
     _whole_numbers(layer.num_groups, 1, 1)
     _numbers(layer.eps)
     made = Normalised(layer.num_groups, layer.eps)
     return [made, Scaled((layer.num_channels,), last=False)] if layer.affine else [made]
 
 
-def _layer_norm(layer: Module) -> Made:
+def _layer_norm(layer: Module) -> Modules:
     shape = tuple(layer.normalized_shape)
     _whole_numbers(shape, max(len(shape), 1), 1)  # of no axis it would be that of records
     _numbers(layer.eps)
@@ -277,19 +285,19 @@ def _layer_norm(layer: Module) -> Made:
     return [made, Scaled(shape, True, layer.bias is not None)] if layer.elementwise_affine else [made]
 
 
-def _flatten(layer: Module) -> Made:
+def _flatten(layer: Module) -> Modules:
     if layer.start_dim < 1:
         raise _UnlistedError("flattens from another axis than 1 on, and could mix records")
     return [nn.Flatten(layer.start_dim, layer.end_dim)]
 
 
-def _unflatten(layer: Module) -> Made:
+def _unflatten(layer: Module) -> Modules:
     if not isinstance(layer.dim, int) or layer.dim < 1:
         raise _UnlistedError("unflattens another axis than 1 on, and could mix records")
     return [nn.Unflatten(layer.dim, layer.unflattened_size)]
 
 
-_LISTED: dict[type, Callable[[Module], Made]] = {
+_BUILDERS: dict[type, Callable[[Module], Modules]] = {
     nn.Linear: _linear,
     nn.Conv1d: _convolution,
     nn.Conv2d: _convolution,
@@ -297,8 +305,8 @@ _LISTED: dict[type, Callable[[Module], Made]] = {
     nn.MaxPool2d: _largest,
     nn.AvgPool1d: _averaged,
     nn.AvgPool2d: _averaged,
-    nn.AdaptiveAvgPool1d: _whole,
-    nn.AdaptiveAvgPool2d: _whole,
+    nn.AdaptiveAvgPool1d: _global_average,
+    nn.AdaptiveAvgPool2d: _global_average,
     nn.ReLU: lambda layer: [nn.ReLU()],
     nn.LeakyReLU: lambda layer: _elementwise(elementwise.leaky_relu, below=layer.negative_slope),
     nn.Tanh: lambda layer: [Elementwise(elementwise.tanh)],
@@ -317,4 +325,4 @@ _LISTED: dict[type, Callable[[Module], Made]] = {
     Averaged: lambda layer: [Averaged()],
     Scattering: lambda layer: [Scattering()],
 }
-LISTED_NAMES = ", ".join(kind.__name__ for kind in _LISTED if kind.__module__.startswith("torch."))
+LISTED_NAMES = ", ".join(kind.__name__ for kind in _BUILDERS if kind.__module__.startswith("torch."))

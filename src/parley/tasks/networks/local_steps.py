@@ -83,7 +83,9 @@ class NetworkUpdateQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         terms, learning = context.terms, context.terms.learning
         rows, table = terms.train_rows(owner), terms.train_places(owner)
-        gradient = NetworkGradientQuestion.of(agreed_gradients(context, owner), rows, learning.batches or 1, table)
+        gradient = NetworkGradientQuestion.from_gradients(
+            agreed_gradients(context, owner), rows, learning.batches or 1, table
+        )
         step, steps = own_steps(terms, owner)
         return cls(
             parameters=gradient.parameters,

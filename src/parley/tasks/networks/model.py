@@ -41,8 +41,8 @@ class NetworkModel(JointModel):
         self._require_theta()
         module = architecture_of(self.preparation_).module()
         set_parameters(module, self.theta_)
-        said = module_scores(module, float32_rows(self._rows(X)))
-        return said if self.preparation_.model.classifies else said[:, 0]
+        scores = module_scores(module, float32_rows(self._rows(X)))
+        return scores if self.preparation_.model.classifies else scores[:, 0]
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file, and the weights as safetensors beside it."""
@@ -98,10 +98,10 @@ def stored_weights(content: Mapping[str, Any], preparation: Preparation, path: P
         raise ModelError(f"{file}: the weights of {path.name} cannot be read: {error.strerror}") from None
     if hashlib.sha256(blob).hexdigest() != named["sha256"]:
         raise ModelError(f"{file}: not the weights that {path.name} was saved with")
-    found = load(blob)
-    if {name: array.shape for name, array in found.items()} != shapes:
+    arrays = load(blob)
+    if {name: array.shape for name, array in arrays.items()} != shapes:
         raise ModelError(f"{file}: its tensors are not those of the network that {path.name} names")
-    return np.concatenate([found[name].astype(np.float64).reshape(-1) for name in shapes])
+    return np.concatenate([arrays[name].astype(np.float64).reshape(-1) for name in shapes])
 
 
 NO_OPTIMUM = "networks have no best model without privacy to compare with"
@@ -123,8 +123,8 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
 def held_out_metrics(preparation: Preparation, rows: NetworkRows, theta: Floats) -> Metrics:
     """Return the task's metrics of one model [P] on these records, in their own units."""
     some, predicts = rows.where(rows.present), preparation.model.predicts
-    said = _scores(preparation, some, theta)
-    found = metrics_of(predicts, some.y, said if predicts == "classes" else said[:, 0])
+    scores = _scores(preparation, some, theta)
+    found = metrics_of(predicts, some.y, scores if predicts == "classes" else scores[:, 0])
     if (error := found.get("mean_absolute_error")) is not None:
         found["mean_absolute_error"] = error * preparation.target_scale
     return found
@@ -150,13 +150,13 @@ def _scores(preparation: Preparation, rows: NetworkRows, theta: Floats) -> Float
 
 
 def _mean_loss(preparation: Preparation, rows: NetworkRows, theta: Floats) -> float:
-    said = _scores(preparation, rows, theta)
+    scores = _scores(preparation, rows, theta)
     if preparation.model.classifies:
-        above = said - said.max(axis=1, keepdims=True)
-        log_p = above - np.log(np.exp(above).sum(axis=1, keepdims=True))
+        shifted_scores = scores - scores.max(axis=1, keepdims=True)
+        log_p = shifted_scores - np.log(np.exp(shifted_scores).sum(axis=1, keepdims=True))
         losses = -log_p[np.arange(len(rows)), rows.y.astype(int)]
     else:
-        losses = np.square(said[:, 0] - rows.y) / 2 * preparation.target_scale**2
+        losses = np.square(scores[:, 0] - rows.y) / 2 * preparation.target_scale**2
     return float(np.mean(losses * rows.present))
 
 
@@ -172,8 +172,8 @@ def score_network(terms: Terms, model_file: Path, name: str | None, data: Path |
     with extras():
         model = load_model(model_file)
     owners = open_owners(terms) if name is None else [Owner(name, table_of(terms.owner(name), data))]
-    found = {owner.name: own_metrics(terms, owner, model) for owner in owners}
-    rows = [{"name": called, "rows": held, "together": metrics} for called, (held, metrics) in found.items()]
+    metrics_by_owner = {owner.name: own_metrics(terms, owner, model) for owner in owners}
+    rows = [{"name": called, "rows": held, "together": metrics} for called, (held, metrics) in metrics_by_owner.items()]
     shown = [
         Grid(
             [
@@ -181,7 +181,7 @@ def score_network(terms: Terms, model_file: Path, name: str | None, data: Path |
                 *([key.replace("_", " "), number(each)] for key, each in metrics.items()),
             ]
         )
-        for called, (held, metrics) in found.items()
+        for called, (held, metrics) in metrics_by_owner.items()
     ]
     inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)

@@ -21,14 +21,14 @@ from parley.data.sources import Rows
 from parley.data.split import Places, draw_places
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State
-from parley.learning.algorithms.private_sgd import MEMORY, PrivateSGD
+from parley.learning.algorithms.private_sgd import OPTIMISER_MEMORY, PrivateSGD
 from parley.privacy.mechanisms import Bounded, Extent, Norm
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
 from parley.tasks.networks.architectures import Architecture, architecture_of, cross_entropy, squared
 from parley.tasks.networks.clipping import RecordGradients
-from parley.tasks.networks.terms import IMAGES, NetworkModel
+from parley.tasks.networks.terms import IMAGE_ARCHITECTURES, NetworkModel
 from parley.tasks.records import TargetPreparation, TargetRows
 from parley.terms import Terms
 from parley.validate import Floats
@@ -60,10 +60,10 @@ def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None
     centre, scale, first = made.centre.copy(), made.scale.copy(), 0
     for encoding in made.encodings:
         low, high = made.low[first], made.high[first]
-        said = encoding.column in model.centres or encoding.column in model.scales
-        if isinstance(encoding, Numbers) and np.isfinite([low, high]).all() and not said:
-            centre[first] = low if model.architecture in IMAGES else low / 2 + high / 2
-            scale[first] = (high - low) / (1 if model.architecture in IMAGES else 2)
+        declared = encoding.column in model.centres or encoding.column in model.scales
+        if isinstance(encoding, Numbers) and np.isfinite([low, high]).all() and not declared:
+            centre[first] = low if model.architecture in IMAGE_ARCHITECTURES else low / 2 + high / 2
+            scale[first] = (high - low) / (1 if model.architecture in IMAGE_ARCHITECTURES else 2)
         first += len(encoding.labels)
     made = replace(made, centre=centre, scale=scale)
     if model.classifies:
@@ -113,20 +113,20 @@ class NetworkGradientQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         terms = context.terms
         rows, table = terms.train_rows(owner), terms.train_places(owner)
-        return cls.of(agreed_gradients(context, owner), rows, terms.learning.batches or 1, table)
+        return cls.from_gradients(agreed_gradients(context, owner), rows, terms.learning.batches or 1, table)
 
     @classmethod
-    def of(cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None) -> Self:
+    def from_gradients(cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None) -> Self:
         """Return the question about `rows` rows, of `table` rows in all where people are held out."""
         table = rows if table is None else table
-        clip, rounding, most = gradients.clip, gradients.rounding(table), table / rows
-        largest = clip * batches * (1 + rounding) * most
+        clip, rounding, table_share = gradients.clip, gradients.rounding(table), table / rows
+        largest = clip * batches * (1 + rounding) * table_share
         return cls(
             parameters=gradients.parameters,
             records=rows,
             size=gradients.parameters,
             norm=gradients.norm,
-            sensitivity=2 * clip * (batches / rows + 2 * rounding * batches * most),
+            sensitivity=2 * clip * (batches / rows + 2 * rounding * batches * table_share),
             extent=Extent(-largest, largest, largest, gradients.norm),
             bound=None,
             gradients=gradients,
@@ -221,7 +221,7 @@ DECAYS = ("cosine", "none")
 
 def check_steps(optimiser: str, decay: str) -> None:
     """Refuse (SettingError) an unknown optimiser or decay."""
-    for name, value, known in (("optimiser", optimiser, tuple(MEMORY)), ("decay", decay, DECAYS)):
+    for name, value, known in (("optimiser", optimiser, tuple(OPTIMISER_MEMORY)), ("decay", decay, DECAYS)):
         if value not in known:
             raise SettingError(f"{name} = {value!r}: expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
 

@@ -83,9 +83,9 @@ class Networks(Task):
 
     def limits(self, agreement: Agreement) -> list[str]:
         """Return the figures in sentences."""
-        found = self.figures(agreement)
-        clipped = f"A record's gradient measures at most {number(found['clip'])} in {found['norm'].upper()}, by a clip."
-        scale, moved = number(found["noise_scale"]), number(found["sensitivity"], side="above")
+        facts = self.figures(agreement)
+        clipped = f"A record's gradient measures at most {number(facts['clip'])} in {facts['norm'].upper()}, by a clip."
+        scale, moved = number(facts["noise_scale"]), number(facts["sensitivity"], side="above")
         if agreement.part.training.series.joint:
             return [
                 f"{clipped} It is in one batch, always the same, and everybody knows when that comes; answers that "
@@ -93,9 +93,9 @@ class Networks(Task):
                 f"where replacing a record moves all answers together by at most {moved}."
             ]
         if agreement.setup.terms.learning.local_steps is not None:
-            return [f"{clipped} {_of_local_steps(agreement, found['rate'])}"]
+            return [f"{clipped} {_of_local_steps(agreement, facts['rate'])}"]
         return [
-            f"{clipped} In each round it is drawn with probability {number(found['rate'])}, in secret; the noise has "
+            f"{clipped} In each round it is drawn with probability {number(facts['rate'])}, in secret; the noise has "
             f"scale {scale} where replacing a record that is drawn moves an answer by at most {moved}."
         ]
 

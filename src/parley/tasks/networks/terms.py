@@ -23,17 +23,17 @@ ARCHITECTURES = (
     "tanh-cnn",
     "scattering-linear",
 )
-IMAGES = ARCHITECTURES[2:]  # that look at rows as images
+IMAGE_ARCHITECTURES = ARCHITECTURES[2:]  # that look at rows as images
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)  # channels, height, width
 OF_COLOURS = ("zawacki-cnn-9",)
-LAYERS = (64, 32)
+DEFAULT_LAYERS = (64, 32)
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
-USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
+UNUSED_KEYS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
 
 
 def image_shape(name: str) -> tuple[int, int, int] | None:
     """Return (channels, height, width) of the images that this network takes, or None."""
-    if name not in IMAGES:
+    if name not in IMAGE_ARCHITECTURES:
         return None
     return COLOUR if name in OF_COLOURS else GREY
 
@@ -55,12 +55,12 @@ class NetworkModel(Model):
         said = {key: value for key, value in content.items() if value is not None}
         usual = {"architecture": "mlp", "intercept": False, **said}
         if usual["architecture"] == "mlp":
-            usual.setdefault("layers", list(LAYERS))
+            usual.setdefault("layers", list(DEFAULT_LAYERS))
         return usual
 
     def check(self) -> None:
         """Refuse keys that networks do not use, and unlisted networks."""
-        self.refuse(USELESS, "for networks")
+        self.refuse(UNUSED_KEYS, "for networks")
         if self.architecture not in ARCHITECTURES:
             raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms carry no code")
         if self.intercept:

@@ -319,23 +319,23 @@ def _answering(
 def _question(
     made: RecordGradients, plan: NetworkPlan | StablePlan, rows: int
 ) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSteps]:
-    band = _band(plan)
+    band = _plan_band(plan)
     if band is None or isinstance(plan, StablePlan):
-        question = NetworkGradientQuestion.of(made, rows, plan.batches)
+        question = NetworkGradientQuestion.from_gradients(made, rows, plan.batches)
         return question, plan.series(question)
-    mixed = MixedGradientQuestion.of(made, rows, plan.batches, band, plan.epochs)
+    mixed = MixedGradientQuestion.from_gradients(made, rows, plan.batches, band, plan.epochs)
     return mixed, plan.series(mixed)
 
 
 def _algorithm(plan: NetworkPlan | StablePlan) -> NetworkSGD:
     settings = (NetworkParameters(), plan.steps, None, plan.step, plan.optimiser)
-    band, constant = _band(plan), plan.decay == "none"
+    band, constant = _plan_band(plan), plan.decay == "none"
     if band is None:
         return NetworkSGD(*settings, constant=constant)
     return CorrelatedSGD(*settings, constant=constant, band=band)
 
 
-def _band(plan: NetworkPlan | StablePlan) -> Band | None:
+def _plan_band(plan: NetworkPlan | StablePlan) -> Band | None:
     return None if isinstance(plan, StablePlan) else plan.band
 
 
@@ -398,7 +398,7 @@ def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan,
     """SHA-256 of the agreement: the initial network, its loss, the plan, the owner and the number of rows."""
     begin = hashlib.sha256(np.ascontiguousarray(parameters_of(module)).data).hexdigest()
     loss_name = getattr(losses, "__qualname__", type(losses).__qualname__)
-    agreed, band = asdict(plan), _band(plan)
+    agreed, band = asdict(plan), _plan_band(plan)
     if band is None:
         agreed.pop("noise", None)  # as it was agreed on before noise could be anything else
     facts = [

@@ -19,8 +19,8 @@ from parley.validate import Floats
 ITEMS_SPREAD = 0.5  # deviation expected of what an item's b differs by, ratings being from -2 to 2
 FACTORS_SPREAD = 1.0  # and of its factors
 USERS_SPREAD = 0.4  # variance expected of users' factors, times their ridge
-ERROR = 0.85  # deviation expected of what is left of a rating
-PACE = 0.5  # of a full step in the factors
+RATING_DEVIATION = 0.85  # deviation expected of what is left of a rating
+FACTOR_PACE = 0.5  # of a full step in the factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +91,20 @@ class ItemFactors(Algorithm):
         V = state.theta.reshape(*replicates, self.items, -1)
         shape = (*replicates, self.items, V.shape[-1] + 1)
         if self.names == ("",):
-            there, values = [0], [combined]
+            owner_places, values = [0], [combined]
         else:
-            there, values = [self.names.index(a.owner) for a in answers], [a.value for a in answers]
-        sums = np.stack([self.records[who] * v.reshape(shape) for who, v in zip(there, values, strict=True)], axis=-3)
-        counts, heard = state.memory["counts"].copy(), state.memory["heard"].copy()
-        heard[..., there] += 1
-        counts[..., there, :] += (sums[..., -1] / UserUpdate.count - counts[..., there, :]) / heard[..., there, None]
-        stepped = V + self._step(V, sums[..., :-1], counts[..., there, :], there)
+            owner_places, values = [self.names.index(a.owner) for a in answers], [a.value for a in answers]
+        sums = np.stack(
+            [self.records[who] * v.reshape(shape) for who, v in zip(owner_places, values, strict=True)], axis=-3
+        )
+        counts, answer_counts = state.memory["counts"].copy(), state.memory["heard"].copy()
+        answer_counts[..., owner_places] += 1
+        counts[..., owner_places, :] += (
+            sums[..., -1] / UserUpdate.count - counts[..., owner_places, :]
+        ) / answer_counts[..., owner_places, None]
+        stepped = V + self._step(V, sums[..., :-1], counts[..., owner_places, :], owner_places)
         theta = self.project(stepped).reshape(state.theta.shape)
-        return State(state.round + 1, theta, {"counts": counts, "heard": heard})
+        return State(state.round + 1, theta, {"counts": counts, "heard": answer_counts})
 
     def learned(self, state: State) -> list[Items]:
         """Return the present items of every replicate."""
@@ -115,21 +119,28 @@ class ItemFactors(Algorithm):
         counts = np.repeat(rated[:, None], self.items, axis=1)
         return np.asarray(self._weights(counts, list(range(len(self.names))), self.turns)[:, -1])
 
-    def _step(self, V: Floats, sums: Floats, counts: Floats, there: list[int]) -> Floats:
-        weights, in_all = self._weights(counts, there), self._weights(counts, there, self.turns[there])
+    def _step(self, V: Floats, sums: Floats, counts: Floats, owner_places: list[int]) -> Floats:
+        weights, in_all = (
+            self._weights(counts, owner_places),
+            self._weights(counts, owner_places, self.turns[owner_places]),
+        )
         total = np.einsum("...lf,...lif->...if", weights, sums)
         c = np.maximum(np.einsum("...lf,...li->...if", weights, counts), 1.0)
-        rated = _often(counts)[..., None]
+        rated = _mean_rating_counts(counts)[..., None]
         share = ((weights * rated).sum(axis=-2) / (in_all * rated).sum(axis=-2))[..., None, :]
         prior = self._signal * self._spread**2
-        loud = np.einsum("...lf,l->...f", weights**2, self.noise[there] ** 2)[..., None, :]
-        towards = total / self._signal - share * ERROR**2 / prior * (V - self.centre)
-        return np.asarray(self._pace * towards / (c + (ERROR**2 + loud / (c * self._signal)) / prior))
+        loud = np.einsum("...lf,l->...f", weights**2, self.noise[owner_places] ** 2)[..., None, :]
+        towards = total / self._signal - share * RATING_DEVIATION**2 / prior * (V - self.centre)
+        return np.asarray(
+            self._factor_paces * towards / (c + (RATING_DEVIATION**2 + loud / (c * self._signal)) / prior)
+        )
 
     def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
         """Return each owner's weight in b and in every factor [..., owners, factors + 1]."""
         noise = self.noise[there] ** 2 / (1.0 if rounds is None else rounds)
-        return np.asarray(1 / (1 + noise[:, None] / (ERROR**2 * _often(counts)[..., None] * self._signal)))
+        return np.asarray(
+            1 / (1 + noise[:, None] / (RATING_DEVIATION**2 * _mean_rating_counts(counts)[..., None] * self._signal))
+        )
 
     @property
     def _signal(self) -> Floats:
@@ -141,10 +152,10 @@ class ItemFactors(Algorithm):
         return np.append(self.spreads[0], np.full(self.factors, self.spreads[1]))
 
     @property
-    def _pace(self) -> Floats:
-        return np.append(1.0, np.full(self.factors, PACE))
+    def _factor_paces(self) -> Floats:
+        return np.append(1.0, np.full(self.factors, FACTOR_PACE))
 
 
-def _often(counts: Floats) -> Floats:
+def _mean_rating_counts(counts: Floats) -> Floats:
     """Return how often an item is rated on average at each owner [..., owners], at least 1."""
     return np.asarray(np.maximum(counts.mean(axis=-1), 1.0))

@@ -9,7 +9,7 @@ from parley.errors import SettingError
 from parley.numerals import number
 from parley.report.extras import extras
 from parley.report.run_options import RunOptions, ask_owners_elsewhere, owners_here, unheard_lines
-from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
+from parley.report.sheet import BLANK_LINE, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
 from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms, load_terms
@@ -54,8 +54,8 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
         )
     if not (options.resume or options.anyway):
         require_items_worth(terms)
-    heard = ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
-    return _finished(items_result(heard), options, list(heard.missing_owners))
+    answers = ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
+    return _finished(items_result(answers), options, list(answers.missing_owners))
 
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None) -> Sheet:
@@ -70,13 +70,13 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
     model = Recommender.load(model_file)
     own = None if name is None else Owner(name, table_of(terms.owner(name), data))
     owners = open_owners(terms) if own is None else [own]
-    found = []
+    owners_items = []
     with progress_bar("alone and together, on own ratings") as progress:
         for place, owner in enumerate(owners):
             progress(place, len(owners))
-            found.append(worth_to(terms, owner, model))
-    rows, shown = [{"name": each.name, **each.to_json()} for each in found], list[Part]()
-    for each in found:
+            owners_items.append(worth_to(terms, owner, model))
+    rows, shown = [{"name": each.name, **each.to_json()} for each in owners_items], list[Part]()
+    for each in owners_items:
         shown += [Grid(worth_rows(each), each.name), Line(ranking_line(each.ranking, each.popularity))]
     inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
@@ -111,13 +111,20 @@ def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
 
 
 def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> Sheet:
-    from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
+    from parley.tasks.ratings.report import (
+        RELEASE_NOTE,
+        SIMULATION_NOTE,
+        gain_line,
+        items_rows,
+        unit_line,
+        unlisted_lines,
+    )
 
     if options.save is not None:
         result.model.save(options.save)
     shown = [
-        Line(RELEASED if result.released else SIMULATION, "italic"),
-        BLANK,
+        Line(RELEASE_NOTE if result.released else SIMULATION_NOTE, "italic"),
+        BLANK_LINE,
         Grid(items_rows(result), result.terms.title or "Owners"),
         *lines([gain_line(result)]),
         *lines(unlisted_lines(result), "yellow"),
@@ -128,7 +135,9 @@ def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) ->
     return Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released)
 
 
-RANKED = "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
+RANKING_NOTE = (
+    "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
+)
 
 
 def recommend_command(
@@ -161,8 +170,12 @@ def recommend_command(
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
         raise SettingError(f"{terms_file}: expected the terms of ratings under which {model_file} was learned")
-    found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
-    content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}
-    rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]
-    shown = [Grid(rows), *lines([RANKED if item is None else None], "dim"), Line(KEEP_INSIDE_NOTE, "dim", folded=True)]
+    ranked_items = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
+    content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in ranked_items]}
+    rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in ranked_items)]
+    shown = [
+        Grid(rows),
+        *lines([RANKING_NOTE if item is None else None], "dim"),
+        Line(KEEP_INSIDE_NOTE, "dim", folded=True),
+    ]
     show(Sheet(content, shown, inside=True), as_json)

@@ -15,7 +15,7 @@ from parley.tasks.ratings.table import Places, Ratings
 from parley.validate import Floats, non_negative, positive, whole
 
 Integers = NDArray[np.int64]
-BLOCK = 256  # ratings
+RATINGS_PER_BLOCK = 256  # ratings
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Factorization:
         """Make one pass over `shuffled` ratings, in random order of blocks. Changes P and Q."""
         if P.shape != (len(ratings.user_names), self.factors) or Q.shape != (len(ratings.item_names), self.factors):
             raise SettingError("P, Q: expected a row for each user and item, a column for each factor")
-        blocks = rng.permutation(-(-len(ratings) // BLOCK))
+        blocks = rng.permutation(-(-len(ratings) // RATINGS_PER_BLOCK))
         _descend(blocks, ratings.users, ratings.items, ratings.values, P, Q, self.step, self.penalty, self.box)
 
 
@@ -71,7 +71,7 @@ def _descend(
     box: float,
 ) -> None:
     for block in blocks:
-        for j in range(block * BLOCK, min((block + 1) * BLOCK, len(users))):
+        for j in range(block * RATINGS_PER_BLOCK, min((block + 1) * RATINGS_PER_BLOCK, len(users))):
             u, i, error = users[j], items[j], values[j]
             for f in range(P.shape[1]):
                 error -= P[u, f] * Q[i, f]

@@ -16,7 +16,14 @@ from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.queries import Answer, Query, Tables
 from parley.protocol.setup import Setup, resolve
-from parley.tasks.ratings.algorithm import ERROR, FACTORS_SPREAD, ITEMS_SPREAD, USERS_SPREAD, ItemFactors, Items
+from parley.tasks.ratings.algorithm import (
+    FACTORS_SPREAD,
+    ITEMS_SPREAD,
+    RATING_DEVIATION,
+    USERS_SPREAD,
+    ItemFactors,
+    Items,
+)
 from parley.tasks.ratings.question import UserUpdate, ratings_of
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranked, ranking, root_mean_square
@@ -27,7 +34,7 @@ from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, printable
 
 # tried for how far own items lie from the joint ones, ratings being from -2 to 2
-DEVIATIONS = (0.02, 0.05, 0.1, 0.2, 0.5)
+TRIED_DEVIATIONS = (0.02, 0.05, 0.1, 0.2, 0.5)
 FOLD_SHARE = 0.2  # of an owner's training ratings, by which the deviation is chosen
 FULL_PARTICIPATION = {"participation": None, "participation_seed": None, "quorum": None, "straggler": "wait"}
 
@@ -46,11 +53,11 @@ def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommende
     train = ratings_of(agreement.tables.train)
     back = held_out(RatingsModel.expect(terms.model).seed + 1, tuple(map(str, range(len(train)))), train, FOLD_SHARE)
     part, judge = train.where(~back), train.where(back)
-    found = {0.0: _judged(joint, part, judge)}
-    for deviation in DEVIATIONS:
+    errors = {0.0: _held_out_error(joint, part, judge)}
+    for deviation in TRIED_DEVIATIONS:
         own = replace(joint, items=_learned(agreement, part, joint.items, deviation))
-        found[deviation] = _judged(own, part, judge)
-    best = min(found, key=found.__getitem__)  # the first of several alike: closest to the joint ones
+        errors[deviation] = _held_out_error(own, part, judge)
+    best = min(errors, key=errors.__getitem__)  # the first of several alike: closest to the joint ones
     if best == 0:
         return replace(joint, released=False), 0.0
     return replace(joint, items=_learned(agreement, train, joint.items, best), released=False), best
@@ -71,7 +78,7 @@ class Inside:
         ]
 
 
-def _judged(model: Recommender, own: UserRatings, judge: UserRatings) -> float:
+def _held_out_error(model: Recommender, own: UserRatings, judge: UserRatings) -> float:
     return root_mean_square(model.errors(own, judge)) or 0.0
 
 
@@ -85,8 +92,8 @@ def _learned(
     algorithm = replace(ItemFactors.make(setup), noise=np.zeros(1), centre=centre, spreads=spreads)
     start = algorithm.start(starting_point(setup) if around is None else around.V.ravel())
     final = run(algorithm, Inside(agreement, ratings), setup.aggregation, Asker.from_setup(setup), start)
-    found = algorithm.learned(final)[0]
-    return found if around is None else Items(found.V, around.counts)
+    items = algorithm.learned(final)[0]
+    return items if around is None else Items(items.V, around.counts)
 
 
 def _own_terms(terms: Terms, name: str) -> Terms:
@@ -101,15 +108,15 @@ def measured(
     """Return a study's result with its errors on held-out ratings, and the first model's worth to each owner."""
     if result.released:
         raise GuaranteeError("a release is not measured on private ratings; each owner can run parley score")
-    found, errors = [], list[list[Floats]]()
+    owners_items, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))
-        own, each = _worth(result.terms, owner, result.models)
-        found.append(own)
+        own, each = _value_to_owner(result.terms, owner, result.models)
+        owners_items.append(own)
         errors.append(each)
     joint = [root_mean_square(np.concatenate(of_all)) for of_all in zip(*errors, strict=True)]
     rmse = tuple(error for error in joint if error is not None)
-    return replace(result, rmse=rmse, owners=tuple(found), unlisted=unlisted(result.terms, owners))
+    return replace(result, rmse=rmse, owners=tuple(owners_items), unlisted=unlisted(result.terms, owners))
 
 
 def unlisted(terms: Terms, owners: Sequence[Owner]) -> dict[str, float]:
@@ -120,10 +127,10 @@ def unlisted(terms: Terms, owners: Sequence[Owner]) -> dict[str, float]:
 
 def worth_to(terms: Terms, owner: Owner, model: Recommender) -> OwnItems:
     """Return what a model is worth to one owner, measured inside."""
-    return _worth(terms, owner, [model])[0]
+    return _value_to_owner(terms, owner, [model])[0]
 
 
-def _worth(terms: Terms, owner: Owner, models: Sequence[Recommender]) -> tuple[OwnItems, list[Floats]]:
+def _value_to_owner(terms: Terms, owner: Owner, models: Sequence[Recommender]) -> tuple[OwnItems, list[Floats]]:
     """Return (the first model's worth to an owner, every model's errors on its held-out ratings)."""
     tables = owner.prepare(terms).tables
     train, held_out = ratings_of(tables.train), ratings_of(tables.held_out)
@@ -144,13 +151,14 @@ MIN_HEARD_SHARE = 0.5
 
 @dataclass(frozen=True)
 class ItemsWorth:
-    """How much a release says about items: `heard` users' ratings without noise say as much about factors as all with
-    it.
+    """How much a release says about items: `effective_records` users' ratings without noise say as much about "
+    "factors as all with it.
 
     With noise of deviation s in a sum, owner l keeps a share w = 1/(1 + s^2/(rounds c m v)) of its information on a
     factor, its weight in `ItemFactors`. Nobody knows beforehand c, how often an item is rated. But terms beyond the
     clip are scaled down, so w is at most its value with as many ratings as fill the clip, for errors and factors of the
-    usual size (`ERROR`, `USERS_SPREAD`). An owner with far more users than `heard` is expected to do better alone.
+    usual size (`ERROR`, `USERS_SPREAD`). An owner with far more users than `effective_records` is expected to do better
+    alone.
     """
 
     heard: float
@@ -176,9 +184,9 @@ def items_worth(terms: Terms) -> ItemsWorth | None:
         return None
     setup = resolve(terms)
     algorithm = ItemFactors.make(setup)
-    rated = np.minimum(algorithm.records * _uncut(setup) / algorithm.items, algorithm.records)
-    heard = float(algorithm.heard(rated) @ algorithm.records)
-    return ItemsWorth(heard, {part.name: part.records for part in terms.owners})
+    rated = np.minimum(algorithm.records * _ratings_within_clip(setup) / algorithm.items, algorithm.records)
+    effective_records = float(algorithm.heard(rated) @ algorithm.records)
+    return ItemsWorth(effective_records, {part.name: part.records for part in terms.owners})
 
 
 def require_items_worth(terms: Terms) -> None:
@@ -192,14 +200,16 @@ def require_items_worth(terms: Terms) -> None:
         )
 
 
-def _uncut(setup: Setup) -> float:
+def _ratings_within_clip(setup: Setup) -> float:
     """Return how many ratings of a user fill the clip, each with terms e (1, p) and a counting constant."""
     terms, question = setup.terms, setup.part(setup.terms.owners[0].name).training.question
     clip, factors = float(terms.privacy.clip or 0.0), RatingsModel.expect(terms.model).factors
     size = USERS_SPREAD / terms.model.penalty  # variance of a user's factor
     if question.norm == "l1":
         usual = (2 / np.pi) ** 0.5  # of |x|, x normal of deviation 1
-        most = clip / (ERROR * usual * (1 + factors * usual * size**0.5) + UserUpdate.count)
+        max_ratings = clip / (RATING_DEVIATION * usual * (1 + factors * usual * size**0.5) + UserUpdate.count)
     else:
-        most = clip**2 / (ERROR**2 * (1 + factors * size) + UserUpdate.count**2)
-    return float(min(most, terms.privacy.records_per_person) if terms.privacy.person is not None else most)
+        max_ratings = clip**2 / (RATING_DEVIATION**2 * (1 + factors * size) + UserUpdate.count**2)
+    return float(
+        min(max_ratings, terms.privacy.records_per_person) if terms.privacy.person is not None else max_ratings
+    )

@@ -73,7 +73,7 @@ def learn_from_noisy(
         raise GuaranteeError(
             "owners: not allowed with a ledger; mechanisms that change ratings are for simulations only"
         )
-    began, found = time.perf_counter(), list[tuple[Recommender, list[Floats]]]()
+    began, models_and_errors = time.perf_counter(), list[tuple[Recommender, list[Floats]]]()
     preparation, several = (
         rating_preparation(terms.model),
         terms.privacy.records_per_person if terms.privacy.person else 1,
@@ -81,16 +81,19 @@ def learn_from_noisy(
     parties = [_party(terms, preparation, owner, several) for owner in in_order(terms, owners)]
     for replicate in range(whole(replicates, "replicates")):
         progress(replicate, replicates)
-        found.append(_together(terms, parties, np.random.SeedSequence([seed or 0, replicate])))
-    joint = [root_mean_square(np.concatenate(errors)) for _, errors in found]
-    own = [_worth(terms, party, found[0][0], errors) for party, errors in zip(parties, found[0][1], strict=True)]
+        models_and_errors.append(_together(terms, parties, np.random.SeedSequence([seed or 0, replicate])))
+    joint = [root_mean_square(np.concatenate(errors)) for _, errors in models_and_errors]
+    own = [
+        _value_to_owner(terms, party, models_and_errors[0][0], errors)
+        for party, errors in zip(parties, models_and_errors[0][1], strict=True)
+    ]
     claims = {party.name: _claim(terms, party, several) for party in parties}
     return ItemsResult(
         terms,
-        tuple(model for model, _ in found),
+        tuple(model for model, _ in models_and_errors),
         tuple(error for error in joint if error is not None),
         tuple(own),
-        {name: said.real for name, said in claims.items()},
+        {name: owner_claim.real for name, owner_claim in claims.items()},
         _unit(terms),
         False,
         time.perf_counter() - began,
@@ -120,7 +123,7 @@ def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequen
         counts = np.zeros(len(shared))
     else:
         changed = [_changed(p, mechanism, rng) for p, rng in zip(parties, rngs, strict=True)]
-        everything = _united(changed)
+        everything = _merge_ratings(changed)
         centred = centre(everything, SCALE.low, SCALE.high)
         ends = np.cumsum([0, *map(len, changed)])
         parts = [c.with_values(centred.residuals[a:b]) for c, a, b in zip(changed, ends[:-1], ends[1:], strict=True)]
@@ -135,7 +138,7 @@ def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequen
     ]
 
 
-def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> OwnItems:
+def _value_to_owner(terms: Terms, party: Party, model: Recommender, errors: Floats) -> OwnItems:
     """Return the model's worth to an owner, beside learning from its own unchanged ratings."""
     own, rule = _raw(party.train), _rule(terms)
     centred = centre(own, SCALE.low, SCALE.high)
@@ -194,7 +197,7 @@ def _less(table: UserRatings, means: Floats) -> UserRatings:
     return replace(table, values=table.values - means[table.items])
 
 
-def _united(parts: Sequence[Ratings]) -> Ratings:
+def _merge_ratings(parts: Sequence[Ratings]) -> Ratings:
     """Return all ratings in one table, with owners' users kept apart."""
     ends = np.cumsum([0, *(len(part.user_names) for part in parts)])
     users = np.concatenate([part.users + start for part, start in zip(parts, ends[:-1], strict=True)]).astype(np.int32)

@@ -218,13 +218,13 @@ def _grid(ratings: Ratings, scale: Scale) -> Floats:
 
 def _from_cells(ratings: Ratings, users: NDArray[np.int64], parts: list[tuple[NDArray[np.int64], Floats]]) -> Ratings:
     flat, items = np.concatenate([places for places, _ in parts]), len(ratings.item_names)
-    found = Ratings(
+    kept_ratings = Ratings(
         users[flat // items].astype(np.int32),
         (flat % items).astype(np.int32),
         np.concatenate([values for _, values in parts]),
         ratings.user_names,
         ratings.item_names,
     )
-    if not len(found):
+    if not len(kept_ratings):
         raise SettingError("unbounded DP: no ratings remain; drop fewer")
-    return found
+    return kept_ratings

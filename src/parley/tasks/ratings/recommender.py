@@ -94,8 +94,8 @@ class Recommender:
             # earlier files have neither
             provenance = str(content.get("terms_hash", "")), bool(content.get("released", False))
         except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
-            what = "expected what parley train saved by terms of ratings"
-            raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {what}") from None
+            expected = "expected what parley train saved by terms of ratings"
+            raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {expected}") from None
         return cls(Items(V, counts), names, **numbers, terms_hash=provenance[0], released=provenance[1])
 
     def _solved(self, own: UserRatings) -> Floats:

@@ -14,11 +14,11 @@ from parley.validate import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIMULATION = f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
-RELEASED = (
+SIMULATION_NOTE = f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
+RELEASE_NOTE = (
     "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
 )
-LEAST = 5e-4  # a change that is printed as 0.0%
+MIN_GAIN_SHOWN = 5e-4  # a change that is printed as 0.0%
 
 
 def items_summary(result: ItemsResult) -> Summary:
@@ -26,7 +26,7 @@ def items_summary(result: ItemsResult) -> Summary:
     gained = gain_line(result)
     said = [*([] if gained is None else [gained]), *unlisted_lines(result), unit_line(result)]
     return Summary(
-        result.terms.title or "Items", items_rows(result), [*said, RELEASED if result.released else SIMULATION]
+        result.terms.title or "Items", items_rows(result), [*said, RELEASE_NOTE if result.released else SIMULATION_NOTE]
     )
 
 
@@ -81,14 +81,18 @@ def gain_line(result: ItemsResult) -> str | None:
     gains = {name: 1 - together / alone for name, alone, together in known if alone and together is not None}
     if not gains:
         return None
-    said = (
+    sentence = (
         f"Learning together, the error of "
         f"{', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
     )
     if all(gain <= 0 for gain in gains.values()):
-        return f"{said} That is worse than alone for everybody: do not release under these terms."
-    losers = [printable(name) for name, gain in gains.items() if gain <= -LEAST]
-    return f"{said} Worse than alone for {', '.join(losers)}, short of parley refine (personal)." if losers else said
+        return f"{sentence} That is worse than alone for everybody: do not release under these terms."
+    losers = [printable(name) for name, gain in gains.items() if gain <= -MIN_GAIN_SHOWN]
+    return (
+        f"{sentence} Worse than alone for {', '.join(losers)}, short of parley refine (personal)."
+        if losers
+        else sentence
+    )
 
 
 def unlisted_lines(result: ItemsResult) -> list[str]:
@@ -102,7 +106,7 @@ def unlisted_lines(result: ItemsResult) -> list[str]:
 
 
 def _moves(gain: float) -> str:
-    if abs(gain) < LEAST:
+    if abs(gain) < MIN_GAIN_SHOWN:
         return "stays the same"
     return f"{'falls' if gain > 0 else 'grows'} by {percent(abs(gain))}"
 

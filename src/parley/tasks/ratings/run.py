@@ -24,7 +24,9 @@ from parley.terms.sections import OwnerTerms
 from parley.validate import Floats, whole
 
 TOP_K = 10  # of how many recommendations it is asked what they hold
-LIKED = SCALED_HALF_RANGE / 2  # from which rating on an item is liked: the upper quarter of the scale, 4 of 1 to 5
+MIN_LIKED_RATING = (
+    SCALED_HALF_RANGE / 2
+)  # from which rating on an item is liked: the upper quarter of the scale, 4 of 1 to 5
 USERS_PER_CHUNK = 1_000  # users whose scores are held at once
 
 Scorer = Callable[[NDArray[np.int64]], Floats]  # scores [users, items] of some users
@@ -39,7 +41,9 @@ class Ranking:
     users: int
 
 
-def ranking(scores: Scorer, train: UserRatings, held_out: UserRatings, liked: float = LIKED, k: int = TOP_K) -> Ranking:
+def ranking(
+    scores: Scorer, train: UserRatings, held_out: UserRatings, liked: float = MIN_LIKED_RATING, k: int = TOP_K
+) -> Ranking:
     """Return Recall@k and NDCG@k over the users with a held-out rating of at least `liked`."""
     recalls, gains = [np.empty(0)], [np.empty(0)]
     liking = held_out.where(held_out.values >= liked)

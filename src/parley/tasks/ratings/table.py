@@ -30,7 +30,7 @@ from parley.validate import Floats, printable, whole
 
 Places = NDArray[np.int32]
 # what a folder of ratings may hold, the first counts
-FILES = ("ml1m.parquet", "ratings.parquet", "ratings.dat", "ratings.csv")
+FILE_NAMES = ("ml1m.parquet", "ratings.parquet", "ratings.dat", "ratings.csv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +98,18 @@ def read_ratings(
     places, item_names = _places(frame, item, name, items)
     hint = "a rating is one, and what is no rating belongs in no row"
     values = column_numbers(frame, target, name, gaps=True, hint=hint)
-    found = Ratings(users, places, values, user_names, item_names)
-    return found.pick(~np.isnan(values) & (places < len(item_names)))
+    ratings = Ratings(users, places, values, user_names, item_names)
+    return ratings.pick(~np.isnan(values) & (places < len(item_names)))
 
 
 def find_ratings(folder: Path) -> Ratings:
     """Return the ratings in a folder: MovieLens 1M as Parquet, `ratings.dat`, or a CSV file of the small sets."""
-    for name in FILES:
+    for name in FILE_NAMES:
         if (folder / name).is_file():
             if name.endswith(".csv"):
                 return read_ratings(folder / name, "userId", "movieId", "rating")
             return read_ratings(folder / name)
-    raise DataError(f"{folder}: the folder has no ratings; expected one of {', '.join(FILES)}")
+    raise DataError(f"{folder}: the folder has no ratings; expected one of {', '.join(FILE_NAMES)}")
 
 
 def drop_rare(ratings: Ratings, least: int = 10) -> Ratings:
@@ -206,7 +206,7 @@ def _means(places: Places, values: Floats, size: int, otherwise: float) -> Float
 
 MAX_UNLISTED_SHARE = 0.5  # share of ratings that may be of items which are not listed before somebody is told
 SCALED_HALF_RANGE = 2.0  # ratings are moved into [-HALF, HALF]: those from 1 to 5 by their distance from 3
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_HASH_MULTIPLIERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +261,9 @@ def held_out(seed: int, names: tuple[str, ...], ratings: UserRatings, share: flo
     keys = [hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8] for name in names]
     x = np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64)[ratings.users]
     with np.errstate(over="ignore"):  # whole numbers modulo 2^64, mixed as splitmix64 does
-        x = x + (ratings.items.astype(np.uint64) + np.uint64(1)) * _MIX[0]
-        x = (x ^ (x >> np.uint64(30))) * _MIX[1]
-        x = (x ^ (x >> np.uint64(27))) * _MIX[2]
+        x = x + (ratings.items.astype(np.uint64) + np.uint64(1)) * _HASH_MULTIPLIERS[0]
+        x = (x ^ (x >> np.uint64(30))) * _HASH_MULTIPLIERS[1]
+        x = (x ^ (x >> np.uint64(27))) * _HASH_MULTIPLIERS[2]
         x = x ^ (x >> np.uint64(31))
     return np.asarray((x >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share)
 

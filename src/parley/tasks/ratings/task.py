@@ -21,7 +21,7 @@ from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
-START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another
+START_DEVIATION = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ItemObjective(Objective):
         """Return b = 0, and factors drawn by the terms' public seed."""
         model = RatingsModel.expect(preparation.model)
         V = np.zeros((model.item_count, model.factors + 1))
-        V[:, 1:] = START * np.random.default_rng(model.seed).standard_normal(V[:, 1:].shape)
+        V[:, 1:] = START_DEVIATION * np.random.default_rng(model.seed).standard_normal(V[:, 1:].shape)
         return V.ravel()
 
 
@@ -96,13 +96,13 @@ class Ratings(BoundedRecords):
         """Say whom a promise about ratings protects, and what never leaves."""
         terms = agreement.setup.terms
         user = printable(RatingsModel.expect(terms.model).user)
-        most = (
+        limit_words = (
             f"the first {terms.privacy.records_per_person:,} ratings"
             if terms.privacy.person is not None
             else "all ratings"
         )
         return [
-            f"One user is whoever has one name in {user!r}: {most} of a user count, and "
+            f"One user is whoever has one name in {user!r}: {limit_words} of a user count, and "
             "are protected together. Users' own factors are solved here, for every answer anew, and never leave."
         ]
 

@@ -13,13 +13,13 @@ from parley.terms.rules import AlgorithmRules
 from parley.terms.sections import CheckableTerms, Privacy
 from parley.validate import printable
 
-ROUNDS = 20
-BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
+DEFAULT_ROUNDS = 20
+DEFAULT_RADIUS = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MAX_ANSWER_NUMBERS = 2_000_000  # of one answer: what a message holds
 MAX_FILE_CHARACTERS = 10**7  # characters of a file of items
-EXPECTED = "how many items there are (then they are called 1, 2, ...), their names, or a file with a name a line"
-USELESS = (
+EXPECTED_ITEMS = "how many items there are (then they are called 1, 2, ...), their names, or a file with a name a line"
+UNUSED_KEYS = (
     "features",
     "class_weight",
     "categories",
@@ -52,13 +52,13 @@ class RatingsModel(Model):
     expected: ClassVar[Mapping[str, str]] = {
         "user": "the column that says who rated",
         "item": "the column that says what was rated",
-        "items": EXPECTED,
+        "items": EXPECTED_ITEMS,
     }
 
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         """Return the content with defaults: four factors within a box of 2, and seed 0."""
-        usual = {"factors": 4, "radius": BOX, "seed": 0}
+        usual = {"factors": 4, "radius": DEFAULT_RADIUS, "seed": 0}
         return {**content, **{key: value for key, value in usual.items() if content.get(key) is None}}
 
     @property
@@ -78,7 +78,7 @@ class RatingsModel(Model):
         if self.holdout_seed is not None:
             raise ValueError("holdout_seed|not allowed for ratings: `seed` says which of them are kept")
         self.refuse(
-            USELESS,
+            UNUSED_KEYS,
             "for ratings: their columns are user, item and target",
             (False,),
         )
@@ -90,7 +90,7 @@ class RatingsModel(Model):
                 f"clipped"
             )
         if isinstance(self.items, tuple) and (not self.items or len(set(self.items)) < len(self.items)):
-            raise ValueError(f"items|expected different names, or {EXPECTED}")
+            raise ValueError(f"items|expected different names, or {EXPECTED_ITEMS}")
         numbers = self.item_count * (self.factors + 2)
         if numbers > MAX_ANSWER_NUMBERS:
             raise ValueError(
@@ -129,8 +129,8 @@ class RatingsModel(Model):
                 raise ValueError("privacy.clip|expected a number: a user's whole contribution is scaled down to it")
             return
         if privacy.clip is not None:
-            what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
-            raise ValueError(f"privacy.clip|not allowed with {what}: remove the key, because nothing is clipped")
+            setting = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
+            raise ValueError(f"privacy.clip|not allowed with {setting}: remove the key, because nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' and no shared_records, because the ratings themselves are changed"
@@ -154,7 +154,7 @@ class RatingsModel(Model):
                 text = lines.read(MAX_FILE_CHARACTERS + 1)
         except (OSError, ValueError):
             where = printable(str(folder / model["items"]))
-            raise TermsError(f"model.items: {where}: no such text file; expected {EXPECTED}") from None
+            raise TermsError(f"model.items: {where}: no such text file; expected {EXPECTED_ITEMS}") from None
         if len(text) > MAX_FILE_CHARACTERS:
             raise TermsError(f"model.items: expected a file of at most {MAX_FILE_CHARACTERS:,} characters")
         return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
@@ -168,7 +168,7 @@ class RatingNoisePrivacy(Privacy):
 
 class ItemFactorsRules(AlgorithmRules):
     asks: ClassVar[str] = "item-factors"
-    rounds: ClassVar[int] = ROUNDS
+    rounds: ClassVar[int] = DEFAULT_ROUNDS
 
 
 ALGORITHM = ItemFactorsRules()

@@ -27,10 +27,10 @@ from parley.tasks.trees.question import LeafSumsQuery, Leaves, RecordShare, Stru
 from parley.tasks.trees.terms import error_limit
 from parley.validate import Floats
 
-AMPLITUDES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # of leaf values, in units of what they are expected to be
+LEAF_AMPLITUDES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # of leaf values, in units of what they are expected to be
 CORRELATION_LENGTHS = (0.1, 0.3, 1.0)  # over which the steps of a column are alike, as shares of its range
 COMMON_NAME_VARIANCE = 0.1  # of names' variance: what all of them have in common
-JITTER = 1e-6  # of the variance: no two leaves are quite alike
+JITTER_SHARE = 1e-6  # of the variance: no two leaves are quite alike
 TYPICAL_LEAF_SHARE = 0.01  # of an owner's records: what the curvature of a leaf that matters is about
 
 
@@ -106,14 +106,14 @@ class BoostedTrees(Algorithm):
         if place == 0:
             theta[..., 0] = self._level(theta[..., 0], gradient[..., 0], noise, records)
             return State(state.round + 1, theta, memory)
-        here, unit = leaves.values, self.share.limit
+        leaf_places, unit = leaves.values, self.share.limit
         memory["visits"][..., place] += 1
-        mean = memory["curvature"][..., here]
+        mean = memory["curvature"][..., leaf_places]
         mean += (curvature / records - mean) / memory["visits"][..., place, None]
-        known = Information(memory["precision"][..., here], memory["weighted"][..., here])
-        known = known.and_visit(theta[..., here] / unit, gradient, mean * records, self.expected.chance, noise)
-        memory["precision"][..., here], memory["weighted"][..., here] = known.precision, known.weighted
-        theta[..., here] = unit * posterior_mean(self.priors[place], known)
+        known = Information(memory["precision"][..., leaf_places], memory["weighted"][..., leaf_places])
+        known = known.and_visit(theta[..., leaf_places] / unit, gradient, mean * records, self.expected.chance, noise)
+        memory["precision"][..., leaf_places], memory["weighted"][..., leaf_places] = known.precision, known.weighted
+        theta[..., leaf_places] = unit * posterior_mean(self.priors[place], known)
         return State(state.round + 1, theta, memory)
 
     def _summed(self, combined: Floats, answers: Sequence[Answer]) -> tuple[Floats, float, float]:
@@ -181,7 +181,7 @@ def make_priors(leaves: Leaves, unit: float) -> Floats:
             for length in (CORRELATION_LENGTHS if _lies_in_order(leaves) else CORRELATION_LENGTHS[:1])
         ]
     )
-    sizes = (unit * np.array(AMPLITUDES)) ** 2
+    sizes = (unit * np.array(LEAF_AMPLITUDES)) ** 2
     found = (sizes[:, None, None, None] * shapes).reshape(-1, leaves.size, leaves.size)
     return np.asarray(found)
 
@@ -194,7 +194,7 @@ def _shape(leaves: Leaves, length: float) -> Floats:
     shape: Floats = np.ones((1, 1))
     for axis in leaves.axes:
         shape = np.asarray(np.kron(shape, _correlation(axis.ordered, axis.groups, length)), dtype=np.float64)
-    return shape + JITTER * np.eye(len(shape))
+    return shape + JITTER_SHARE * np.eye(len(shape))
 
 
 @lru_cache(maxsize=256)

@@ -213,30 +213,35 @@ def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | N
 
     model = load_model(model_file)
     owners = open_owners(terms) if name is None else [Owner(name, table_of(terms.owner(name), data))]
-    found = {}
+    metrics_by_owner = {}
     with progress_bar("alone and together, on own rows") as progress:
         for place, owner in enumerate(owners):
             progress(place, len(owners))
-            found[owner.name] = compared(terms, owner, model)
-    rows, shown = [{"name": called, "rows": held, **each} for called, (held, each) in found.items()], list[Part]()
-    for called, (held, metrics) in found.items():
+            metrics_by_owner[owner.name] = compared(terms, owner, model)
+    rows, shown = (
+        [{"name": called, "rows": held, **each} for called, (held, each) in metrics_by_owner.items()],
+        list[Part](),
+    )
+    for called, (held, metrics) in metrics_by_owner.items():
         table = [[f"{held:,} held-out rows of {called}", *metrics]]
         table += [
             [key.replace("_", " "), *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]
         ]
-        shown += [Grid(table), *lines([_better(called, metrics)], "bold")]
+        shown += [Grid(table), *lines([_better_trees_sentence(called, metrics)], "bold")]
     inside = Line(KEEP_INSIDE_NOTE, "dim", folded=True)
     return Sheet({"owners": rows, "terms_hash": terms.hash}, [*shown, inside], inside=True)
 
 
-def _better(owner: str, metrics: Mapping[str, Metrics]) -> str | None:
+def _better_trees_sentence(owner: str, metrics: Mapping[str, Metrics]) -> str | None:
     """Say in one sentence which trees serve this owner's rows better."""
     key = "r2" if "r2" in metrics["alone"] else "auc"
     together, alone = metrics["together"][key], metrics["alone"][key]
     if together is None or alone is None:
         return None
     best = "together" if together > alone else "alone"
-    said = f"Better for {owner}'s own rows: {best} ({key} {number(together)} together, {number(alone)} alone)."
+    sentence = f"Better for {owner}'s own rows: {best} ({key} {number(together)} together, {number(alone)} alone)."
     return (
-        f"{said} The joint trees are worse than always predicting the mean." if key == "r2" and together < 0 else said
+        f"{sentence} The joint trees are worse than always predicting the mean."
+        if key == "r2" and together < 0
+        else sentence
     )

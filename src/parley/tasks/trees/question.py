@@ -220,7 +220,7 @@ def tree_preparation(terms: Terms) -> TreePreparation:
 
 STEPS_PER_UNIT = 2.0**20  # of one unit of a record's share
 MAX_ROUNDING_STEPS = 3.0  # more steps than rounding moves the difference of two records
-BLOCK = 1 << 16  # records summed at once: their sums are exact, so that this changes nothing
+RECORDS_PER_BLOCK = 1 << 16  # records summed at once: their sums are exact, so that this changes nothing
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,8 @@ class RecordShare:
         return 2.5 if self.norm == "l1" and not self.classes else 2.0
 
     def sensitivity(self, records: int, records_per_person: int = 1, most: float = 1.0) -> float:
-        """Return how far replacing a person's records moves the means over `records`, rounding included. `most` is the
+        """Return how far replacing a person's records moves the means over `records`, rounding included. "
+        "`row_share` is the
         number of rows over the divisor of their sums: above 1 where people are held out."""
         moved = self.unit_sensitivity + MAX_ROUNDING_STEPS / STEPS_PER_UNIT
         return moved * records_per_person / records * (1 + 2.0**-50) + 2.0**-50 * most
@@ -270,8 +271,8 @@ def leaf_means(
 ) -> Floats:
     """Return the sums of records' shares by leaf [2, leaves] over `records`, default the number of rows."""
     total = np.zeros((2, leaves.size))
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, start + BLOCK)
+    for start in range(0, len(rows), RECORDS_PER_BLOCK):
+        block = slice(start, start + RECORDS_PER_BLOCK)
         places, leaf = rows.X[block], leaves.leaf_of(rows.X[block])
         shares = share.steps(structure.scores(places, theta), rows.y[block], rows.present[block].astype(np.float64))
         total += [np.bincount(leaf, weights=each, minlength=leaves.size) for each in shares]
@@ -306,15 +307,15 @@ class LeafSumsQuestion(Question):
         terms, structure = context.terms, make_structure(context.preparation)
         share = RecordShare(terms.model.classifies, error_limit(terms), context.norm)
         rows = terms.train_rows(owner)
-        most = terms.train_places(owner) / rows
-        low = np.repeat([-most, 0.0], structure.largest)
+        row_share = terms.train_places(owner) / rows
+        low = np.repeat([-row_share, 0.0], structure.largest)
         return cls(
             parameters=structure.parameters,
             records=rows,
             size=2 * structure.largest,
             norm=context.norm,
-            sensitivity=share.sensitivity(rows, terms.privacy.records_per_person, most),
-            extent=Extent(low, np.full(len(low), most), 2.0 * most, context.norm),
+            sensitivity=share.sensitivity(rows, terms.privacy.records_per_person, row_share),
+            extent=Extent(low, np.full(len(low), row_share), 2.0 * row_share, context.norm),
             bound=None,
             structure=structure,
             share=share,

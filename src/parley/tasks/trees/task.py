@@ -89,15 +89,15 @@ class Trees(Task):
 
     def limits(self, agreement: Agreement) -> list[str]:
         """Return the figures in sentences."""
-        found, model = self.figures(agreement), agreement.setup.terms.model
-        limit = "1, as a probability" if model.classifies else f"{number(found['error_limit'])} in the target's units"
+        facts, model = self.figures(agreement), agreement.setup.terms.model
+        limit = "1, as a probability" if model.classifies else f"{number(facts['error_limit'])} in the target's units"
         ranges = "; ".join(
             f"{printable(column)} {number(low)} to {number(high)}" for column, (low, high) in model.bounds.items()
         )
         return [
             f"What an error counts at most: {limit}. A person moves an answer by at most "
-            f"{number(found['sensitivity'], side='above')} in {found['norm'].upper()}; the noise has scale "
-            f"{number(found['noise_scale'])}.",
+            f"{number(facts['sensitivity'], side='above')} in {facts['norm'].upper()}; the noise has scale "
+            f"{number(facts['noise_scale'])}.",
             *([f"Ranges, beyond which values are cut: {ranges}."] if ranges else []),
         ]
 

@@ -37,12 +37,14 @@ class TreesModel(Model):
     @classmethod
     def usual(cls, content: dict[str, Any]) -> dict[str, Any]:
         """Return the content with defaults: additive trees of 48 steps over all columns with bounds or names."""
-        said = {key: value for key, value in content.items() if value is not None}
+        declared_keys = {key: value for key, value in content.items() if value is not None}
         usual: dict[str, Any] = {"bins": BINS, "depth": DEPTH}
-        declared = [said.get("bounds", {}), said.get("categories", {})]
+        declared = [declared_keys.get("bounds", {}), declared_keys.get("categories", {})]
         if all(isinstance(each, dict) for each in declared):
-            usual["features"] = [c for c in dict.fromkeys([*declared[0], *declared[1]]) if c != said.get("target")]
-        return {**usual, **said}
+            usual["features"] = [
+                c for c in dict.fromkeys([*declared[0], *declared[1]]) if c != declared_keys.get("target")
+            ]
+        return {**usual, **declared_keys}
 
     def check(self) -> None:
         """Refuse columns without declared split places, and keys that trees do not use."""
@@ -77,10 +79,10 @@ class TreesModel(Model):
             raise ValueError(
                 "privacy.clip|not allowed for boosted-classification: no error counts for more than 1 anyway"
             )
-        least = 1 + len(self.features or ())
-        if learning.horizon < least:
+        min_trees = 1 + len(self.features or ())
+        if learning.horizon < min_trees:
             raise ValueError(
-                f"learning.horizon|expected at least {least} trees: one for the level, and one for every column"
+                f"learning.horizon|expected at least {min_trees} trees: one for the level, and one for every column"
             )
         some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or learning.straggler == "skip"):

@@ -51,10 +51,10 @@ PUBLISHED: dict[int, tuple[float, ...]] = {
     6: (55.26, 67.97, 74.53, 73.86, 79.28, 81.68, 82.25, 79.82, 80.94, 81.01),
 }
 # Among which C is looked for.
-CLIPS: dict[Norm, tuple[float, ...]] = {"l1": (0.05, 0.08, 0.12), "l2": (0.005, 0.008, 0.012)}
+TRIED_CLIPS: dict[Norm, tuple[float, ...]] = {"l1": (0.05, 0.08, 0.12), "l2": (0.005, 0.008, 0.012)}
 # without noise, alone and together have one law: both figures say where it lies
-WANTED = sum(NO_NOISE.values()) / len(NO_NOISE)
-SILENT: dict[Norm, float] = {"l1": 1e9, "l2": 1e6}  # an epsilon whose noise no digit shows
+MEAN_WITHOUT_NOISE = sum(NO_NOISE.values()) / len(NO_NOISE)
+NO_NOISE_EPSILON: dict[Norm, float] = {"l1": 1e9, "l2": 1e6}  # an epsilon whose noise no digit shows
 
 # hosts draw Laplace noise in agreements of at most this epsilon, one after the other: of more, no delta pays for bits
 AGREED, BITS = 10.0, 1e-6
@@ -99,8 +99,8 @@ class Cell:
         """
         if not (self.hosted and self.norm == "l1" and self.epsilon is not None):
             return [self]
-        most = max(1, int(AGREED / (2 * self.epsilon) + 1e-9))
-        lengths = [min(most, self.epochs - done) for done in range(0, self.epochs, most)]
+        max_epochs = max(1, int(AGREED / (2 * self.epsilon) + 1e-9))
+        lengths = [min(max_epochs, self.epochs - done) for done in range(0, self.epochs, max_epochs)]
         return [replace(self, epochs=length, place=place) for place, length in enumerate(lengths)]
 
     @property
@@ -158,7 +158,7 @@ class Cell:
     def _budgets(self, count: int) -> list[float]:
         """Each owner's epsilon over all epochs of the agreement, such that the noise is A's."""
         if self.epsilon is None:
-            return [SILENT["l2" if self.who == "softmax" else self.norm]] * count
+            return [NO_NOISE_EPSILON["l2" if self.who == "softmax" else self.norm]] * count
         if self.who == "softmax":
             return [total_epsilon(self.norm, self.epsilon, self.epochs)]
         if self.norm == "l2":
@@ -195,7 +195,7 @@ def total_epsilon(norm: Norm, epsilon: float, epochs: int = EPOCHS) -> float:
     return compose([LaplaceEvent(multiplier(norm, epsilon), count=epochs)], DELTA).high
 
 
-def fit_clip(clips: tuple[float, ...], accuracies: Floats, wanted: float = WANTED) -> float:
+def fit_clip(clips: tuple[float, ...], accuracies: Floats, wanted: float = MEAN_WITHOUT_NOISE) -> float:
     """The C at which the accuracy without noise is A's, on a straight line in ln C between those tried; the nearest of
     them if none is.
 

@@ -12,8 +12,8 @@ from parley.data import split_consecutive
 from parley.owner.owner import Owner
 from parley.validate import Floats
 
-SIDE = 28
-PIXELS = tuple(f"p{place}" for place in range(SIDE**2))
+SIDE_PIXELS = 28
+PIXELS = tuple(f"p{place}" for place in range(SIDE_PIXELS**2))
 CLASSES = tuple(str(digit) for digit in range(10))
 
 
@@ -65,7 +65,9 @@ def synthetic_digits(count: int, seed: int = 0) -> Digits:
     shapes = np.kron(coarse, np.ones((4, 4))).reshape(10, -1)
     total = count + max(count // 6, 1)
     labels = rng.integers(0, 10, total).astype(np.uint8)
-    images = np.clip(shapes[labels] * rng.uniform(0.3, 1.0, (total, 1)) + rng.normal(0, 0.35, (total, SIDE**2)), 0, 1)
+    images = np.clip(
+        shapes[labels] * rng.uniform(0.3, 1.0, (total, 1)) + rng.normal(0, 0.35, (total, SIDE_PIXELS**2)), 0, 1
+    )
     return Digits(images[:count], labels[:count], images[count:], labels[count:], real=False)
 
 

@@ -11,7 +11,7 @@ from parley_lab.papers.document import Asked, Document, Exhibit
 from parley_lab.papers.options import AsJson, Kind, Listing, Recorded, data, out, which
 from parley_lab.papers.runner import show
 
-TABLES = ("alone, L1 clip and Laplace noise", "alone, L2 clip and Gaussian noise", "together, L1", "together, L2")
+TABLE_TITLES = ("alone, L1 clip and Laplace noise", "alone, L2 clip and Gaussian noise", "together, L1", "together, L2")
 
 
 def _exhibit(option: str, word: int, line: str, compute: str, draw: str | None = None) -> Exhibit:
@@ -21,7 +21,7 @@ def _exhibit(option: str, word: int, line: str, compute: str, draw: str | None =
 DOCUMENT = Document(
     "aarhus2020",
     (
-        *(_exhibit("table", place, f"accuracy by ε: {line}", "table") for place, line in enumerate(TABLES, 3)),
+        *(_exhibit("table", place, f"accuracy by ε: {line}", "table") for place, line in enumerate(TABLE_TITLES, 3)),
         Exhibit(
             "figure",
             "4",
@@ -66,13 +66,13 @@ def aarhus2020(
     Example:  parley reproduce aarhus2020 --table 4 --runs 1
     """
 
-    def bench(asked: Asked) -> Any:
-        if asked.names == ("figure-4",):  # it needs no digits
+    def bench(request: Asked) -> Any:
+        if request.names == ("figure-4",):  # it needs no digits
             return None
         from parley_lab.papers.aarhus2020.digits import load_digits
         from parley_lab.papers.aarhus2020.tables import Runs
 
-        return Runs(load_digits(asked.folder, images), asked.names, runs, epochs, jobs, asked.progress)
+        return Runs(load_digits(request.folder, images), request.names, runs, epochs, jobs, request.progress)
 
     wanted = {"table": table, "figure": figure}
     show(DOCUMENT, bench, wanted, data=real, out=folder, as_json=as_json, listing=listing, record=record, kind=kind)

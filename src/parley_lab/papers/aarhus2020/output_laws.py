@@ -17,9 +17,9 @@ from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.validate import Floats
 from parley_lab.papers.document import Progress, Shown, Titled
 
-TRUTHS = (100, 101)
+TRUE_COUNTS = (100, 101)
 EPSILON = Fraction(math.log(2))
-REACH = 6.0
+AXIS_MARGIN = 6.0
 
 
 def laplace_density(x: Floats, truth: float, scale: float) -> Floats:
@@ -36,10 +36,10 @@ def geometric_chance(k: Floats, truth: float, scale: float) -> Floats:
 def shown(bench: Any, word: str, progress: Progress) -> Shown:
     """How far apart the two laws are, and what the coins cost."""
     scales = Laplace.calibrate(EPSILON, 1.0).scale, Geometric.calibrate(EPSILON, 1).scale
-    x = np.linspace(TRUTHS[0] - REACH, TRUTHS[1] + REACH, 1301)
+    x = np.linspace(TRUE_COUNTS[0] - AXIS_MARGIN, TRUE_COUNTS[1] + AXIS_MARGIN, 1301)
     k = np.arange(math.ceil(x[0]), math.floor(x[-1]) + 1, dtype=np.float64)
-    curves = [laplace_density(x, truth, scales[0]) for truth in TRUTHS]
-    bars = [geometric_chance(k, truth, scales[1]) for truth in TRUTHS]
+    curves = [laplace_density(x, truth, scales[0]) for truth in TRUE_COUNTS]
+    bars = [geometric_chance(k, truth, scales[1]) for truth in TRUE_COUNTS]
     worst = [float(np.max(np.maximum(a / b, b / a))) for a, b in (curves, bars)]
     odds = RandomisedResponse(2**63, cells=2, records=1, per_person=1, sensitivity=2.0).odds
     rows = [["", "published", "ours"], ["largest ratio, Laplace noise, ε = ln 2", "", f"{worst[0]:.4f}"]]

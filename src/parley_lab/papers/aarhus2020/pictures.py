@@ -69,8 +69,8 @@ def pictures(named: Sequence[tuple[str, Floats]], title: str) -> Figure:
         axis.set_axis_off()
     for axis, (name, weights) in zip(axes, named, strict=False):
         side = round(len(weights) ** 0.5)
-        most = float(np.abs(weights).max()) or 1.0
-        axis.imshow(weights.reshape(side, side), cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
+        limit = float(np.abs(weights).max()) or 1.0
+        axis.imshow(weights.reshape(side, side), cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
         axis.set_title(name, fontsize=9, color=MUTED)
     figure.suptitle(title, x=0.02, ha="left", color=INK, fontweight="bold", fontsize=11)
     return figure

@@ -2,7 +2,7 @@
 
 from parley_lab.papers.printed import Outcome, Printed, pictures
 
-TABLE = "A's ε is that of one step; the clip is not printed and is fitted to the row without noise"
+TABLE_NOTE = "A's ε is that of one step; the clip is not printed and is fitted to the row without noise"
 PRINTED = (
     *pictures({"figure 1": "membership inference", "figure 2": "shadow models", "figure 3": "a neuron"}),
     Printed("figure 4", "A prints no ε: ours is ln 2", compare="comparisons:laws", quick=True),
@@ -22,7 +22,7 @@ PRINTED = (
         again=("chase2017", "table 2"),
         without=Outcome.LONG,
     ),
-    *(Printed(f"table {number}", TABLE, compare="comparisons:accuracies") for number in (3, 4, 5, 6)),
+    *(Printed(f"table {number}", TABLE_NOTE, compare="comparisons:accuracies") for number in (3, 4, 5, 6)),
     Printed("figure 5", "draws tables 3 and 5", compare="comparisons:accuracies"),
     Printed("figure 6", "draws tables 4 and 6", compare="comparisons:accuracies"),
     Printed(

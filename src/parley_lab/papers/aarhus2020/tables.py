@@ -15,9 +15,9 @@ from parley_lab.papers.aarhus2020.collaborative_descent import (
     AGREED,
     BATCHES,
     BITS,
-    CLIPS,
     DELTA,
     EPSILONS,
+    MEAN_WITHOUT_NOISE,
     NO_NOISE,
     OWNERS,
     PUBLISHED,
@@ -26,7 +26,7 @@ from parley_lab.papers.aarhus2020.collaborative_descent import (
     SOFTMAX_EPOCHS,
     SOFTMAX_STEP,
     TABLES,
-    WANTED,
+    TRIED_CLIPS,
     Cell,
     Norm,
     Who,
@@ -38,24 +38,26 @@ from parley_lab.papers.aarhus2020.collaborative_descent import (
 from parley_lab.papers.aarhus2020.digits import Digits
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
 
-CURVES: dict[int, Norm] = {5: "l1", 6: "l2"}
+NORM_BY_FIGURE: dict[int, Norm] = {5: "l1", 6: "l2"}
 COMPARED_WHO: tuple[Who, Who] = ("alone", "one noise")
 # Where the law together is held against the law alone: there three hosts draw the noise.
-COMPARED: tuple[Norm, float] = ("l2", 0.06)
+COMPARED_NORM_EPSILON: tuple[Norm, float] = ("l2", 0.06)
 SILENT_RUNS, LAW_RUNS = 5, 10
-OWN = slice(None, None, 3)  # places where owners with their own noise stand beside
+OWN_NOISE_PLACES = slice(None, None, 3)  # places where owners with their own noise stand beside
 # Deviation of one of A's numbers, in points: alone and together have one law, and A ran each once.
-SCATTER = float(np.sqrt(np.mean([(np.array(PUBLISHED[k]) - np.array(PUBLISHED[k + 2])) ** 2 for k in (3, 4)]) / 2))
-FAR = 3 * SCATTER
+SCATTER_POINTS = float(
+    np.sqrt(np.mean([(np.array(PUBLISHED[k]) - np.array(PUBLISHED[k + 2])) ** 2 for k in (3, 4)]) / 2)
+)
+MAX_DIFFERENCE_POINTS = 3 * SCATTER_POINTS
 
 Outcome = tuple[Floats, Floats]  # accuracies of all runs, what the first one learned
-BEHIND = {
+TABLES_BEHIND = {
     "figure-5": (3, 5),
     "figure-6": (4, 6),
     "figure-9": (5,),
     **{f"table-{number}": (number,) for number in TABLES},
 }
-HEAD = {
+COLUMN_TITLES = {
     "epsilon": "ε as published",
     "step": "ε a step, replaced",
     "total": "total ε, δ = 0.001",
@@ -85,7 +87,7 @@ class Runs:
         self._outcomes: dict[Cell, Outcome] = {}
         self.clips: dict[Norm, float] = {}
         for name in names:
-            for number in BEHIND.get(name, ()):
+            for number in TABLES_BEHIND.get(name, ()):
                 self._want(*TABLES[number])
         if {"figure-7", "figure-8"} & set(names):
             self._want_pictures()
@@ -97,7 +99,7 @@ class Runs:
         self._wanted[who, norm, None] = SILENT_RUNS
         for epsilon in EPSILONS[norm]:
             self._wanted |= {(who, norm, epsilon): self.runs, ("softmax", norm, epsilon): 1}
-        for epsilon in EPSILONS[norm][OWN] if who == "one noise" else ():
+        for epsilon in EPSILONS[norm][OWN_NOISE_PLACES] if who == "one noise" else ():
             self._wanted["own noise", norm, epsilon] = self.runs
 
     def _want_pictures(self) -> None:
@@ -108,7 +110,7 @@ class Runs:
     @property
     def compares(self) -> bool:
         """Whether runs alone and runs together are both wanted where they are compared."""
-        return all(self.wanted(who, COMPARED[0]) for who in COMPARED_WHO)
+        return all(self.wanted(who, COMPARED_NORM_EPSILON[0]) for who in COMPARED_WHO)
 
     def cell(self, who: Who, norm: Norm, epsilon: float | None) -> Cell:
         """The runs of one place of a table."""
@@ -116,16 +118,18 @@ class Runs:
 
     def law(self, who: Who) -> list[Cell]:
         """Runs that share nothing, nor do those of different parties."""
-        return apart(Cell(who, *COMPARED, self.clips[COMPARED[0]], LAW_RUNS, epochs=self.epochs))
+        return apart(
+            Cell(who, *COMPARED_NORM_EPSILON, self.clips[COMPARED_NORM_EPSILON[0]], LAW_RUNS, epochs=self.epochs)
+        )
 
     def _run(self) -> None:
         silent = {
-            norm: [Cell("alone", norm, None, clip, SILENT_RUNS, epochs=self.epochs) for clip in CLIPS[norm]]
+            norm: [Cell("alone", norm, None, clip, SILENT_RUNS, epochs=self.epochs) for clip in TRIED_CLIPS[norm]]
             for norm in sorted({norm for _, norm, _ in self._wanted})
         }
         self._measure([cell for cells in silent.values() for cell in cells])
         for norm, cells in silent.items():
-            self.clips[norm] = fit_clip(CLIPS[norm], np.array([self._outcomes[cell][0].mean() for cell in cells]))
+            self.clips[norm] = fit_clip(TRIED_CLIPS[norm], np.array([self._outcomes[cell][0].mean() for cell in cells]))
         laws = [cell for who in COMPARED_WHO for cell in self.law(who)] if self.compares else []
         self._measure([*(self.cell(*key) for key in self._wanted), *laws])
 
@@ -162,9 +166,10 @@ class Runs:
             "begun nearer to zero",
         ]
         for norm, clip in sorted(self.clips.items()):
-            how = "the nearest tried to" if clip in (CLIPS[norm][0], CLIPS[norm][-1]) else "fitted to"
+            how = "the nearest tried to" if clip in (TRIED_CLIPS[norm][0], TRIED_CLIPS[norm][-1]) else "fitted to"
             lines.append(
-                f"{norm.upper()}: clip C = {clip:g} (the report prints none), {how} {WANTED:.2f} % without noise, the "
+                f"{norm.upper()}: clip C = {clip:g} (the report prints none), {how} {MEAN_WITHOUT_NOISE:.2f} % "
+                "without noise, the "
                 f"mean of its "
                 f"{NO_NOISE['alone']} alone and {NO_NOISE['one noise']} together"
             )
@@ -187,7 +192,7 @@ def table(bench: Runs, word: str, progress: Progress) -> Shown:
 
 def curves(bench: Runs, word: str, progress: Progress) -> Shown:
     """Figures 5 and 6: accuracy against epsilon, alone and together."""
-    norm, behind = CURVES[int(word)], BEHIND[f"figure-{word}"]
+    norm, behind = NORM_BY_FIGURE[int(word)], TABLES_BEHIND[f"figure-{word}"]
     shown = _shown(bench, behind)
     silent = {str(who): float(bench.accuracies(who, norm, None).mean()) for who in COMPARED_WHO}
     alone, together = (shown.files[f"table-{number}"] for number in behind)
@@ -214,7 +219,7 @@ def weights(bench: Runs, word: str, progress: Progress) -> Shown:
 def zeros(bench: Runs, word: str, progress: Progress) -> Shown:
     """Figure 9: what was learned of digit 0 as epsilon rises."""
     rows = [(f"ε = {e:g}", bench.weights("one noise", "l1", e)[0]) for e in EPSILONS["l1"]]
-    shown = _shown(bench, BEHIND["figure-9"], (rows, "Learned of digit 0 as ε rises (weights less the start)"))
+    shown = _shown(bench, TABLES_BEHIND["figure-9"], (rows, "Learned of digit 0 as ε rises (weights less the start)"))
     legible = [{"epsilon": e, **_legible(bench, e)} for e in EPSILONS["l1"]]
     findings = [*shown.findings, *_legible_findings(bench, EPSILONS["l1"][-1])]
     return replace(shown, findings=findings, content={**shown.content, "legible": legible})
@@ -281,7 +286,7 @@ def _table(bench: Runs, number: int) -> pd.DataFrame:
             "sd": float(ours.std(ddof=1)) if len(ours) > 1 else float("nan"),
         }
         if who == "one noise":
-            own = epsilon in EPSILONS[norm][OWN]
+            own = epsilon in EPSILONS[norm][OWN_NOISE_PLACES]
             row["own_noise"] = float(bench.accuracies("own noise", norm, epsilon).mean()) if own else float("nan")
         rows.append({**row, "softmax": float(bench.accuracies("softmax", norm, epsilon).mean())})
     return pd.DataFrame(rows)
@@ -293,7 +298,7 @@ def _title(number: int) -> str:
 
 
 def _rows(table: pd.DataFrame) -> list[list[str]]:
-    columns = [column for column in HEAD if column in table.columns]
+    columns = [column for column in COLUMN_TITLES if column in table.columns]
     body = [
         [
             f"{row[c]:.3g}" if c in ("epsilon", "step", "total") else "" if pd.isna(row[c]) else f"{row[c]:.1f}"
@@ -301,7 +306,7 @@ def _rows(table: pd.DataFrame) -> list[list[str]]:
         ]
         for _, row in table.iterrows()
     ]
-    return [[HEAD[column] for column in columns], *body]
+    return [[COLUMN_TITLES[column] for column in columns], *body]
 
 
 def _without_noise(bench: Runs, who: Who, norm: Norm) -> list[str]:
@@ -311,8 +316,9 @@ def _without_noise(bench: Runs, who: Who, norm: Norm) -> list[str]:
 
 def _findings(bench: Runs, number: int, table: pd.DataFrame) -> list[list[str]]:
     differ = table["ours"] - table["published"]
-    what = f"table {number}: ours less published, points: from, to, mean; places over {FAR:.1f} apart"
-    found = f"{differ.min():+.1f}, {differ.max():+.1f}, {differ.mean():+.1f}; {np.count_nonzero(differ.abs() > FAR)}"
+    what = f"table {number}: ours less published, points: from, to, mean; places over {MAX_DIFFERENCE_POINTS:.1f} apart"
+    far = np.count_nonzero(differ.abs() > MAX_DIFFERENCE_POINTS)
+    found = f"{differ.min():+.1f}, {differ.max():+.1f}, {differ.mean():+.1f}; {far}"
     gain = (table["softmax"] - table["published"]).min()
     least = [f"table {number}: softmax at equal total ε, least gain, points", "–", f"{gain:+.1f}"]
     return [_without_noise(bench, *TABLES[number]), [what, "0", found], least]
@@ -323,7 +329,8 @@ def _laws(bench: Runs) -> tuple[pd.DataFrame, list[str]]:
     alone, together = (bench.laws(who) for who in COMPARED_WHO)
     p = float(ks_2samp(alone, together).pvalue)
     what = (
-        f"{COMPARED[0].upper()}, ε = {COMPARED[1]:g}: alone, {OWNERS} owners together, {LAW_RUNS} runs each (KS "
+        f"{COMPARED_NORM_EPSILON[0].upper()}, ε = {COMPARED_NORM_EPSILON[1]:g}: alone, {OWNERS} owners together, "
+        f"{LAW_RUNS} runs each (KS "
         f"test's p)"
     )
     each = (f"{law.mean():.1f} ± {law.std(ddof=1):.1f}" for law in (alone, together))

@@ -47,13 +47,13 @@ def chase2017(
     Example:  parley reproduce chase2017 --table 1 --images 2000 --epochs 10 --batch 200 --runs 1
     """
 
-    def bench(asked: Asked) -> Any:
+    def bench(request: Asked) -> Any:
         from parley_lab.papers.aarhus2020.digits import load_digits
 
         with extras():
             from parley_lab.papers.chase2017.tables import Runs, Settings
 
         settings = Settings(runs, epochs, batch, clip, step, device)
-        return Runs(load_digits(asked.folder, images), settings)
+        return Runs(load_digits(request.folder, images), settings)
 
     show(DOCUMENT, bench, {"table": table}, data=real, out=folder, as_json=as_json, listing=listing, record=record)

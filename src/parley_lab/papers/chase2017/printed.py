@@ -2,8 +2,8 @@
 
 from parley_lab.papers.printed import Outcome, Printed
 
-OURS = "needs a GPU; widths, rates and clip are not printed: ours"
+GPU_NOTE = "needs a GPU; widths, rates and clip are not printed: ours"
 PRINTED = (
-    Printed("table 1", OURS, compare="comparisons:table", without=Outcome.LONG),
-    Printed("table 2", OURS, compare="comparisons:table", without=Outcome.LONG),
+    Printed("table 1", GPU_NOTE, compare="comparisons:table", without=Outcome.LONG),
+    Printed("table 2", GPU_NOTE, compare="comparisons:table", without=Outcome.LONG),
 )

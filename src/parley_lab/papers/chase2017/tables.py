@@ -16,15 +16,15 @@ from parley_lab.papers.aarhus2020.digits import Digits
 from parley_lab.papers.document import Progress, Shown, Titled
 
 DELTA = 1e-3
-NETWORKS = {"1": "chase-small", "2": "chase-large"}
+NETWORK_BY_TABLE = {"1": "chase-small", "2": "chase-large"}
 NO_NOISE = {"1": 98.5, "2": 98.9}
 PUBLISHED = {  # by table and epsilon: L1, L2
     "1": {0.5: (89.1, 82.3), 2.0: (91.8, 87.8), 8.0: (94.8, 92.1)},
     "2": {0.5: (84.7, 51.8), 2.0: (90.3, 88.4), 8.0: (92.9, 90.4)},
 }
-SILENT = 1e5  # an epsilon at which noise is no longer heard
-STRICTER = 1e-5
-HEAD = {
+NO_NOISE_EPSILON = 1e5  # an epsilon at which noise is no longer heard
+STRICTER_DELTA = 1e-5
+COLUMN_TITLES = {
     "epsilon": "total ε, δ = 0.001",
     "stricter": "the same at δ = 10⁻⁵",
     "l1": "published L1 %",
@@ -76,19 +76,19 @@ def table(bench: Runs, word: str, progress: Progress) -> Shown:
     rows, above, published = list[list[float | None]](), 0, PUBLISHED[word]
     for place, (epsilon, figures) in enumerate(published.items()):
         progress(place, len(published) + 1)
-        right = bench.accuracies(NETWORKS[word], epsilon)
+        right = bench.accuracies(NETWORK_BY_TABLE[word], epsilon)
         above += float(np.mean(right)) > max(figures)
         rows.append([epsilon, _at_delta(bench, epsilon), *figures, float(np.mean(right)), float(np.std(right))])
     progress(len(published), len(published) + 1)
-    right = bench.accuracies(NETWORKS[word], SILENT)
+    right = bench.accuracies(NETWORK_BY_TABLE[word], NO_NOISE_EPSILON)
     rows.append([None, None, NO_NOISE[word], NO_NOISE[word], float(np.mean(right)), float(np.std(right))])
-    frame, images = pd.DataFrame(rows, columns=list(HEAD)), len(bench.digits.images)
+    frame, images = pd.DataFrame(rows, columns=list(COLUMN_TITLES)), len(bench.digits.images)
     source = "MNIST" if bench.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
-    said = [[*HEAD.values()], *([_cell(value) for value in row] for row in rows)]
-    kept = [dict(zip(HEAD, row, strict=True)) for row in rows]
+    lines = [[*COLUMN_TITLES.values()], *([_cell(value) for value in row] for row in rows)]
+    kept = [dict(zip(COLUMN_TITLES, row, strict=True)) for row in rows]
     return Shown(
         content={"tables": {word: kept}, "settings": vars(bench.settings), "images": images},
-        parts=[Titled(f"Table {word}: {NETWORKS[word]}, {images:,} images, {source}", said)],
+        parts=[Titled(f"Table {word}: {NETWORK_BY_TABLE[word]}, {images:,} images, {source}", lines)],
         files={f"table-{word}": frame},
         notes=[
             f"Gaussian noise, records drawn in secret; ε is for the whole run and replace-one. δ = {DELTA:g} is as "
@@ -104,7 +104,7 @@ def _at_delta(bench: Runs, epsilon: float) -> float:
     plan = bench.settings.plan(epsilon, len(bench.digits.images))
     rate = 1 / plan.batches
     series = make_series("gaussian", Fraction(str(epsilon)), Fraction(str(DELTA)), plan.steps, 1.0, rate=rate)
-    return compose([GaussianEvent(series.event.multiplier, rate).times(plan.steps)], STRICTER, "pld").high
+    return compose([GaussianEvent(series.event.multiplier, rate).times(plan.steps)], STRICTER_DELTA, "pld").high
 
 
 def _cell(value: float | None) -> str:

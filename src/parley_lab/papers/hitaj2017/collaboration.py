@@ -26,13 +26,13 @@ from parley.tasks.networks.clipping import RecordGradients
 from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion, NetworkRows, NetworkSGD
 from parley.validate import Floats
 from parley_lab.attacks.generated_images import Generator
-from parley_lab.papers.hitaj2017.parties import ARTIFICIAL, Parties, Protection, Settings, classifier
+from parley_lab.papers.hitaj2017.parties import ARTIFICIAL_CLASS, Parties, Protection, Settings, classifier
 
 Images = NDArray[np.float32]
 
-OPEN = 1e3  # a clip that no gradient here comes near
-INJECTED = 0.25  # of the images that the attacker's answer is about: drawn ones
-BELOW = 1 - 2.0**-40  # more than the rounding of a norm
+LOOSE_CLIP = 1e3  # a clip that no gradient here comes near
+INJECTED_SHARE = 0.25  # of the images that the attacker's answer is about: drawn ones
+ROUNDING_FACTOR = 1 - 2.0**-40  # more than the rounding of a norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def collaborate(
     """Each round as it ends. `sees` False is a control: the generator is trained against the network as it was before
     the first round, which was drawn and knows nobody's images."""
     joint, noise = classifier(settings.side, seed), FastNoise(seed)
-    clip = OPEN if protection.epsilon is None else settings.clip
+    clip = LOOSE_CLIP if protection.epsilon is None else settings.clip
     pixels = parties.victim.X.shape[1:]
     gradients = RecordGradients(joint, cross_entropy, pixels, clip, "l2", settings.batch, settings.device)
     victim = _victim(gradients, parties.victim, settings, protection, noise)
@@ -73,7 +73,7 @@ def _victim(
     whole table replaced. Then an answer is scaled down to the clip C as a whole, so that any other table moves it by at
     most 2C, and the noise is that of so many Gaussian answers; that records are drawn in secret hides no owner.
     """
-    question = NetworkGradientQuestion.of(gradients, len(rows), max(round(len(rows) / settings.batch), 2))
+    question = NetworkGradientQuestion.from_gradients(gradients, len(rows), max(round(len(rows) / settings.batch), 2))
     tables = Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_)))
 
     def exact_answer(query: NetworkGradientQuery) -> Bounded:
@@ -92,7 +92,7 @@ def _victim(
 def _as_one(value: Floats, clip: float) -> Bounded:
     """An owner's whole answer, scaled down to the clip: no two of them are farther apart than twice that."""
     norm = float(np.linalg.norm(value))
-    return Bounded(value * min(1.0, clip * BELOW / norm) if norm else value, 2 * clip, "l2")
+    return Bounded(value * min(1.0, clip * ROUNDING_FACTOR / norm) if norm else value, 2 * clip, "l2")
 
 
 class _Attacker:
@@ -112,8 +112,8 @@ class _Attacker:
         if self._sees:
             set_parameters(self._discriminator, theta)
         self.generator.learn(self._discriminator, settings.target, settings.batch // 2, settings.pursuit)
-        drawn = self.generator.images(round(INJECTED * settings.batch))
+        drawn = self.generator.images(round(INJECTED_SHARE * settings.batch))
         own = self._random.choice(len(self._rows), settings.batch - len(drawn))
         X = np.concatenate([self._rows.X[own], drawn])
-        y = np.concatenate([self._rows.y[own], np.full(len(drawn), float(ARTIFICIAL))])
+        y = np.concatenate([self._rows.y[own], np.full(len(drawn), float(ARTIFICIAL_CLASS))])
         return self._gradients.clipped_sum(theta, X, y) / settings.batch

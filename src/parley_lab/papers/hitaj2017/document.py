@@ -59,7 +59,7 @@ def hitaj2017(
     Example:  parley reproduce hitaj2017 --epsilon 8 --rounds 200 --out digits
     """
 
-    def bench(asked: Asked) -> Any:
+    def bench(request: Asked) -> Any:
         from parley_lab.papers.aarhus2020.digits import load_digits
 
         with extras():
@@ -69,6 +69,6 @@ def hitaj2017(
         settings = Settings(side, rows, batch, rounds, target=target, device=device)
         records = [Protection(each) for each in epsilon or (8.0, 1.0)]
         hidden = (Protection(), *records, Protection(owner_epsilon, "owner"))
-        return Study(load_digits(asked.folder, images), settings, hidden, runs)
+        return Study(load_digits(request.folder, images), settings, hidden, runs)
 
     show(DOCUMENT, bench, {}, data=real, out=folder, as_json=as_json, listing=listing, record=record, kind=kind)

@@ -17,10 +17,10 @@ from parley_lab.papers.hitaj2017.collaboration import Images, Round, collaborate
 from parley_lab.papers.hitaj2017.parties import Parties, Protection, Settings, classifier
 from parley_lab.papers.hitaj2017.recognition import Judge
 
-LOOKS = 6  # how often a run is looked at, the times between doubling
+MAX_SNAPSHOTS = 6  # how often a run is looked at, the times between doubling
 DRAWN, SHOWN = 512, 10  # images that are judged, and of them drawn in a picture
-CONTROL = "control: against a network that never learned"
-HEAD = (
+CONTROL_NAME = "control: against a network that never learned"
+COLUMN_TITLES = (
     "the victim's answers",
     "taken for its digit, at best",
     "at the end",
@@ -53,7 +53,7 @@ class Study:
     @property
     def tried(self) -> dict[str, tuple[Protection, bool]]:
         """What hides the victim and whether the generator sees the joint network, by name."""
-        return {each.name: (each, True) for each in self.protections} | {CONTROL: (Protection(), False)}
+        return {each.name: (each, True) for each in self.protections} | {CONTROL_NAME: (Protection(), False)}
 
     def looks(self, name: str, seed: int, judge: Judge, done: Callable[[], None] = lambda: None) -> list[Look]:
         """One collaboration, looked at as it goes on; `done` hears of every round."""
@@ -72,7 +72,7 @@ def _rounds(total: int) -> list[int]:
     >>> _rounds(400)
     [12, 25, 50, 100, 200, 400]
     """
-    return sorted({max(total >> halvings, 1) for halvings in range(LOOKS)})
+    return sorted({max(total >> halvings, 1) for halvings in range(MAX_SNAPSHOTS)})
 
 
 def _look(now: Round, judge: Judge, settings: Settings, test: NetworkRows) -> Look:
@@ -98,7 +98,7 @@ def digits(bench: Study, word: str, progress: Progress) -> Shown:
         progress(next(number) + 1, len(bench.tried) * runs * settings.rounds)
 
     found = {name: [bench.looks(name, seed, judge, done) for seed in range(runs)] for name in bench.tried}
-    rows = [list(HEAD), *([name, *_cells(each)] for name, each in found.items())]
+    rows = [list(COLUMN_TITLES), *([name, *_cells(each)] for name, each in found.items())]
     source = "MNIST" if bench.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
     title = f"What is drawn of the victim's {settings.target} in {settings.rounds} rounds, {source}"
     return Shown(

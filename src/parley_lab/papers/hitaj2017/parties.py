@@ -10,12 +10,12 @@ from torch import nn
 from parley.errors import SettingError
 from parley.tasks.networks.question import NetworkRows
 from parley.validate import Floats, whole
-from parley_lab.papers.aarhus2020.digits import SIDE, Digits
+from parley_lab.papers.aarhus2020.digits import SIDE_PIXELS, Digits
 
 Module = Any  # torch.nn.Module
 
 VICTIM, ATTACKER = range(5), range(5, 10)  # digits of either
-ARTIFICIAL = 10  # the class that the attacker adds: nobody's
+ARTIFICIAL_CLASS = 10  # the class that the attacker adds: nobody's
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Parties:
 
 def _rows(images: Floats, labels: Any, side: int) -> NetworkRows:
     """Images shrunk to `side` by `side`, a pixel being the mean of those it covers, from -1 to 1."""
-    if SIDE % side:
-        raise SettingError(f"side = {side!r}: expected a divisor of {SIDE}, such as 14")
-    small = images.reshape(len(images), side, SIDE // side, side, SIDE // side).mean(axis=(2, 4))
+    if SIDE_PIXELS % side:
+        raise SettingError(f"side = {side!r}: expected a divisor of {SIDE_PIXELS}, such as 14")
+    small = images.reshape(len(images), side, SIDE_PIXELS // side, side, SIDE_PIXELS // side).mean(axis=(2, 4))
     rows = (2 * small - 1).reshape(len(images), -1).astype(np.float32)
     return NetworkRows(rows, labels.astype(np.float64), np.ones(len(images), dtype=np.bool_))
 
 
-def classifier(side: int, seed: int, outputs: int = ARTIFICIAL + 1) -> Module:
+def classifier(side: int, seed: int, outputs: int = ARTIFICIAL_CLASS + 1) -> Module:
     """Two convolutions and two layers with tanh between, for rows of side x side pixels; its parameters are drawn."""
     flat = 32 * (-(-side // 4)) ** 2
     with torch.random.fork_rng(devices=[]):

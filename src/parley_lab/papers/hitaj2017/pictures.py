@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from parley.report.figures.colours import INK, MUTED
 from parley_lab.papers.hitaj2017.exhibits import Look
 
-ACROSS = 6  # images of a round
+IMAGES_PER_ROW = 6  # images of a round
 
 
 def digits(found: Mapping[str, Sequence[Look]], target: int) -> Figure:
@@ -18,7 +18,7 @@ def digits(found: Mapping[str, Sequence[Look]], target: int) -> Figure:
     blocks = figure.subfigures(1, len(found), wspace=0.04, squeeze=False)
     for block, (name, looks) in zip(blocks[0], found.items(), strict=True):
         block.suptitle(f"{name}\ntaken for it at the end: {looks[-1].recognised:.0%}", color=INK, fontsize=8.5)
-        places = block.subplots(len(looks), ACROSS, squeeze=False)
+        places = block.subplots(len(looks), IMAGES_PER_ROW, squeeze=False)
         for row, look in zip(places, looks, strict=True):
             row[0].set_ylabel(str(look.number), color=MUTED, fontsize=8, rotation=0, ha="right", va="center")
             for axes, image in zip(row, look.images, strict=False):

@@ -8,14 +8,14 @@ import numpy as np
 
 from parley_lab.papers.document import Shown
 from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED, table_6
-from parley_lab.papers.pejo2018.published import FITS, TOGETHER, published_gain
-from parley_lab.papers.pejo2018.tables import PAIR, both_players
+from parley_lab.papers.pejo2018.published import FIT_BY_MECHANISM, JOINT_GAIN_PERCENT, published_gain
+from parley_lab.papers.pejo2018.tables import PAIR_KEYS, both_players
 from parley_lab.papers.records import Comparison, Reading, Relation
 
 Points = Sequence[Mapping[str, Any]]
-COUNTS = {"ratings": 998_539, "items": 3_260, "users": 6_040}  # P's table 2, of MovieLens 1M
-BETWEEN = (TOGETHER["NF10"] - TOGETHER["1M"]) / 2
-QUARTER = 0.25
+MOVIELENS_COUNTS = {"ratings": 998_539, "items": 3_260, "users": 6_040}  # P's table 2, of MovieLens 1M
+HALF_GAIN_DIFFERENCE = (JOINT_GAIN_PERCENT["NF10"] - JOINT_GAIN_PERCENT["1M"]) / 2
+TOLERANCE_SHARE = 0.25
 AS_P = ("hide", "bounded-published", "unbounded-published")  # by P's own mechanisms
 CONCERNS, OTHERS, OWN = (0.2, 0.5, 1.0, 2.0, 5.0), (0.0, 0.25, 0.5, 0.75), np.linspace(0, 1, 10_001)
 
@@ -23,14 +23,20 @@ CONCERNS, OTHERS, OWN = (0.2, 0.5, 1.0, 2.0, 5.0), (0.0, 0.25, 0.5, 0.75), np.li
 def counts(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Table 2: what preprocessing leaves."""
     found = shown["figure-3"].content["counts"]
-    return [Comparison(name, printed, found[name], 0.0, "as printed") for name, printed in COUNTS.items()]
+    return [Comparison(name, printed, found[name], 0.0, "as printed") for name, printed in MOVIELENS_COUNTS.items()]
 
 
 def size_ratios(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Figure 3: a steady gain over the means; training alone never does better."""
     points, source = shown["figure-3"].content["points"], "ours: half of what P's two data sets differ by"
     lines = [
-        Comparison(f"{_who(p)}: gain over the means, %", TOGETHER["1M"], p["over_means"], BETWEEN, source)
+        Comparison(
+            f"{_who(p)}: gain over the means, %",
+            JOINT_GAIN_PERCENT["1M"],
+            p["over_means"],
+            HALF_GAIN_DIFFERENCE,
+            source,
+        )
         for p in points
     ]
     return [
@@ -79,11 +85,11 @@ def unconcerned_partner(shown: Mapping[str, Shown]) -> list[Comparison]:
 def whose_privacy(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Figure 5: one's own p costs more than the other's; by P's descent, and where users are solved at home."""
     points, lines = shown["figure-5"].content["points"], list[Comparison]()
-    found = {tuple(point[name] for name in PAIR): point for point in both_players(points, PAIR)}
+    found = {tuple(point[name] for name in PAIR_KEYS): point for point in both_players(points, PAIR_KEYS)}
     for mechanism in _mechanisms(points):
-        most = max(point["p"] for point in points if point["mechanism"] == mechanism)
-        open_, own, other = (found[mechanism, *pair] for pair in ((0.0, 0.0), (most, 0.0), (0.0, most)))
-        what = f"{mechanism}, p = {most:g}: what one's own costs less what the other's does, points"
+        largest_p = max(point["p"] for point in points if point["mechanism"] == mechanism)
+        open_, own, other = (found[mechanism, *pair] for pair in ((0.0, 0.0), (largest_p, 0.0), (0.0, largest_p)))
+        what = f"{mechanism}, p = {largest_p:g}: what one's own costs less what the other's does, points"
         learned = 100 * (own["together_walked"] - other["together_walked"]) / open_["alone"]
         solved = other["improvement"] - own["improvement"]
         if mechanism in AS_P:
@@ -96,11 +102,11 @@ def whose_privacy(shown: Mapping[str, Shown]) -> list[Comparison]:
 def fits(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Table 5: every point by P's own comparison beside P's fit."""
     lines = []
-    for point in both_players(shown["figure-5"].content["points"], PAIR):
+    for point in both_players(shown["figure-5"].content["points"], PAIR_KEYS):
         mechanism = point["mechanism"]
         if mechanism in AS_P:
             printed = published_gain(5, point)
-            spread = 3 * hypot(PUBLISHED[FITS[mechanism]].rmse, point["as_printed_error"] or 0.0)
+            spread = 3 * hypot(PUBLISHED[FIT_BY_MECHANISM[mechanism]].rmse, point["as_printed_error"] or 0.0)
             what = f"{mechanism}, own p = {point['p']:g}, other's {point['p_other']:g}: gain, %"
             source = "three deviations: the printed error of P's fit, and ours"
             lines.append(Comparison(what, printed or 0.0, point["as_printed"], spread, source))
@@ -119,7 +125,7 @@ def expansion(shown: Mapping[str, Shown]) -> list[Comparison]:
             f"ε = {row['epsilon']:g}: NF10 grows by a factor of",
             row["netflix_printed"],
             row["netflix"],
-            QUARTER * row["netflix_printed"],
+            TOLERANCE_SHARE * row["netflix_printed"],
             source,
             reading=Reading.FITTED,
         )

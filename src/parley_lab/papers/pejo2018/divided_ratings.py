@@ -19,7 +19,7 @@ from parley.tasks.ratings.table import Centred, Ratings, by_user, centre, divide
 from parley.validate import Floats
 from parley_lab.papers.pejo2018.released_updates import Contribution, learned_from
 
-SCALE = Scale()
+RATING_SCALE = Scale()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def alone(division: Division, rule: Factorization, seed: int) -> list[Alone]:
 
 def item_vectors(centred: Centred, Q: Floats) -> Floats:
     """V = [b, Q], as users' factors are solved from it."""
-    return np.column_stack([centred.item_means - SCALE.middle, Q])
+    return np.column_stack([centred.item_means - RATING_SCALE.middle, Q])
 
 
 def solved_errors(V: Floats, division: Division) -> list[float]:
@@ -101,7 +101,7 @@ def solved_errors(V: Floats, division: Division) -> list[float]:
 def solved_error(V: Floats, train: Ratings, held_out: Ratings) -> float:
     """The error on held-out ratings of users whose factors are solved from their own ratings."""
     everybody = np.arange(len(train.user_names))
-    own, judged = (by_user(part, everybody, SCALE.low, SCALE.high) for part in (train, held_out))
+    own, judged = (by_user(part, everybody, RATING_SCALE.low, RATING_SCALE.high) for part in (train, held_out))
     return root_mean_square(Recommender(Items(V, np.zeros(len(V))), train.item_names).errors(own, judged))
 
 
@@ -158,7 +158,7 @@ def prediction_error(division: Division, test: Ratings, centred: Centred, predic
     if division.centred is not None:
         return root_mean_square(centred.residuals_of(test) - predicted)
     found = centred.item_means[test.items] + centred.user_means[test.users] + predicted
-    return root_mean_square(test.values - np.clip(found, SCALE.low, SCALE.high))
+    return root_mean_square(test.values - np.clip(found, RATING_SCALE.low, RATING_SCALE.high))
 
 
 def union(parts: Sequence[Ratings]) -> Ratings:

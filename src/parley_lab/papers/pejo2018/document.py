@@ -13,30 +13,30 @@ from parley_lab.papers.options import AsJson, Kind, Listing, Recorded, out
 from parley_lab.papers.pejo2018.printed import PRINTED
 from parley_lab.papers.runner import show
 
-RATINGS = "ml1m.parquet, ratings.dat or ratings.csv"
-PUBLISHED = Exhibit("", "section-7.3", "without options: equilibria from P's own table 5", "exhibits:published")
-PRIVATE = Exhibit(
+RATINGS_FILES = "ml1m.parquet, ratings.dat or ratings.csv"
+PUBLISHED_EXHIBIT = Exhibit("", "section-7.3", "without options: equilibria from P's own table 5", "exhibits:published")
+PRIVATE_EXHIBIT = Exhibit(
     "", "private-concerns", "with --prior alone: P's fits", "exhibits:private_concerns", options=("prior",)
 )
 
 
 def _figure(word: str, line: str, draw: str, *options: str) -> Exhibit:
-    return Exhibit("figure", word, line, "exhibits:figure", f"pictures:{draw}", options, RATINGS)
+    return Exhibit("figure", word, line, "exhibits:figure", f"pictures:{draw}", options, RATINGS_FILES)
 
 
 def _study(word: str, line: str) -> Exhibit:
-    return Exhibit("study", word, line, f"open_ends:{word}", data=RATINGS)
+    return Exhibit("study", word, line, f"open_ends:{word}", data=RATINGS_FILES)
 
 
 DOCUMENT = Document(
     "pejo2018",
     (
-        PUBLISHED,
-        PRIVATE,
+        PUBLISHED_EXHIBIT,
+        PRIVATE_EXHIBIT,
         _figure("3", "alone and together, over ratios of users", "size_ratios"),
         _figure("4", "the smaller owner of 1:4, whose partner has no privacy", "unconcerned_partner"),
         _figure("5", "two owners alike, each with its own p", "both_concerned", "game", "discount", "prior"),
-        Exhibit("table", "3", "how much unbounded DP inflates a matrix", "exhibits:expansion", data=RATINGS),
+        Exhibit("table", "3", "how much unbounded DP inflates a matrix", "exhibits:expansion", data=RATINGS_FILES),
         _study("mechanisms", "another mechanism for each player"),
         _study("iterations", "sharing only some iterations"),
         _study("forecast", "a forecast from some public users, judged by the others"),
@@ -60,7 +60,7 @@ def pejo2018(
         typer.Option(metavar="NAME", help="A study beyond the document: mechanisms, iterations or forecast."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS}; left out: PARLEY_DATA.")
+        Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS_FILES}; left out: PARLEY_DATA.")
     ] = None,
     points: Annotated[
         Path | None,
@@ -108,19 +108,19 @@ def pejo2018(
         raise SettingError("--discount: expected --game, whose next period it is about")
     known = None if points is None else _read_points(points)
 
-    def bench(asked: Asked) -> Any:
+    def bench(request: Asked) -> Any:
         from parley_lab.papers.pejo2018.private_concerns import read_priors
         from parley_lab.papers.pejo2018.settings import Settings
 
         priors = read_priors(prior) if prior else None
-        return Settings(asked, splits, users, public, mechanism, memory * 1e9, known, game, discount, priors)
+        return Settings(request, splits, users, public, mechanism, memory * 1e9, known, game, discount, priors)
 
     words = {"figure": figure if known is None else str(known["figure"]), "table": table, "study": study}
     show(
         DOCUMENT,
         bench,
         {option: [word] for option, word in words.items() if word is not None},
-        usual=[PRIVATE if prior else PUBLISHED],
+        usual=[PRIVATE_EXHIBIT if prior else PUBLISHED_EXHIBIT],
         given={"game": game, "discount": discount, "prior": prior},
         data=data,
         out=folder,

@@ -14,7 +14,7 @@ from parley_lab.papers.pejo2018.private_concerns import measured_private_concern
 from parley_lab.papers.pejo2018.repeated_learning import repeated_games
 from parley_lab.papers.pejo2018.settings import Settings
 
-TITLES = {
+FIGURE_TITLES = {
     3: "Figure 3: alone and together, over ratios of users",
     4: "Figure 4: the smaller owner of 1:4, whose partner has no privacy",
     5: "Figure 5: two owners alike, each with its own p",
@@ -51,7 +51,7 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
     content = {**content, "points": points}
     both = " Figure 5: both owners' mean." if which == 5 else ""
     parts: Parts = [
-        Titled(TITLES[which], tables.figure_rows(which, points)),
+        Titled(FIGURE_TITLES[which], tables.figure_rows(which, points)),
         f"RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.{both}",
     ]
     if which != 3:
@@ -65,7 +65,7 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
         parts.append(
             "over means: P's own comparison, with the model before any learning (item mean plus user mean). gain: "
             "with learning alone. P printed: what P says of joint learning on MovieLens 1M at any ratio; P draws NF10, "
-            f"which is not at hand ({section_7_3.TOGETHER['NF10']:g} %)."
+            f"which is not at hand ({section_7_3.JOINT_GAIN_PERCENT['NF10']:g} %)."
         )
     if which == 5:
         parts += [

@@ -21,14 +21,14 @@ from parley_lab.papers.pejo2018.games.gain_sample import GainSample
 from parley_lab.papers.pejo2018.games.gain_table import Pair, equilibrium
 from parley_lab.papers.pejo2018.learning_curve import expect
 from parley_lab.papers.pejo2018.measured_game import CONCERNS, by_mechanism
-from parley_lab.papers.pejo2018.measurements import BOTH, Choice, Mechanism, together
+from parley_lab.papers.pejo2018.measurements import PAIR_LEVELS, Choice, Mechanism, together
 from parley_lab.papers.pejo2018.released_updates import Contribution, learned_from, quieter
 
-PUBLIC = 943  # users of the smallest MovieLens set
-PARTS = (2, 1)  # of the public set that are used, one in so many
+PUBLIC_USERS = 943  # users of the smallest MovieLens set
+PUBLIC_DIVISORS = (2, 1)  # of the public set that are used, one in so many
 
 
-def public_part(ratings: Ratings, users: int = PUBLIC, seed: int = 0) -> tuple[Ratings, Ratings]:
+def public_part(ratings: Ratings, users: int = PUBLIC_USERS, seed: int = 0) -> tuple[Ratings, Ratings]:
     """(so many users at random, all others): the first are public, the others are who it is about."""
     rest = len(ratings.user_names) - users
     if not rest >= users >= 32:
@@ -50,12 +50,12 @@ def forecast_gains(
     splits: int,
     rule: Factorization,
     progress: Callable[[int, int], None],
-    levels: Sequence[float] = BOTH,
+    levels: Sequence[float] = PAIR_LEVELS,
 ) -> list[dict[str, Any]]:
     """What two owners of so many users each will gain, in percent, at every pair of p; as points of figure 5."""
     pairs = [(a, b) for a in levels for b in levels]
-    tick = ticks(progress, len(mechanisms) * len(pairs) * len(PARTS) * splits)
-    sizes, points = [_size(public, part, splits, rule) for part in PARTS], []
+    tick = ticks(progress, len(mechanisms) * len(pairs) * len(PUBLIC_DIVISORS) * splits)
+    sizes, points = [_size(public, part, splits, rule) for part in PUBLIC_DIVISORS], []
     for mechanism in mechanisms:
         for pair in pairs:
             chosen = [Choice(mechanism, p) for p in pair]
@@ -120,7 +120,7 @@ def judge(
         known = {(p["p"], p["p_other"], p["player"]): p for p in truth[mechanism]}
         pairs = [(p, known[p["p"], p["p_other"], p["player"]]) for p in points]
         gained = np.array([m["improvement"] for _, m in pairs])
-        sure = [m["error"] for _, m in pairs if m["error"] is not None]
+        known_errors = [m["error"] for _, m in pairs if m["error"] is not None]
         tables = [
             GainSample.of_points([{**p, "improvements": [p["improvement"]]} for p in side]).table()
             for side in (points, truth[mechanism])
@@ -132,7 +132,7 @@ def judge(
                 "error": _rms(gained - [p["improvement"] for p, _ in pairs]),
                 "error_unscaled": _rms(gained - [p["unscaled"] for p, _ in pairs]),
                 "error_of_nothing": _rms(gained),
-                "measured_error": _rms(np.array(sure)) if sure else None,
+                "measured_error": _rms(np.array(known_errors)) if known_errors else None,
                 "right_sign": float(np.mean([(p["improvement"] > 0) == (m["improvement"] > 0) for p, m in pairs])),
                 "equilibria": [
                     {"concern": list(concern), "forecast": list(a.privacy), "measured": list(b.privacy)}

@@ -22,12 +22,12 @@ from parley_lab.papers.pejo2018.games.prior import Prior
 from parley_lab.papers.pejo2018.games.private_concern_fit import bayesian_equilibrium_of_fit
 
 CONCERNS = ((1.0, 1.0), (5.0, 0.2))  # C/B of P section 7.3
-MISFIT = (
+MAX_RMSE = (
     # percent: beyond this root mean square error a quadratic says nothing of gains of a percent or two; P's have 0.12
     # at most
     0.25
 )
-PRINTED: dict[str, Mechanism] = {
+PUBLISHED_MECHANISM: dict[str, Mechanism] = {
     "hide": "hide",
     "bounded": "bDP",
     "bounded-published": "bDP",
@@ -66,12 +66,12 @@ def measured_games(
         gains, rng = np.array([point["improvements"] for point in own]), np.random.default_rng(seed)
         fitted = fit(others_p, own_p, gains.mean(axis=1))
         fits: list[Interpolation] = []
-        if fitted.rmse <= MISFIT and gains.shape[1] > 1:
+        if fitted.rmse <= MAX_RMSE and gains.shape[1] > 1:
             _, pairs = np.unique(np.sort([others_p, own_p], axis=0), axis=1, return_inverse=True)
             fits = [fit(others_p, own_p, _drawn(gains, pairs.ravel(), rng)) for _ in range(resamples)]
         sample = GainSample.of_points(own)
         table, drawn = sample.table(), sample.drawn(resamples, seed)
-        printed = PRINTED.get(mechanism)
+        printed = PUBLISHED_MECHANISM.get(mechanism)
         for concern in concerns:
             games.append(
                 {
@@ -98,7 +98,7 @@ def by_mechanism(points: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, A
 def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple[float, float]) -> dict[str, Any]:
     """The equilibrium of the quadratic, or nothing but its error where it does not fit."""
     facts = {name: getattr(fitted, name) for name in ("eta0", "alpha1", "alpha2", "eta1", "beta1", "beta2", "rmse")}
-    if not fitted.rmse <= MISFIT:
+    if not fitted.rmse <= MAX_RMSE:
         return {"fit": facts, **vars(Outcome())}
     again = [_outcome(one, concern) for one in fits]
     spreads = {

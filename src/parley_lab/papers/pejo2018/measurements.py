@@ -36,7 +36,7 @@ from parley.tasks.ratings.rating_noise import (
 )
 from parley.tasks.ratings.table import Ratings, centre
 from parley_lab.papers.pejo2018.divided_ratings import (
-    SCALE,
+    RATING_SCALE,
     Division,
     Measured,
     alone,
@@ -51,7 +51,7 @@ from parley_lab.papers.pejo2018.divided_ratings import (
 from parley_lab.papers.pejo2018.released_updates import Contribution, learned_from
 
 Mechanism = RatingMechanism | Literal["updates"]
-UNITS: dict[Mechanism, str] = {  # what is hidden
+HIDDEN_UNIT: dict[Mechanism, str] = {  # what is hidden
     "hide": "nothing that is kept",
     "bounded": "a rating's value",
     "unbounded": "a rating",
@@ -67,12 +67,12 @@ ADJACENCY: dict[Mechanism, Adjacency | None] = {  # of what is hidden: P calls t
     "unbounded-published": Adjacency.ADD_OR_REMOVE_ONE,
     "updates": Adjacency.REPLACE_ONE,
 }
-RATIOS = ((1, 9), (1, 4), (1, 2), (1, 1))
-PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
-BOTH = (0.0, 0.2, 0.4, 0.6)
-NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
+SIZE_RATIOS = ((1, 9), (1, 4), (1, 2), (1, 1))
+PRIVACY_LEVELS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
+PAIR_LEVELS = (0.0, 0.2, 0.4, 0.6)
+NETFLIX_COUNTS = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
-HALF = 2.0
+HALF_RANGE = 2.0
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Choice:
 
 def chosen_mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
     """The mechanisms of these names, or all of them; an unknown name is refused."""
-    chosen = [known for known in UNITS if not names or known in names]
+    chosen = [known for known in HIDDEN_UNIT if not names or known in names]
     if names and len(chosen) < len(set(names)):
-        raise SettingError(f"mechanism: expected some of {', '.join(UNITS)}")
+        raise SettingError(f"mechanism: expected some of {', '.join(HIDDEN_UNIT)}")
     return chosen
 
 
@@ -162,7 +162,7 @@ def _contribution(train: Ratings, choice: Choice, stride: int, seed: list[int], 
         raise SettingError(
             f"mechanism = {choice.mechanism!r}: it puts noise on centred ratings, of which updates know nothing"
         )
-    variance = 0.0 if choice.mechanism == "hide" else 2 * (SCALE.range / choice.epsilon) ** 2
+    variance = 0.0 if choice.mechanism == "hide" else 2 * (RATING_SCALE.range / choice.epsilon) ** 2
     return Contribution(_raw(train, choice, np.random.default_rng(seed), memory), stride=stride, variance=variance)
 
 
@@ -171,10 +171,10 @@ def size_ratios(
 ) -> list[dict[str, object]]:
     """Figure 3: both players at every ratio of their numbers of users; player 1 is the smaller one."""
     points = []
-    for done, ratio in enumerate(RATIOS):
+    for done, ratio in enumerate(SIZE_RATIOS):
         runs: list[list[Measured]] = []
         for split in range(splits):
-            progress(done * splits + split, len(RATIOS) * splits)
+            progress(done * splits + split, len(SIZE_RATIOS) * splits)
             division = make_division(ratings, ratio, split, all_means=True)
             both = together(division, [Choice()] * 2, rule, split, order).errors
             runs.append(
@@ -207,13 +207,13 @@ def privacy_curves(
     that, too.
     """
     shares, players = ((1, 1), (0, 1)) if both else ((1, 4), (0,))
-    pairs = [(a, b) for a in BOTH for b in BOTH] if both else [(p, 0.0) for p in PRIVACY]
+    pairs = [(a, b) for a in PAIR_LEVELS for b in PAIR_LEVELS] if both else [(p, 0.0) for p in PRIVACY_LEVELS]
     cases = [(m, pair) for m in mechanisms for pair in pairs]
     divisions = [make_division(ratings, shares, split) for split in range(splits)]
     for mechanism, pair in cases:
         for train, p in zip(divisions[0].trains, pair, strict=True):
             _require_memory(train, Choice(mechanism, p), rule, memory)
-    apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
+    alone_results = [alone(division, rule, split) for split, division in enumerate(divisions)]
     points = []
     for done, (mechanism, pair) in enumerate(cases):
         found = []
@@ -225,7 +225,7 @@ def privacy_curves(
             says = _claim(mechanism, 1 / p - 1, rule) if p else None
             facts: dict[str, Any] = {
                 "mechanism": mechanism,
-                "hides": UNITS[mechanism],
+                "hides": HIDDEN_UNIT[mechanism],
                 "adjacency": ADJACENCY[mechanism],
             }
             facts |= {"p": p, "p_other": other, "player": player + 1}
@@ -236,18 +236,19 @@ def privacy_curves(
             }
             runs = [
                 Measured(own[player].means, own[player].best, one.best[player])
-                for own, one in zip(apart, found, strict=True)
+                for own, one in zip(alone_results, found, strict=True)
             ]
             ways = {
                 "alone_by": {
-                    way: float(np.mean([own[player].by[way] for own in apart])) for way in apart[0][player].by
+                    way: float(np.mean([own[player].by[way] for own in alone_results]))
+                    for way in alone_results[0][player].by
                 },
                 "together_walked": float(np.mean([one.errors[player] for one in found])),
                 "together_solved": float(np.mean([(one.solved or one.errors)[player] for one in found])),
             }
             printed = gains(
                 "as_printed",
-                [own[player].by["walked"] for own in apart],
+                [own[player].by["walked"] for own in alone_results],
                 [one.errors[player] for one in found],
             )
             points.append({**facts, **named, **summary(runs), **ways, **printed})
@@ -258,14 +259,19 @@ def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = 
     """Table 3: by how much unbounded DP inflates a matrix of these counts; P's is NF10 by the published scale."""
     rows = []
     for epsilon, printed in TABLE_3.items():
-        scales = {"published_scale": published_scale(epsilon, rule, SCALE), "sound": SCALE.range / epsilon}
+        scales = {
+            "published_scale": published_scale(epsilon, rule, RATING_SCALE),
+            "sound": RATING_SCALE.range / epsilon,
+        }
         own = {
-            name: expected_ratings(counts["users"], counts["items"], b, HALF, thinning) / counts["ratings"]
+            name: expected_ratings(counts["users"], counts["items"], b, HALF_RANGE, thinning) / counts["ratings"]
             for name, b in scales.items()
         }
         netflix = (
-            expected_ratings(NETFLIX["users"], NETFLIX["items"], scales["published_scale"], HALF, thinning)
-            / NETFLIX["ratings"]
+            expected_ratings(
+                NETFLIX_COUNTS["users"], NETFLIX_COUNTS["items"], scales["published_scale"], HALF_RANGE, thinning
+            )
+            / NETFLIX_COUNTS["ratings"]
         )
         rows.append(
             {
@@ -285,7 +291,7 @@ def _claim(mechanism: Mechanism, epsilon: float, rule: Factorization) -> Claim:
     would give some to an owner alone."""
     if mechanism == "updates":
         return Claim(epsilon, epsilon)
-    says = claim(mechanism, epsilon, rule, SCALE)
+    says = claim(mechanism, epsilon, rule, RATING_SCALE)
     return Claim(says.named, None) if mechanism.endswith("published") else says
 
 
@@ -297,18 +303,20 @@ def _raw(train: Ratings, choice: Choice, rng: np.random.Generator, memory: float
         return hide(train, choice.p, rng)
     noise = FastNoise(int(rng.integers(2**62)))
     if choice.mechanism == "bounded":
-        return bounded(train, choice.epsilon, SCALE, noise)
-    return unbounded(train, np.unique(train.users).astype(np.int64), choice.epsilon, SCALE, noise, rng, memory=memory)
+        return bounded(train, choice.epsilon, RATING_SCALE, noise)
+    return unbounded(
+        train, np.unique(train.users).astype(np.int64), choice.epsilon, RATING_SCALE, noise, rng, memory=memory
+    )
 
 
 def _residuals(part: Ratings, choice: Choice, rule: Factorization, rng: np.random.Generator, memory: float) -> Ratings:
     """Centred ratings as they are learned from."""
     if choice.p == 0 or not choice.mechanism.endswith("published"):
         return part
-    scale, users = published_scale(choice.epsilon, rule, SCALE), None
+    scale, users = published_scale(choice.epsilon, rule, RATING_SCALE), None
     if choice.mechanism == "unbounded-published":
         users = np.unique(part.users).astype(np.int64)
-        require_memory(len(users), len(part.item_names), scale, HALF, Thinning(), memory)
+        require_memory(len(users), len(part.item_names), scale, HALF_RANGE, Thinning(), memory)
     return published_noise(part, users, scale, rng, Thinning())
 
 
@@ -316,5 +324,7 @@ def _require_memory(train: Ratings, choice: Choice, rule: Factorization, memory:
     """Refuse unbounded DP that would blow up before anything is learned, not only when its turn comes."""
     if choice.p > 0 and choice.mechanism.startswith("unbounded"):
         sound = choice.mechanism == "unbounded"
-        noise_scale = SCALE.range / choice.epsilon if sound else published_scale(choice.epsilon, rule, SCALE)
-        require_memory(len(np.unique(train.users)), len(train.item_names), noise_scale, HALF, Thinning(), memory)
+        noise_scale = (
+            RATING_SCALE.range / choice.epsilon if sound else published_scale(choice.epsilon, rule, RATING_SCALE)
+        )
+        require_memory(len(np.unique(train.users)), len(train.item_names), noise_scale, HALF_RANGE, Thinning(), memory)

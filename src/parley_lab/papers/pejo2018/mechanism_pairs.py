@@ -16,13 +16,13 @@ from parley_lab.papers.pejo2018.divided_ratings import Repeats, make_division, t
 from parley_lab.papers.pejo2018.games.gain_sample import GainSample
 from parley_lab.papers.pejo2018.games.gain_table import GainTable, Pair, best_responses, dominant, equilibrium
 from parley_lab.papers.pejo2018.measured_game import CONCERNS, price_spread, share
-from parley_lab.papers.pejo2018.measurements import ADJACENCY, UNITS, Choice, Mechanism, by_updates
+from parley_lab.papers.pejo2018.measurements import ADJACENCY, HIDDEN_UNIT, Choice, Mechanism, by_updates
 
-USUAL: tuple[Mechanism, ...] = ("bounded", "updates")
-LEVELS = (0.0, 0.2, 0.6)  # pairs grow with the square of strategies
+DEFAULT_MECHANISMS: tuple[Mechanism, ...] = ("bounded", "updates")
+PRIVACY_LEVELS = (0.0, 0.2, 0.6)  # pairs grow with the square of strategies
 
 
-def strategies(mechanisms: Sequence[Mechanism], levels: Sequence[float] = LEVELS) -> list[Choice]:
+def strategies(mechanisms: Sequence[Mechanism], levels: Sequence[float] = PRIVACY_LEVELS) -> list[Choice]:
     """No privacy, and each mechanism at every other p."""
     if len(mechanisms) < 2 or any(one.endswith("published") for one in mechanisms):
         raise SettingError("--mechanism: expected two or more of hide, bounded, unbounded, updates, to tell between")
@@ -62,7 +62,11 @@ def mechanism_pairs(
                 "mechanism": own.mechanism if own.p else None,
                 "p": own.p,
             }
-            facts |= {"p_other": other.p, "hides": UNITS[own.mechanism] if own.p else "nothing", "player": player + 1}
+            facts |= {
+                "p_other": other.p,
+                "hides": HIDDEN_UNIT[own.mechanism] if own.p else "nothing",
+                "player": player + 1,
+            }
             facts |= {"adjacency": ADJACENCY[own.mechanism] if own.p else None}
             points.append({**facts, **found[player]})
     return points

@@ -9,14 +9,14 @@ from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.pejo2018 import tables
 from parley_lab.papers.pejo2018.gain_forecast import forecast_gains, judge, public_part
 from parley_lab.papers.pejo2018.measurements import Mechanism, chosen_mechanisms, privacy_curves
-from parley_lab.papers.pejo2018.mechanism_pairs import USUAL, mechanism_games, mechanism_pairs, strategies
+from parley_lab.papers.pejo2018.mechanism_pairs import DEFAULT_MECHANISMS, mechanism_games, mechanism_pairs, strategies
 from parley_lab.papers.pejo2018.settings import Settings
 from parley_lab.papers.pejo2018.shared_iterations import iteration_games, passes_in_turn, updates_at_strides
 
 
 def mechanisms(bench: Settings, word: str, progress: Progress) -> Shown:
     """A different mechanism for each player: gains, games and best answers."""
-    chosen = strategies(chosen_mechanisms(bench.mechanism) if bench.mechanism else USUAL)
+    chosen = strategies(chosen_mechanisms(bench.mechanism) if bench.mechanism else DEFAULT_MECHANISMS)
     points = mechanism_pairs(bench.ratings, chosen, bench.splits, Factorization(), progress, bench.memory)
     found = {"points": points, "games": mechanism_games(points)}
     parts: Parts = [
@@ -51,7 +51,7 @@ def iterations(bench: Settings, word: str, progress: Progress) -> Shown:
 
 def forecast(bench: Settings, word: str, progress: Progress) -> Shown:
     """A forecast from so many public users, and what the others measured afterwards."""
-    chosen: Sequence[Mechanism] = chosen_mechanisms(bench.mechanism) if bench.mechanism else USUAL
+    chosen: Sequence[Mechanism] = chosen_mechanisms(bench.mechanism) if bench.mechanism else DEFAULT_MECHANISMS
     public, private = public_part(bench.ratings, bench.public)
     each = len(np.unique(private.users)) // 2
     expected = forecast_gains(public, each, chosen, bench.splits, Factorization(), progress)

@@ -14,7 +14,7 @@ from parley.report.figures.picture import decorate
 
 # Okabe and Ito's colours, with a mark and a line for those who print without any; sound noise is solid, the published
 # scale dashed
-LOOKS: Mapping[str, tuple[str, str, str, str]] = {
+LINE_STYLES: Mapping[str, tuple[str, str, str, str]] = {
     "updates": ("#0072b2", "o", "-", "updates released: hides a user"),
     "bounded": ("#d55e00", "s", "-", "noise on ratings, sound: hides a value"),
     "bounded-published": ("#d55e00", "s", "--", "noise on ratings as published: no ε holds"),
@@ -73,7 +73,7 @@ def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Fig
     figure = Figure(figsize=(8.4, 5.2), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot())
     for mechanism, own in _by_mechanism(points).items():
-        colour, mark, line, label = LOOKS[mechanism]
+        colour, mark, line, label = LINE_STYLES[mechanism]
         x, gains = np.arange(len(own)), [point["improvement"] for point in own]
         axes.errorbar(
             x,
@@ -110,7 +110,7 @@ def both_concerned(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
     for axes, (mechanism, own) in zip(panels, groups.items(), strict=False):
-        _heat(axes, own, LOOKS[mechanism][3], "ε" if mechanism != "hide" else "share left out")
+        _heat(axes, own, LINE_STYLES[mechanism][3], "ε" if mechanism != "hide" else "share left out")
     _note(figure, "Gain over learning alone in %. Orange: together is better; purple: alone is", splits, "±")
     return figure
 
@@ -150,7 +150,7 @@ def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str, named: st
 
 def _by_mechanism(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """The points of each mechanism, in the order of the looks."""
-    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in LOOKS}
+    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in LINE_STYLES}
     for point in points:
         found[point["mechanism"]].append(point)
     return {name: own for name, own in found.items() if own}

@@ -13,7 +13,7 @@ from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED, fit
 from parley_lab.papers.pejo2018.games.prior import Prior
 from parley_lab.papers.pejo2018.games.private_concern import BayesianOutcome, Priors, bayesian_equilibrium
 from parley_lab.papers.pejo2018.games.private_concern_fit import bayesian_equilibrium_of_fit
-from parley_lab.papers.pejo2018.measured_game import MISFIT, by_mechanism, price_spread, share
+from parley_lab.papers.pejo2018.measured_game import MAX_RMSE, by_mechanism, price_spread, share
 
 
 def read_priors(texts: Sequence[str]) -> Priors:
@@ -67,7 +67,7 @@ def measured_private_concerns(
         games.append({"mechanism": mechanism, "on": "points", **_facts(found), **firm})
         others_p, own_p = (np.array([point[name] for point in own]) for name in ("p_other", "p"))
         fitted = fit(others_p, own_p, [float(np.mean(point["improvements"])) for point in own])
-        if fitted.rmse <= MISFIT:
+        if fitted.rmse <= MAX_RMSE:
             games.append({"mechanism": mechanism, "on": "fit", **_facts(bayesian_equilibrium_of_fit(fitted, priors))})
     return games
 

@@ -13,8 +13,11 @@ from typing import Any
 from parley.decisions.games import Equilibrium, solve
 from parley_lab.papers.pejo2018.games.joint_learning import PUBLISHED, Mechanism, published, table_6
 
-TOGETHER = {"1M": 2.5, "NF10": 4.0}  # percent by which joint learning improves on the means, at any ratio (figure 3)
-FITS: dict[str, Mechanism] = {  # whose fit of table 5 stands for which of ours in figure 5
+JOINT_GAIN_PERCENT = {
+    "1M": 2.5,
+    "NF10": 4.0,
+}  # percent by which joint learning improves on the means, at any ratio (figure 3)
+FIT_BY_MECHANISM: dict[str, Mechanism] = {  # whose fit of table 5 stands for which of ours in figure 5
     "hide": "hide",
     "bounded": "bDP",
     "bounded-published": "bDP",
@@ -77,10 +80,10 @@ def published_gain(figure: int, point: Mapping[str, Any]) -> float | None:
     (1.19595, 2.5)
     """
     if figure == 3:
-        return TOGETHER["1M"]
-    if figure != 5 or point["mechanism"] not in FITS:
+        return JOINT_GAIN_PERCENT["1M"]
+    if figure != 5 or point["mechanism"] not in FIT_BY_MECHANISM:
         return None
-    return float(PUBLISHED[FITS[point["mechanism"]]](point["p_other"], point["p"]))
+    return float(PUBLISHED[FIT_BY_MECHANISM[point["mechanism"]]](point["p_other"], point["p"]))
 
 
 def best_response_rows(others: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75), concern: float = 0.5) -> list[list[str]]:

@@ -15,27 +15,29 @@ from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.accounting import exact, make_series
 from parley.protocol.setup import Setup
-from parley.tasks.ratings.algorithm import ERROR, ItemFactors
-from parley.tasks.ratings.run import SILENT, learned_items
+from parley.tasks.ratings.algorithm import RATING_DEVIATION, ItemFactors
+from parley.tasks.ratings.run import learned_items
 from parley.tasks.ratings.table import Ratings
-from parley.tasks.ratings.terms import ROUNDS
+from parley.tasks.ratings.terms import DEFAULT_ROUNDS
 from parley.terms import Terms
 from parley.validate import Floats, non_negative, positive
+
+INAUDIBLE = 1e6  # an epsilon at which noise is no longer heard
 
 LOW, HIGH, DELTA, CLIP = 1.0, 5.0, 1e-5, 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """The ratings that an owner answers from, the epsilon of its answers (SILENT: noise is not heard), in which rounds
-    it answers (every `stride`-th), and the variance of the noise that its ratings carry already.
+    """The ratings that an owner answers from, the epsilon of its answers (INAUDIBLE: noise is not heard), in which
+    rounds it answers (every `stride`-th), and the variance of the noise that its ratings carry already.
 
     Formal guarantee: what is answered from noisy ratings, without further noise, is a function of them and of V: it has
     the epsilon of the mechanism that made them, for all rounds together.
     """
 
     ratings: Ratings
-    epsilon: float = SILENT
+    epsilon: float = INAUDIBLE
     stride: int = 1
     variance: float = 0.0
 
@@ -55,10 +57,12 @@ class ToldNoise(ItemFactors):
     carried: Floats = field(default_factory=lambda: np.zeros(1))  # of every owner
 
     def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
-        return np.asarray(1 / (1 / super()._weights(counts, there, rounds) + (self.carried[there] / ERROR**2)[:, None]))
+        return np.asarray(
+            1 / (1 / super()._weights(counts, there, rounds) + (self.carried[there] / RATING_DEVIATION**2)[:, None])
+        )
 
 
-def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = ROUNDS) -> Floats:
+def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = DEFAULT_ROUNDS) -> Floats:
     """V = [b, Q] [items, factors + 1]. The learner weights owners by how noisy they are, which is public, whatever they
     put noise on.
 
@@ -99,7 +103,7 @@ def _content(
     }
 
 
-def quieter(epsilon: float, share: float, answers: int = ROUNDS) -> float:
+def quieter(epsilon: float, share: float, answers: int = DEFAULT_ROUNDS) -> float:
     """The epsilon whose noise has `share` of the deviation, for as many answers.
 
     >>> round(quieter(1.0, 1.0), 6), quieter(1.0, 0.25) > 4
@@ -112,7 +116,7 @@ def quieter(epsilon: float, share: float, answers: int = ROUNDS) -> float:
         return _deviation(float(np.exp(power)), answers) - share * _deviation(positive(epsilon, "epsilon"), answers)
 
     start = float(np.log(epsilon))
-    return epsilon if share == 1 else float(np.exp(brentq(beyond, start, np.log(SILENT), xtol=1e-9)))
+    return epsilon if share == 1 else float(np.exp(brentq(beyond, start, np.log(INAUDIBLE), xtol=1e-9)))
 
 
 def _deviation(epsilon: float, answers: int) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from parley.privacy.accounting import exact, make_series
 from parley.tasks.ratings.factorization import Factorization, factorize
 from parley.tasks.ratings.table import Ratings, centre
-from parley.tasks.ratings.terms import ROUNDS
+from parley.tasks.ratings.terms import DEFAULT_ROUNDS
 from parley_lab.papers.pejo2018.divided_ratings import (
     Division,
     Repeats,
@@ -32,20 +32,24 @@ from parley_lab.papers.pejo2018.measured_game import CONCERNS, price_spread, sha
 from parley_lab.papers.pejo2018.measurements import ADJACENCY, Choice, by_updates
 from parley_lab.papers.pejo2018.released_updates import DELTA
 
-PASSES = (1, 2, 5, 10, 20)
+PASS_COUNTS = (1, 2, 5, 10, 20)
 STRIDES = (1, 4)
-LEVELS = (0.0, 0.2, 0.6)
-NUMBER = 8  # bytes
+PRIVACY_LEVELS = (0.0, 0.2, 0.6)
+NUMBER_BYTES = 8  # bytes
 
 Report = Callable[[int, int], None]
 
 
 def passes_in_turn(
-    ratings: Ratings, splits: int, rule: Factorization, progress: Report, passes: Sequence[int] = PASSES
+    ratings: Ratings, splits: int, rule: Factorization, progress: Report, passes: Sequence[int] = PASS_COUNTS
 ) -> list[dict[str, Any]]:
     """P's learning, without privacy, of two alike that share the first passes only; with what they send."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
-    size, tick, points = len(ratings.item_names) * rule.factors * NUMBER, ticks(progress, len(passes) * splits), []
+    size, tick, points = (
+        len(ratings.item_names) * rule.factors * NUMBER_BYTES,
+        ticks(progress, len(passes) * splits),
+        [],
+    )
     for shared in passes:
         found = repeats.measure(lambda division, split: _in_turn(division, rule, split, shared), tick)  # noqa: B023
         points += [{"iterations": shared, "player": n + 1, "sent": shared * size, **one} for n, one in enumerate(found)]
@@ -73,7 +77,7 @@ def updates_at_strides(
     rule: Factorization,
     progress: Report,
     strides: Sequence[int] = STRIDES,
-    levels: Sequence[float] = LEVELS,
+    levels: Sequence[float] = PRIVACY_LEVELS,
 ) -> list[dict[str, Any]]:
     """Released updates of two alike at every pair of (p, stride), the noise of each calibrated for its own number of
     answers."""
@@ -102,12 +106,12 @@ def _by_updates(pair: Sequence[tuple[float, int]], division: Division, split: in
 
 def _answers(stride: int) -> int:
     """In how many of all rounds one answers."""
-    return -(-ROUNDS // stride)
+    return -(-DEFAULT_ROUNDS // stride)
 
 
 def spent_by(p: float, stride: int) -> float:
     """The epsilon that so many answers cost of noise that was calibrated for an answer in every round."""
-    series = make_series("gaussian", exact(1 / p - 1), exact(DELTA), ROUNDS, 1.0)
+    series = make_series("gaussian", exact(1 / p - 1), exact(DELTA), DEFAULT_ROUNDS, 1.0)
     return float(series.spent_after(_answers(stride)))
 
 
@@ -116,7 +120,7 @@ def iteration_games(
 ) -> list[dict[str, Any]]:
     """For each concern: the equilibrium of the game in which each names p and how often it answers, and that with all
     answers."""
-    most = max(one["iterations"] for one in points)
+    max_iterations = max(one["iterations"] for one in points)
     sample = GainSample.of(
         [
             (
@@ -128,7 +132,7 @@ def iteration_games(
         ]
     )
     every = GainSample.of_points(
-        [one for one in points if min(one["iterations"], one["iterations_other"]) == most]
+        [one for one in points if min(one["iterations"], one["iterations_other"]) == max_iterations]
     ).table()
     table, drawn, games = sample.table(), sample.drawn(resamples, seed), []
     for concern in concerns:

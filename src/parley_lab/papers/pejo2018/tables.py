@@ -8,7 +8,7 @@ from parley_lab.papers.pejo2018.published import published_gain
 
 Rows = list[list[str]]
 Points = Sequence[Mapping[str, Any]]
-PAIR = ("mechanism", "p", "p_other")
+PAIR_KEYS = ("mechanism", "p", "p_other")
 
 
 def figure_rows(figure: int, points: Points) -> Rows:
@@ -20,7 +20,7 @@ def figure_rows(figure: int, points: Points) -> Rows:
     own, name = ("over_means", "over means %") if figure == 3 else ("as_printed", "as P %")
     compared = [name, "±", "P printed %"] if figure != 4 else [name, "±"]  # P has figure 4 as a picture alone
     rows = [[*head, *columns.values(), *compared, "gain %", "±"]]
-    for point in both_players(points, PAIR) if figure == 5 else points:
+    for point in both_players(points, PAIR_KEYS) if figure == 5 else points:
         first = [point["ratio"], str(point["player"])]
         if figure != 3:
             first = [point["mechanism"], *(f"{point[p]:g}" for p in ("p", "p_other")[: figure - 3]), _epsilon(point)]
@@ -33,14 +33,14 @@ def figure_rows(figure: int, points: Points) -> Rows:
 def whose_rows(points: Points) -> Rows:
     """Figure 5: what the largest p costs, in percent of error, if only oneself has it and if only the other does."""
     rows = [["mechanism", "p", "own, as learned", "the other's", "own, at best", "the other's", "own matters more"]]
-    found = {tuple(point[name] for name in PAIR): point for point in both_players(points, PAIR)}
+    found = {tuple(point[name] for name in PAIR_KEYS): point for point in both_players(points, PAIR_KEYS)}
     for mechanism in dict.fromkeys(point["mechanism"] for point in points):
-        most = max(point["p"] for point in points if point["mechanism"] == mechanism)
-        open_, own, other = (found[mechanism, *pair] for pair in ((0.0, 0.0), (most, 0.0), (0.0, most)))
+        largest_p = max(point["p"] for point in points if point["mechanism"] == mechanism)
+        open_, own, other = (found[mechanism, *pair] for pair in ((0.0, 0.0), (largest_p, 0.0), (0.0, largest_p)))
         learned = [100 * (one["together_walked"] - open_["together_walked"]) / open_["alone"] for one in (own, other)]
         best = [open_["improvement"] - one["improvement"] for one in (own, other)]
         verdict = ", ".join("yes" if mine > theirs else "no" for mine, theirs in (learned, best))
-        rows.append([mechanism, f"{most:g}", *(f"{cost:.2f}" for cost in (*learned, *best)), verdict])
+        rows.append([mechanism, f"{largest_p:g}", *(f"{cost:.2f}" for cost in (*learned, *best)), verdict])
     return rows
 
 

@@ -12,8 +12,8 @@ from parley_lab.papers.options import AsJson, Jobs, Kind, Listing, Recorded, dat
 from parley_lab.papers.runner import show
 from parley_lab.papers.wu2019.printed import PRINTED
 
-MARKETS = {"loans": ("lendingclub.parquet", 2), "cards": ("creditcard.parquet", 7)}
-KINDS = (
+MARKET_FILES = {"loans": ("lendingclub.parquet", 2), "cards": ("creditcard.parquet", 7)}
+FIGURE_KINDS = (
     ("relative fitness against rounds, for three budgets", "paths", "paths"),
     ("relative fitness over size and budget", "surface", "surface"),
     ("relative fitness against the budget, and its slope", "against_budget", "slopes"),
@@ -26,8 +26,8 @@ DOCUMENT = Document(
         Exhibit(
             "figure", f"{number}", f"{name}: {line}", f"value_of_collaboration:{kind}", f"pictures:{drawn}", data=file
         )
-        for name, (file, first) in MARKETS.items()
-        for number, (line, kind, drawn) in enumerate(KINDS, first)
+        for name, (file, first) in MARKET_FILES.items()
+        for number, (line, kind, drawn) in enumerate(FIGURE_KINDS, first)
     ),
     findings=("The value of collaboration", ("published", "measured", "forecast")),
     title="The value of collaboration in convex machine learning with differential privacy (Wu et al., 2019)",
@@ -58,10 +58,10 @@ def wu2019(
     if not points >= 3:
         raise SettingError(f"--points {points}: expected at least 3")
 
-    def bench(asked: Asked) -> Any:
+    def bench(request: Asked) -> Any:
         from parley_lab.papers.wu2019.value_of_collaboration import Markets
 
-        return Markets(asked.folder, asked.scratch, runs, points, jobs, as_filed)
+        return Markets(request.folder, request.scratch, runs, points, jobs, as_filed)
 
     show(
         DOCUMENT,

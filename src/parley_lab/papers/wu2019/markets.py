@@ -14,7 +14,7 @@ import pandas as pd
 from parley.data import synthetic_lending
 from parley.terms import Terms
 
-PILOT = 10_000
+PILOT_ROWS = 10_000
 LOAN_FEATURES = (
     "loan_amnt", "term", "installment", "grade", "sub_grade", "emp_length", "home_ownership", "annual_inc", "purpose",
     "dti", "open_acc", "revol_bal", "revol_util", "delinq_2yrs_zero", "pub_rec_zero",
@@ -75,7 +75,7 @@ def _market(
     if not as_filed:
         table = table.iloc[np.random.default_rng(0).permutation(len(table))]
     public = scratch / f"{name}-public.parquet"
-    table.iloc[-PILOT:].reset_index(drop=True).to_parquet(public)
+    table.iloc[-PILOT_ROWS:].reset_index(drop=True).to_parquet(public)
     owners = [{"name": f"bank-{i}", "records": 1000, "epsilon": 1.0} for i in (1, 2, 3)]
     content = {
         "model": model | {"public": str(public)},
@@ -83,7 +83,7 @@ def _market(
         "privacy": {"clip": clip},
         "owners": owners,
     }
-    return Market(name, table.iloc[:-PILOT].reset_index(drop=True), Terms.from_dict(content), real)
+    return Market(name, table.iloc[:-PILOT_ROWS].reset_index(drop=True), Terms.from_dict(content), real)
 
 
 def _synthetic_cards(n: int) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from parley.report.figures.colours import ALONE, GRID, INK, MUTED
 from parley.report.figures.curves import EPSILON
 from parley.validate import Floats
 
-SHADES = ("#0b4f58", "#2a9d8f", "#e9a23b", "#c8543c")
+SERIES_COLOURS = ("#0b4f58", "#2a9d8f", "#e9a23b", "#c8543c")
 
 
 def paths(
@@ -27,7 +27,7 @@ def paths(
     """Relative fitness against rounds for several budgets: quartile bands, medians, and the forecast mean dashed;
     dotted, medians with `longer` steps."""
     figure, axes = _canvas(1)
-    for colour, (epsilon, path) in zip(SHADES, measured.items(), strict=False):
+    for colour, (epsilon, path) in zip(SERIES_COLOURS, measured.items(), strict=False):
         rounds = np.arange(1, len(path) + 1)
         q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
         axes[0].fill_between(rounds, q25, q75, color=colour, alpha=0.25, linewidth=0)
@@ -74,7 +74,7 @@ def slopes(table: pd.DataFrame, x: str, group: str, title: str) -> Figure:
     slope -2."""
     figure, axes = _canvas(1)
     label = {"records": "records of each owner", "epsilon": f"{EPSILON} of each owner"}
-    for colour, (value, rows) in zip(SHADES, table.groupby(group), strict=False):
+    for colour, (value, rows) in zip(SERIES_COLOURS, table.groupby(group), strict=False):
         name = f"ε = {value:g}" if group == "epsilon" else f"{value:,.0f} records each"
         axes[0].plot(rows[x], rows["mean"], "o", color=colour, markersize=6, label=name)
         axes[0].plot(rows[x], rows["forecast"], color=colour, linewidth=1.4, linestyle=(0, (4, 3)))

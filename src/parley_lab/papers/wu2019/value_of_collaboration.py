@@ -27,13 +27,13 @@ from parley_lab.papers.document import Progress, Shown
 from parley_lab.papers.wu2019.markets import Market, card_market, loan_market
 
 # published: psi below 0.1 with three banks of this size and budget
-HEADLINE = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}
+HEADLINE_CASES = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}
 BUDGETS = (0.1, 1.0, 10.0)
-STEPS = (1.0, 3.0)  # of the automatic step: W prints none
-LOOSE = (1.0, 10.0)  # between which W says by how much psi falls
-FALL = {"loans": "about 100 (3 x 250,000)", "cards": "–"}
+STEP_MULTIPLES = (1.0, 3.0)  # of the automatic step: W prints none
+FALL_BUDGETS = (1.0, 10.0)  # between which W says by how much psi falls
+PUBLISHED_FALL = {"loans": "about 100 (3 x 250,000)", "cards": "–"}
 SMALL, EAGER, SHY = 1000, 10.0, 0.1
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+EMPTY_CONTENT: Mapping[str, Any] = MappingProxyType({})
 FLOOR, BURST = 5.0, 3.0  # a cell counts for the slope above so many times what noise leaves, and below this psi
 
 
@@ -85,7 +85,7 @@ class Markets:
 
 def _largest(market: Market) -> int:
     """The most records each of three banks can have."""
-    return min(HEADLINE[market.name][0], market.rows // 3)
+    return min(HEADLINE_CASES[market.name][0], market.rows // 3)
 
 
 def _budgets(points: int) -> list[float]:
@@ -98,7 +98,7 @@ def _shown(
     drawn: tuple[object, ...],
     table: pd.DataFrame | None,
     *findings: Sequence[str],
-    content: Mapping[str, Any] = NOTHING,
+    content: Mapping[str, Any] = EMPTY_CONTENT,
 ) -> Shown:
     kind = "real data" if market.real else "SYNTHETIC data: the real ones are not at hand"
     note = f"{market.name}: {kind}, {market.rows:,} rows; three banks of at most {_largest(market):,} records"
@@ -109,8 +109,8 @@ def _shown(
 def paths(bench: Markets, word: str, progress: Progress) -> Shown:
     """Figures 2 and 7: relative fitness against rounds, for three budgets and two lengths of the step; the headline."""
     market = bench.market(word)
-    n, headline = _largest(market), HEADLINE[market.name]
-    family = {times: _paths_at(bench, market, times, progress) for times in STEPS}
+    n, headline = _largest(market), HEADLINE_CASES[market.name]
+    family = {times: _paths_at(bench, market, times, progress) for times in STEP_MULTIPLES}
     measured, forecast = family[1.0]
     title = f"{market.name.capitalize()}: three banks x {n:,} records"
     what = f"{market.name}: mean ψ, 3 x {n:,} records, ε = {headline[1]:g}"
@@ -119,8 +119,8 @@ def paths(bench: Markets, word: str, progress: Progress) -> Shown:
     falls = {times: [_fall(paths) for paths in both] for times, both in family.items()}
     for times, fall in falls.items():
         step = "automatic step" if times == 1 else f"{times:g} times that step"
-        what = f"{market.name}: mean ψ at ε = {LOOSE[0]:g} over that at ε = {LOOSE[1]:g}, {step}"
-        found.append([what, FALL[market.name], *(f"{each:.3g}" for each in fall)])
+        what = f"{market.name}: mean ψ at ε = {FALL_BUDGETS[0]:g} over that at ε = {FALL_BUDGETS[1]:g}, {step}"
+        found.append([what, PUBLISHED_FALL[market.name], *(f"{each:.3g}" for each in fall)])
     content = {
         "headline": {"epsilon": headline[1], "records": n, "measured": ends[0], "forecast": ends[1]},
         "falls": {f"{times:g}": fall[0] for times, fall in falls.items()},
@@ -140,19 +140,19 @@ def _paths_at(
     owners, step = _owners(market, n), open_pilot(market.terms).algorithm.step_length
     terms = market.terms if times == 1 or step is None else market.terms.changed(learning={"step": times * step})
     known = open_pilot(terms)
-    here = known.landscape()
+    landscape = known.landscape()
     measured: dict[float, Floats] = {}
     forecast: dict[float, Floats] = {}
     for cell in vary(terms, records=[n], epsilon=BUDGETS):
         epsilon = float(cell.labels["epsilon"])
         measured[epsilon] = np.asarray(train(cell.terms, owners, bench.runs, seed=0, progress=progress).path)
-        forecast[epsilon] = expect(known.under(cell.terms), here).outcome(0, bench.forecast_runs)[0]
+        forecast[epsilon] = expect(known.under(cell.terms), landscape).outcome(0, bench.forecast_runs)[0]
     return measured, forecast
 
 
 def _fall(paths: Mapping[float, Floats]) -> float:
     """By how much the last mean psi falls between the two larger budgets."""
-    return float(np.divide(*(paths[epsilon][-1].mean() for epsilon in LOOSE)))
+    return float(np.divide(*(paths[epsilon][-1].mean() for epsilon in FALL_BUDGETS)))
 
 
 def surface(bench: Markets, word: str, progress: Progress) -> Shown:

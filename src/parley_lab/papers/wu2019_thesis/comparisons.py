@@ -17,10 +17,10 @@ def bound(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Equation 2.3: reached on rings, cliques and counts of one record; strict for counts of more."""
     optima = shown["bound"].content["optima"]
     many = [each for each in optima if each["graph"].startswith("count") and each["graph"] != "count of 1"]
-    rest = [each for each in optima if each not in many]
+    other_optima = [each for each in optima if each not in many]
     proved = float(np.mean([each["proved"] for each in optima]))
     return [
-        _share("share of rings, cliques and counts of 1 record where the bound is reached", 1.0, rest),
+        _share("share of rings, cliques and counts of 1 record where the bound is reached", 1.0, other_optima),
         _share("share of counts of 2 to 12 records where it is reached", 0.0, many),
         Comparison("share of optima that their dual proves", 1.0, proved, 0.0, "exact fractions"),
     ]

@@ -22,7 +22,7 @@ from parley.errors import SettingError
 from parley.validate import Floats, finite, positive, whole
 
 LOW, HIGH = 0.01, 5.0  # T says eps >= 0; at 0 the shares are 0/0, and without an upper end e^eps has no maximum
-SAMPLES = 64
+SAMPLE_COUNT = 64
 
 Curve = Callable[[Floats], Floats]
 
@@ -128,11 +128,11 @@ def dominant_strategies(game: Game, seed: int = 0) -> Floats | None:
     >>> dominant_strategies(game).round(5).tolist()
     [1.0, 1.0, 1.0]
     """
-    profiles = np.random.default_rng(seed).uniform(game.low, game.high, (SAMPLES, game.players))
+    profiles = np.random.default_rng(seed).uniform(game.low, game.high, (SAMPLE_COUNT, game.players))
     strategies = np.empty(game.players)
     for i in range(game.players):
         answers = best_responses(game, i, profiles)
-        tried = np.repeat(profiles[:, None], SAMPLES, axis=1)
+        tried = np.repeat(profiles[:, None], SAMPLE_COUNT, axis=1)
         tried[..., i] = answers[None]  # every owner's answer to one profile, played against every other profile
         pay = game.payoff(tried)[..., i]
         regret = np.diagonal(pay)[:, None] - pay  # of playing answer b against profile a

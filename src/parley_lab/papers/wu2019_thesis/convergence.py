@@ -16,8 +16,8 @@ from parley_lab.papers.document import Progress, Shown, Titled
 from parley_lab.papers.wu2019_thesis.compensation import compensation_game
 
 EQUAL, UNEQUAL = (1000, 1000, 1000), (500, 1000, 2000)
-STARTS = ((0.5, 2.0, 4.0), (4.5, 1.0, 0.3), (3.0, 3.0, 3.0))
-LOWEST = (0.01, 0.01, 0.01)
+START_BUDGETS = ((0.5, 2.0, 4.0), (4.5, 1.0, 0.3), (3.0, 3.0, 3.0))
+LOWEST_BUDGETS = (0.01, 0.01, 0.01)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,9 @@ def convergence(printed: bool = False) -> list[Convergence]:
     for figure, game in kinds:
         for sizes in (EQUAL, UNEQUAL):
             rules = compensation_game(sizes, game, printed=printed)
-            paths = [best_response_dynamics(rules, start, "simultaneous").path for start in (*STARTS, LOWEST)]
+            paths = [
+                best_response_dynamics(rules, start, "simultaneous").path for start in (*START_BUDGETS, LOWEST_BUDGETS)
+            ]
             panels.append(Convergence(figure, game, sizes, tuple(paths)))
     return panels
 
@@ -50,7 +52,7 @@ def convergence(printed: bool = False) -> list[Convergence]:
 def shown(printed: bool, word: str, progress: Progress) -> Shown:
     """Where best responses come to rest, panel by panel."""
     panels = convergence(printed)
-    rows = [["figure, game, sizes", *(f"from {start}" for start in (*STARTS, "the lowest"))]]
+    rows = [["figure, game, sizes", *(f"from {start}" for start in (*START_BUDGETS, "the lowest"))]]
     rows += [[f"{p.figure} {p.game} {p.sizes}", *(" ".join(f"{e:.3f}" for e in end) for end in p.ends)] for p in panels]
     parts: list[Titled | str] = [
         Titled("Where best responses come to rest" + (", scale as printed" if printed else ""), rows)

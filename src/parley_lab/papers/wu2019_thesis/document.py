@@ -67,7 +67,7 @@ def wu2019_thesis(
     usual = DOCUMENT.exhibits[:1]
     show(
         DOCUMENT,
-        lambda asked: printed,
+        lambda request: printed,
         {"figure": figure},
         usual,
         plot=plot,

@@ -16,7 +16,7 @@ from parley_lab.papers.document import Progress, Shown, Titled
 from parley_lab.papers.wu2019_thesis.compensation import compensation_game
 from parley_lab.papers.wu2019_thesis.convergence import EQUAL
 
-POINTS = 1001
+GRID_POINTS = 1001
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def payoff_curves(printed: bool = False) -> list[PayoffCurve]:
         rules = compensation_game(EQUAL, game, printed=printed)
         fixed = [solve(rules).strategies, *([rules.low] if game == "utility" else [])]
         for others in fixed:
-            epsilon = np.unique([*np.linspace(rules.low[0], rules.high[0], POINTS), others[0]])
+            epsilon = np.unique([*np.linspace(rules.low[0], rules.high[0], GRID_POINTS), others[0]])
             profiles = np.tile(others, (len(epsilon), 1))
             profiles[:, 0] = epsilon
             curves.append(PayoffCurve(figure, game, tuple(others[1:].tolist()), epsilon, rules.payoff(profiles)[:, 0]))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from parley.report.figures.colours import ALONE, INK, MUTED, SERIES, TOGETHER
+from parley.report.figures.colours import ALONE, INK, MUTED, SERIES_COLOURS, TOGETHER
 from parley.report.figures.picture import decorate
 from parley.validate import Floats
 from parley_lab.papers.wu2019_thesis.payoffs import PayoffCurve
@@ -20,7 +20,13 @@ def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -
         for line, path in enumerate(paths):
             for owner, label in enumerate(labels):
                 name = label if line == 0 else None
-                axes.plot(path[:, owner], color=SERIES[owner % len(SERIES)], linewidth=1.4, alpha=0.85, label=name)
+                axes.plot(
+                    path[:, owner],
+                    color=SERIES_COLOURS[owner % len(SERIES_COLOURS)],
+                    linewidth=1.4,
+                    alpha=0.85,
+                    label=name,
+                )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("round")
         axes.set_ylabel("budget ε")

@@ -10,8 +10,8 @@ from parley_lab.papers.zawacki2024.federated_inference import (
     CLAIMS,
     FIGURES,
     METHODS,
-    SPREADS,
-    TOTALS,
+    ROUNDS_AND_STEPS,
+    TOTAL_EPSILONS,
     Figure,
     Line,
     Unit,
@@ -21,13 +21,13 @@ from parley_lab.papers.zawacki2024.federated_inference import (
 )
 from parley_lab.papers.zawacki2024.settings import Trials
 
-Honest = list[tuple[str, list[Line]]]
+EqualBudgetLines = list[tuple[str, list[Line]]]
 
 
 def paths(bench: Trials, word: str, progress: Progress) -> Shown:
     """A figure's lines, the same methods at equal totals, and the accuracy without privacy."""
     figure, splits = FIGURES[word], bench.splits
-    each = len(TOTALS) * (1 + (len(METHODS) - 1) * len(SPREADS)) if bench.totals else 0
+    each = len(TOTAL_EPSILONS) * (1 + (len(METHODS) - 1) * len(ROUNDS_AND_STEPS)) if bench.totals else 0
     units: tuple[Unit, ...] = ("record",) if figure.epsilon is None else ("record", "owner")
     done, steps = count(1), splits * (len(METHODS) * len(units) + each)
 
@@ -64,7 +64,9 @@ def _published(figure: Figure, method: str) -> str:
     return f" ({figure.published[method]:g})" if method in figure.published else ""
 
 
-def _content(figure: Figure, lines: list[Line], by_owner: list[Line], honest: Honest, best: float) -> dict[str, Any]:
+def _content(
+    figure: Figure, lines: list[Line], by_owner: list[Line], honest: EqualBudgetLines, best: float
+) -> dict[str, Any]:
     per_update = [
         {
             "method": line.method,
@@ -103,7 +105,7 @@ def _content(figure: Figure, lines: list[Line], by_owner: list[Line], honest: Ho
     }
 
 
-def _parts(figure: Figure, lines: list[Line], by_owner: list[Line], honest: Honest, best: float) -> Parts:
+def _parts(figure: Figure, lines: list[Line], by_owner: list[Line], honest: EqualBudgetLines, best: float) -> Parts:
     rows = [["", "published", "a record %", "a client %", "above 90 % after", "total ε it cost"]]
     for place, line in enumerate(lines):
         client = _accuracy(by_owner[place]) if by_owner else "–"
@@ -118,7 +120,7 @@ def _parts(figure: Figure, lines: list[Line], by_owner: list[Line], honest: Hone
         "client's whole answer, as in Z; above 90 % and the total are for a record.",
     ]
     if honest:
-        equal = [["", *(f"total ε = {total:g}" for total in TOTALS)]]
+        equal = [["", *(f"total ε = {total:g}" for total in TOTAL_EPSILONS)]]
         equal += [[name, *(f"{_accuracy(line)} ({_way(line)})" for line in found)] for name, found in honest]
         parts.append(Titled(f"Figure {figure.number} at equal total (ε, {figure.delta:g})", equal))
     return parts

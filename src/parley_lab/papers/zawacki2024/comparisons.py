@@ -17,12 +17,12 @@ from parley_lab.papers.zawacki2024.federated_inference import FIGURES, METHODS
 from parley_lab.papers.zawacki2024.stable_noise import SCALES, loss
 
 Content = Mapping[str, Any]
-GRID = "ours: the grid"
+GRID_SOURCE = "ours: the grid"
 GAP, GAP_SOURCE = 0.02, "ours: a gap that a drawing shows"
-STABLE = 1.999
+STABLE_ALPHA = 1.999
 AT_DELTA = 1e-5
-FOUND = 0.01  # mean squared error below which a series is found: one thousandth of guessing zero
-NEAR = 1.5  # points of accuracy
+MAX_FOUND_ERROR = 0.01  # mean squared error below which a series is found: one thousandth of guessing zero
+TOLERANCE_POINTS = 1.5  # points of accuracy
 
 
 def _figure(shown: Mapping[str, Shown]) -> Content:
@@ -55,7 +55,7 @@ def losses(shown: Mapping[str, Shown]) -> list[Comparison]:
         what = f"{label}: share by which the loss falls from its peak to the end"
         lines.append(Comparison(what, GAP, fall, 0.0, source, Relation.AT_LEAST))
         if label == "α = 1":
-            lines.append(Comparison(f"{label}: peak", cauchy_epsilon(1.0, 1.0), float(y.max()), 0.005, GRID))
+            lines.append(Comparison(f"{label}: peak", cauchy_epsilon(1.0, 1.0), float(y.max()), 0.005, GRID_SOURCE))
     return lines
 
 
@@ -75,15 +75,15 @@ def pure(shown: Mapping[str, Shown]) -> list[Comparison]:
         x = np.linspace(0.4, 3, 20_001) * math.hypot(scale, 0.5)
         top = float(loss(x, 1.0, scale).max())
         what = f"Cauchy law of scale {scale:g}: largest loss, equation 3.57"
-        lines.append(Comparison(what, cauchy_epsilon(scale, 1.0), top, 1e-5, GRID))
+        lines.append(Comparison(what, cauchy_epsilon(scale, 1.0), top, 1e-5, GRID_SOURCE))
     for alpha in ("1", "1.5", "1.9"):
         one, every = curves[f"α = {alpha}"], curves[f"α = {alpha}, all coordinates"]
         slopes = [
             float(np.polyfit(np.log(SCALES[part]), np.log(one[part]), 1)[0]) for part in (slice(-5, None), slice(5))
         ]
-        lines.append(Comparison(f"α = {alpha}: log-log slope at large scales", -1.0, slopes[0], 0.05, GRID))
+        lines.append(Comparison(f"α = {alpha}: log-log slope at large scales", -1.0, slopes[0], 0.05, GRID_SOURCE))
         what = f"α = {alpha}: log-log slope at small scales, where the Laplace law has -1"
-        lines.append(Comparison(what, -0.75, slopes[1], 0.0, GRID, Relation.AT_LEAST))
+        lines.append(Comparison(what, -0.75, slopes[1], 0.0, GRID_SOURCE, Relation.AT_LEAST))
         slope = float(np.polyfit(np.log(SCALES[:5]), np.log(every[:5]), 1)[0])
         source = "ours: halfway to a logarithm"
         lines.append(
@@ -135,7 +135,7 @@ def privacy(shown: Mapping[str, Shown]) -> list[Comparison]:
     word, lines = _figure(shown)["figure"], list[Comparison]()
     gaps = [gap for panel in _figure(shown)["panels"] for gap in _gaps(panel)]
     for place, gap in enumerate(gaps):
-        what = f"{gap.name}: largest share by which ε at α = {STABLE:g} is below the Gaussian's"
+        what = f"{gap.name}: largest share by which ε at α = {STABLE_ALPHA:g} is below the Gaussian's"
         claimed = place == 0 or word == "4.7"  # composed or sampled, Z has the curves come closer
         readings = (Reading.DOCUMENT, Reading.SOUND) if claimed else (Reading.BESIDE, Reading.BESIDE)
         for name, share, reading in zip((what, f"{what}, spread"), (gap.one, gap.many), readings, strict=True):
@@ -169,15 +169,15 @@ def _gaps(panel: Content) -> list[Gap]:
     groups: dict[str, dict[tuple[float, str], Floats]] = {}
     x = np.array([])
     for curve in panel["curves"]:
-        rest = curve["label"].partition(",")[2].strip() or panel["title"]
+        group_name = curve["label"].partition(",")[2].strip() or panel["title"]
         x, values = np.array(curve["x"]), np.array(curve["y"])
         if panel["over"] == "epsilon":
             values = np.interp([-math.log(AT_DELTA)], -np.log(np.maximum(values, 1e-300)), x)
-        groups.setdefault(rest, {})[curve["alpha"], curve["spread"]] = values
+        groups.setdefault(group_name, {})[curve["alpha"], curve["spread"]] = values
     middle = 0 if panel["over"] == "epsilon" else int(np.argmin(np.abs(np.log(x))))
     found = []
     for name, group in groups.items():
-        one, many = (1 - group[STABLE, spread] / group[2.0, "one"] for spread in ("one", "many"))
+        one, many = (1 - group[STABLE_ALPHA, spread] / group[2.0, "one"] for spread in ("one", "many"))
         found.append(
             Gap(name, float(one.max()), float(many.max()), float(one[middle]), float(group[2.0, "one"][middle]))
         )
@@ -241,7 +241,7 @@ def advantage(shown: Mapping[str, Shown]) -> list[Comparison]:
         spread = 2 * hypot(*(each[f"{who}_deviation"] for each in (gaussian, stable) for who in ("published", "kept")))
         lines.append(
             Comparison(
-                f"printed ε = {gaussian['published_epsilon']:g}: points that α = {STABLE:g} adds",
+                f"printed ε = {gaussian['published_epsilon']:g}: points that α = {STABLE_ALPHA:g} adds",
                 stable["published"] - gaussian["published"],
                 stable["kept"] - gaussian["kept"],
                 spread,
@@ -249,7 +249,10 @@ def advantage(shown: Mapping[str, Shown]) -> list[Comparison]:
             )
         )
     (equal,) = content["equal_sound_epsilon"]
-    what, error = f"equal sound ε, scale {equal['scale']:g}: points that α = {STABLE:g} adds", equal["standard_error"]
+    what, error = (
+        f"equal sound ε, scale {equal['scale']:g}: points that α = {STABLE_ALPHA:g} adds",
+        equal["standard_error"],
+    )
     source = "more than two standard errors of ours"
     added = equal["stable"] - equal["gaussian"]
     return [*lines, Comparison(what, 2 * error, added, 0.0, source, Relation.AT_LEAST, Reading.SOUND)]
@@ -267,8 +270,8 @@ def descent(shown: Mapping[str, Shown]) -> list[Comparison]:
     what = "mean squared error at the end"
     source = "ours: a thousandth of guessing zero"
     return [
-        Comparison(f"{what}: {printed}", FOUND, found[printed], 0.0, source, Relation.AT_MOST),
-        *(Comparison(f"{what}: {name}", FOUND, found[name], reading=Reading.BESIDE) for name in others),
+        Comparison(f"{what}: {printed}", MAX_FOUND_ERROR, found[printed], 0.0, source, Relation.AT_MOST),
+        *(Comparison(f"{what}: {name}", MAX_FOUND_ERROR, found[name], reading=Reading.BESIDE) for name in others),
     ]
 
 
@@ -285,7 +288,7 @@ def protected(shown: Mapping[str, Shown]) -> list[Comparison]:
 
 def _median(name: str, errors: Sequence[float], relation: Relation) -> Comparison:
     what = f"median squared error of {len(errors)} attackers: {name}"
-    bound = FOUND if relation is Relation.AT_MOST else 1.0
+    bound = MAX_FOUND_ERROR if relation is Relation.AT_MOST else 1.0
     return Comparison(what, bound, float(np.median(errors)), 0.0, "ours", relation)
 
 
@@ -297,7 +300,9 @@ def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
     best, infers = float(content["without_privacy"]), float(ends["FedInfer"]["accuracy"])
 
     def near(name: str) -> tuple[float, str]:
-        return NEAR + 2 * ends[name]["standard_error"], f"ours: {NEAR:g} points and two standard errors"
+        return TOLERANCE_POINTS + 2 * ends[name][
+            "standard_error"
+        ], f"ours: {TOLERANCE_POINTS:g} points and two standard errors"
 
     for name, printed in figure.published.items():
         lines.append(Comparison(f"{name}: accuracy, %", printed, ends[name]["accuracy"], *near(name)))
@@ -308,7 +313,9 @@ def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
         if figure.number == "8.2":
             lines.append(Comparison(f"{name}: points below the optimum", 0.0, away, *near(name)))
         if figure.number == "8.5":
-            lines.append(Comparison(f"{name}: points below the optimum", NEAR, away, 0.0, "ours", Relation.AT_LEAST))
+            lines.append(
+                Comparison(f"{name}: points below the optimum", TOLERANCE_POINTS, away, 0.0, "ours", Relation.AT_LEAST)
+            )
         if figure.number in ("8.6", "8.7"):
             what = f"FedInfer less {name}, points"
             lines.append(Comparison(what, 0.0, infers - ends[name]["accuracy"], 0.0, "as printed", Relation.AT_LEAST))

@@ -12,7 +12,7 @@ from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.zawacki2024.settings import Trials
 
 PERIOD = 2.0
-DELAYS = (1.0, 1.25, 1.5)  # in periods
+DELAY_PERIODS = (1.0, 1.25, 1.5)  # in periods
 SUBSTEPS = 16  # moments drawn in each period
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 0.0, PERIOD)  # Z eq. 9.76
 # Z eq. 9.79-9.81. The upper right corner of the last is printed as 1.70; e^(A T) and the integrals of (9.62, 9.63) give
@@ -43,7 +43,7 @@ def runs(samples: int = 200, horizon: int = 30, substeps: int = SUBSTEPS, seed: 
     """Identify each rotor from `samples` under random inputs, design feedback for what was found, and let it hold the
     true rotor."""
     result = []
-    for delay in DELAYS:
+    for delay in DELAY_PERIODS:
         rotor = ROTOR.delayed(delay * PERIOD)
         inputs = np.random.default_rng(seed).normal(size=(samples, 2))
         found = DelayedDMD(max_delay=3).fit(rotor.simulate([0, 0], inputs)[:-1], inputs, PERIOD)

@@ -114,8 +114,8 @@ def zawacki2024(
     """
     chapters = Trials(trials if trials is not None and not table else 100, splits, totals, seed)
 
-    def bench(asked: Asked) -> Trials:
-        return replace(chapters, networks=NetworkTrials(trials, rows, epochs, device, asked.folder))
+    def bench(request: Asked) -> Trials:
+        return replace(chapters, networks=NetworkTrials(trials, rows, epochs, device, request.folder))
 
     given = {"rows": rows, "epochs": epochs, "device": device}
     wanted = {"figure": figure, "table": table}

@@ -19,28 +19,32 @@ from parley_lab.attacks.reservoir import Reservoir, noisy_sums, private_sums
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.zawacki2024.settings import Trials
 
-TIMES = np.arange(1, 21)
-SERIES = 5 * np.sin(TIMES**2 / 60)  # Z eq. 6.21
-REACH = 5.0  # what |u| is cut to, as terms would say
+SERIES_TIMES = np.arange(1, 21)
+TRUE_SERIES = 5 * np.sin(SERIES_TIMES**2 / 60)  # Z eq. 6.21
+INPUT_LIMIT = 5.0  # what |u| is cut to, as terms would say
 ITERATIONS, TRIALS = 10_000, 10
-EAGER = 1e-5, 0.9  # step and momentum with which the printed number of steps is enough
+FAST_STEP_MOMENTUM = 1e-5, 0.9  # step and momentum with which the printed number of steps is enough
 EPSILON, DELTA, RATIO = 1.0, 1e-5, 0.25
-STARTS = 5  # of L-BFGS
-NOTHING = float(np.mean(SERIES**2))  # what guessing zero has
-PRINTED = f"as printed: step {STEP:g}, momentum {MOMENTUM:g}"
-AT_SPEED = f"step {EAGER[0]:g}, momentum {EAGER[1]:g}"
+LBFGS_STARTS = 5  # of L-BFGS
+ZERO_GUESS_ERROR = float(np.mean(TRUE_SERIES**2))  # what guessing zero has
+PRINTED_SETTINGS = f"as printed: step {STEP:g}, momentum {MOMENTUM:g}"
+AT_SPEED = f"step {FAST_STEP_MOMENTUM[0]:g}, momentum {FAST_STEP_MOMENTUM[1]:g}"
 
 
 def series(bench: Trials, word: str, progress: Progress) -> Shown:
     """Figure 6.3: the series itself."""
-    rows = [["t", *map(str, TIMES[::4])], ["u", *(f"{u:.3f}" for u in SERIES[::4])]]
-    return bench.shown(word, {"series": SERIES.tolist()}, [Titled("Figure 6.3: the owner's series", rows)], (SERIES,))
+    rows = [["t", *map(str, SERIES_TIMES[::4])], ["u", *(f"{u:.3f}" for u in TRUE_SERIES[::4])]]
+    return bench.shown(
+        word, {"series": TRUE_SERIES.tolist()}, [Titled("Figure 6.3: the owner's series", rows)], (TRUE_SERIES,)
+    )
 
 
 def descents(seed: int, progress: Progress) -> dict[str, Guess]:
     """The attacker's guesses from zero, as printed and at speed; computed once for two figures."""
     found = {}
-    for place, (name, settings) in enumerate({PRINTED: (STEP, MOMENTUM), AT_SPEED: EAGER}.items()):
+    for place, (name, settings) in enumerate(
+        {PRINTED_SETTINGS: (STEP, MOMENTUM), AT_SPEED: FAST_STEP_MOMENTUM}.items()
+    ):
         found[name] = _descent(seed, ITERATIONS, *settings)
         progress(place + 1, 2)
     return found
@@ -49,7 +53,7 @@ def descents(seed: int, progress: Progress) -> dict[str, Guess]:
 @lru_cache(maxsize=4)
 def _descent(seed: int, iterations: int, step: float, momentum: float) -> Guess:
     reservoir = Reservoir.make(seed)
-    return descend(reservoir, reservoir.sums(SERIES), np.zeros(len(SERIES)), iterations, step, momentum)
+    return descend(reservoir, reservoir.sums(TRUE_SERIES), np.zeros(len(TRUE_SERIES)), iterations, step, momentum)
 
 
 def evolution(bench: Trials, word: str, progress: Progress) -> Shown:
@@ -57,24 +61,24 @@ def evolution(bench: Trials, word: str, progress: Progress) -> Shown:
     found = descents(bench.seed, progress)
     rows = [["descent", "steps", "misfit", "mean squared error"]]
     for name, each in found.items():
-        rows.append([name, f"{len(each.path) - 1:,}", number(each.misfit), number(each.error(SERIES))])
+        rows.append([name, f"{len(each.path) - 1:,}", number(each.misfit), number(each.error(TRUE_SERIES))])
     parts: Parts = [
         Titled("Figure 6.4: guesses of the series by descent from zero", rows),
-        f"Published: the guess ends at the series. Guessing zero has {number(NOTHING)}.",
+        f"Published: the guess ends at the series. Guessing zero has {number(ZERO_GUESS_ERROR)}.",
     ]
-    drawn = (SERIES, {name: each.path for name, each in found.items()})
-    return bench.shown(word, {"errors": {name: each.error(SERIES) for name, each in found.items()}}, parts, drawn)
+    drawn = (TRUE_SERIES, {name: each.path for name, each in found.items()})
+    return bench.shown(word, {"errors": {name: each.error(TRUE_SERIES) for name, each in found.items()}}, parts, drawn)
 
 
 def errors(bench: Trials, word: str, progress: Progress) -> Shown:
     """Figure 6.5: the mean squared error, step by step, of both descents, of L-BFGS and of what is read off."""
     reservoir = Reservoir.make(bench.seed)
-    sent = reservoir.sums(SERIES)
-    read = read_off(reservoir, sent, len(SERIES), REACH)
+    sent = reservoir.sums(TRUE_SERIES)
+    read = read_off(reservoir, sent, len(TRUE_SERIES), INPUT_LIMIT)
     paths = {name: each.path for name, each in descents(bench.seed, progress).items()}
-    paths["L-BFGS from zero"] = minimise(reservoir, sent, np.zeros(len(SERIES)), steps=3000).path
-    by_step = {name: np.mean((path - SERIES) ** 2, axis=1) for name, path in paths.items()}
-    level = float(np.mean((read - SERIES) ** 2))
+    paths["L-BFGS from zero"] = minimise(reservoir, sent, np.zeros(len(TRUE_SERIES)), steps=3000).path
+    by_step = {name: np.mean((path - TRUE_SERIES) ** 2, axis=1) for name, path in paths.items()}
+    level = float(np.mean((read - TRUE_SERIES) ** 2))
     rows = [["attack", "steps", "mean squared error at the end"]]
     rows += [[name, f"{len(path) - 1:,}", number(float(path[-1]))] for name, path in by_step.items()]
     rows.append(["read off the range of B", "none", number(level)])
@@ -87,11 +91,11 @@ def recovered(bench: Trials, word: str, progress: Progress) -> Shown:
     read, searched = [], []
     for trial in range(TRIALS):
         reservoir = Reservoir.make(bench.seed + trial)
-        sent = reservoir.sums(SERIES)
-        read.append(search(reservoir, sent, len(SERIES), REACH, 1).u)
-        searched.append(search(reservoir, sent, len(SERIES), REACH, STARTS, trial, reads=False).u)
+        sent = reservoir.sums(TRUE_SERIES)
+        read.append(search(reservoir, sent, len(TRUE_SERIES), INPUT_LIMIT, 1).u)
+        searched.append(search(reservoir, sent, len(TRUE_SERIES), INPUT_LIMIT, LBFGS_STARTS, trial, reads=False).u)
         progress(trial + 1, TRIALS)
-    found = {"read off, then L-BFGS": np.array(read), f"best of {STARTS} starts of L-BFGS": np.array(searched)}
+    found = {"read off, then L-BFGS": np.array(read), f"best of {LBFGS_STARTS} starts of L-BFGS": np.array(searched)}
     return _tried(bench, word, "Figure 6.6: the series from what was sent without noise", found)
 
 
@@ -104,11 +108,11 @@ def protected(bench: Trials, word: str, progress: Progress) -> Shown:
     for trial in range(TRIALS):
         reservoir = Reservoir.make(bench.seed + trial)
         sent = (
-            noisy_sums(reservoir.sums(SERIES), RATIO, np.random.default_rng([bench.seed, trial])),
-            private_sums(reservoir, SERIES[None], REACH, EPSILON, DELTA, FastNoise(bench.seed + trial)),
+            noisy_sums(reservoir.sums(TRUE_SERIES), RATIO, np.random.default_rng([bench.seed, trial])),
+            private_sums(reservoir, TRUE_SERIES[None], INPUT_LIMIT, EPSILON, DELTA, FastNoise(bench.seed + trial)),
         )
         for guesses, each in zip(found.values(), sent, strict=True):
-            guesses.append(search(reservoir, each, len(SERIES), REACH, STARTS, trial).u)
+            guesses.append(search(reservoir, each, len(TRUE_SERIES), INPUT_LIMIT, LBFGS_STARTS, trial).u)
         progress(trial + 1, TRIALS)
     arrays = {name: np.array(guesses) for name, guesses in found.items()}
     return _tried(bench, word, "Figure 6.7: the series from what was sent with noise", arrays)
@@ -116,11 +120,14 @@ def protected(bench: Trials, word: str, progress: Progress) -> Shown:
 
 def _tried(bench: Trials, word: str, title: str, found: dict[str, Floats]) -> Shown:
     """Guesses [trials, T] by what was tried."""
-    by_trial = {name: np.mean((guesses - SERIES) ** 2, axis=1) for name, guesses in found.items()}
+    by_trial = {name: np.mean((guesses - TRUE_SERIES) ** 2, axis=1) for name, guesses in found.items()}
     rows = [["", "mean squared error", "largest", "least", f"of {TRIALS}: below 0.01"]]
     for name, each in by_trial.items():
         cells = (number(float(value)) for value in (np.median(each), each.max(), each.min()))
         rows.append([name, *cells, str(int((each < 1e-2).sum()))])
-    parts: Parts = [Titled(title, rows), f"Medians of {TRIALS} reservoirs. Guessing zero has {number(NOTHING)}."]
+    parts: Parts = [
+        Titled(title, rows),
+        f"Medians of {TRIALS} reservoirs. Guessing zero has {number(ZERO_GUESS_ERROR)}.",
+    ]
     content = {"errors": {name: each.tolist() for name, each in by_trial.items()}}
-    return bench.shown(word, content, parts, (SERIES, found))
+    return bench.shown(word, content, parts, (TRUE_SERIES, found))

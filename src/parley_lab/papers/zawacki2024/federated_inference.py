@@ -27,8 +27,8 @@ from parley.validate import Floats
 from parley_lab.papers.zawacki2024.federated_tasks import Task, biopsies, flowers, two_gaussians
 
 Unit = Literal["record", "owner"]
-STAGGER = (1, 2, 5, 10)  # of figure 8.8: how many iterations a client needs for one update
-SILENT = 1e6  # an epsilon whose noise no accuracy shows
+UPDATE_ITERATIONS = (1, 2, 5, 10)  # of figure 8.8: how many iterations a client needs for one update
+NO_NOISE_EPSILON = 1e6  # an epsilon whose noise no accuracy shows
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _figures() -> dict[str, Figure]:
                 2.0,
                 6.0,
                 5,
-                STAGGER,
+                UPDATE_ITERATIONS,
             ),
         )
     }
@@ -207,7 +207,7 @@ def per_update(figure: Figure, method: Method, clients: int) -> list[float]:
     rounds, _ = rounds_of(figure, method)
     strides = figure.stagger if method.infers and figure.stagger else (1,) * clients
     if figure.epsilon is None:
-        return [SILENT] * clients
+        return [NO_NOISE_EPSILON] * clients
     return [total_epsilon(figure.epsilon, figure.delta, -(-rounds // stride)) for stride in strides]
 
 
@@ -268,28 +268,30 @@ def without_privacy(figure: Figure, splits: int, seed: int = 0) -> float:
     found = []
     for split in range(splits):
         task = figure.draw(np.random.default_rng([seed, split]))
-        terms = terms_of(figure, METHODS[-1], task, 1, [SILENT] * len(task.clients)).changed(privacy={"clip": None})
+        terms = terms_of(figure, METHODS[-1], task, 1, [NO_NOISE_EPSILON] * len(task.clients)).changed(
+            privacy={"clip": None}
+        )
         found.append(accuracies(terms, task, 1, seed + split)[-1, 0])
     return float(np.mean(found))
 
 
-TOTALS = (1.0, 3.0, 10.0)  # budgets of the honest table
+TOTAL_EPSILONS = (1.0, 3.0, 10.0)  # budgets of the honest table
 # (rounds, local steps) over which gradient methods may spread them
-SPREADS = ((4, 50), (16, 20), (16, 5), (64, 5), (64, 1))
+ROUNDS_AND_STEPS = ((4, 50), (16, 20), (16, 5), (64, 5), (64, 1))
 
 
 def equal_totals(
     figure: Figure, trials: int, splits: int, seed: int = 0, progress: Callable[[], None] = lambda: None
 ) -> list[tuple[str, list[Line]]]:
-    """Every method at the same total (eps, delta) of every client, for each of `TOTALS`. FedInfer releases once; a
-    gradient method has the rounds and local steps, among `SPREADS`, that turned out best: a choice for which nothing is
-    charged."""
+    """Every method at the same total (eps, delta) of every client, for each of `TOTAL_EPSILONS`. FedInfer releases "
+    "once; a gradient method has the rounds and local steps, among `ROUNDS_AND_STEPS`, that turned out best: a choice
+    for which nothing is charged."""
     found = []
     for method in METHODS:
         lines = []
-        for total in TOTALS:
+        for total in TOTAL_EPSILONS:
             tried = []
-            for rounds, steps in ((1, 1),) if method.infers else SPREADS:
+            for rounds, steps in ((1, 1),) if method.infers else ROUNDS_AND_STEPS:
                 way = replace(figure, local_steps=steps)
                 tried.append(trace(way, method, trials, splits, seed, rounds, total, progress))
             lines.append(max(tried, key=lambda line: float(line.last.mean())))

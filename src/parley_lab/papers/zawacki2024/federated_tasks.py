@@ -18,9 +18,9 @@ from sklearn.datasets import load_breast_cancer, load_iris
 
 from parley.validate import Floats
 
-TEST = 0.3  # of the rows are kept for testing: its δ, 1/105 and 1/398, say that 70 % are learned from
-BUMPS = {"points": 10, "width": 1.0, "seed": 1}
-RADIUS = 5.0  # of the box for gradient methods: the best models lie well within
+TEST_SHARE = 0.3  # of the rows are kept for testing: its δ, 1/105 and 1/398, say that 70 % are learned from
+BUMP_BASIS = {"points": 10, "width": 1.0, "seed": 1}
+BOX_RADIUS = 5.0  # of the box for gradient methods: the best models lie well within
 
 Places = NDArray[np.intp]
 
@@ -53,7 +53,7 @@ def flowers(rng: np.random.Generator, expert: bool) -> Task:
     low, high = iris.data.min(axis=0), iris.data.max(axis=0)
     features = tuple(f"f{j}" for j in range(4))
     task = _task(iris.data, iris.target, tuple(iris.target_names.tolist()), features, (low, high), rng, split)
-    return replace(task, model={**task.model, "basis": BUMPS})
+    return replace(task, model={**task.model, "basis": BUMP_BASIS})
 
 
 def biopsies(rng: np.random.Generator, skewed: bool) -> Task:
@@ -105,7 +105,7 @@ def _task(
     low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (len(features),)) for end in bounds)
     table = pd.DataFrame(X, columns=[*features]).assign(kind=np.array(classes)[y])
     order = rng.permutation(len(y))
-    held = round(TEST * len(y))
+    held = round(TEST_SHARE * len(y))
     model = {
         "kind": "least-squares-classes",
         "target": "kind",
@@ -114,7 +114,7 @@ def _task(
         "bounds": {name: [float(a), float(b)] for name, a, b in zip(features, low, high, strict=True)},
         "centres": {name: float((a + b) / 2) for name, a, b in zip(features, low, high, strict=True)},
         "scales": {name: float((b - a) / 2) for name, a, b in zip(features, low, high, strict=True)},
-        "radius": RADIUS,
+        "radius": BOX_RADIUS,
     }
     clients = tuple(table.iloc[rows].reset_index(drop=True) for rows in split(order[held:], y))
     return Task(clients, table.iloc[order[:held]].reset_index(drop=True), model)

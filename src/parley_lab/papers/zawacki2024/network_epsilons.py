@@ -19,8 +19,8 @@ from parley.privacy.events import GaussianEvent, StableEvent
 from parley.validate import Floats, Integers
 from parley_lab.papers.zawacki2024.published_networks import NetworkTable
 
-POINTS = 100_001
-LEAST = 1e-15  # of a delta: what is below is rounding
+GRID_POINTS = 100_001
+MIN_DELTA = 1e-15  # of a delta: what is below is rounding
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ def one_dimensional(alpha: float, scale: float, delta: float, count: int, rate: 
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     without, drawn = _masses(alpha, 1 / scale)
-    there = (1 - rate) * without + rate * drawn
+    mixture = (1 - rate) * without + rate * drawn
     interval = min(max(rate / 20, 1e-5), 2e-4)
     pmfs = []
-    for upper, lower in ((there, without), (without, there)):
+    for upper, lower in ((mixture, without), (without, mixture)):
         epsilons, deltas = _curve(upper, lower, interval)
         pmfs.append(create_pmf_pessimistic_connect_dots(interval, epsilons, deltas).to_dense_pmf())
     return float(PrivacyLossDistribution(*pmfs).self_compose(count).get_epsilon_for_delta(delta))
@@ -75,7 +75,7 @@ def one_dimensional(alpha: float, scale: float, delta: float, count: int, rate: 
 def _masses(alpha: float, shift: float) -> tuple[Floats, Floats]:
     """The masses of noise of scale 1, and of the same moved by `shift`, on a fine grid: they add up to 1."""
     far = 12.0 if alpha == 2 else 1e5
-    u = np.linspace(-math.asinh(far), math.asinh(far), POINTS)
+    u = np.linspace(-math.asinh(far), math.asinh(far), GRID_POINTS)
     x, width, law = np.sinh(u) + shift / 2, np.cosh(u), make_stable_law(alpha)
     found = [np.exp(law.log_pdf(at)) * width for at in (x, x - shift)]
     return found[0] / found[0].sum(), found[1] / found[1].sum()
@@ -90,7 +90,7 @@ def _curve(upper: Floats, lower: Floats, interval: float) -> tuple[Integers, Flo
     epsilons = places * interval
     first = np.searchsorted(loss[order], epsilons, side="right")
     deltas = np.clip(above[0][first] - np.exp(epsilons) * above[1][first], 0.0, 1.0)
-    deltas = np.minimum.accumulate(np.where(deltas > LEAST, deltas, 0.0))
+    deltas = np.minimum.accumulate(np.where(deltas > MIN_DELTA, deltas, 0.0))
     end = int(np.argmin(deltas)) + 1  # the first 0
     keep = deltas[:end] < 1
     return places[:end][keep], deltas[:end][keep]

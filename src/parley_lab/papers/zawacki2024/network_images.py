@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parley.validate import whole
 
-COLOURS = np.array([[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]])  # CIFAR-10's means and deviations
+CHANNEL_STATISTICS = np.array([[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]])  # CIFAR-10's means and deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def _objects(folder: Path) -> Images | None:
         parts = [np.fromfile(file, dtype=np.uint8).reshape(-1, 3073) for file in files]
         whole, test = np.concatenate(parts[:5]), parts[5]
         X, y, test_X, test_y = whole[:, 1:], whole[:, 0], test[:, 1:], test[:, 0]
-    mean, deviation = (np.repeat(each, 1024) for each in COLOURS)
+    mean, deviation = (np.repeat(each, 1024) for each in CHANNEL_STATISTICS)
     return Images("CIFAR-10", *_scaled(X, y, mean, deviation), *_scaled(test_X, test_y, mean, deviation))
 
 

@@ -11,10 +11,10 @@ from parley.report.extras import extras
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.zawacki2024.network_epsilons import NetworkEpsilons, row_epsilons, sound_epsilon
 from parley_lab.papers.zawacki2024.network_images import table_images
-from parley_lab.papers.zawacki2024.published_networks import TABLES, NetworkTable
+from parley_lab.papers.zawacki2024.published_networks import PUBLISHED_TABLES, NetworkTable
 from parley_lab.papers.zawacki2024.settings import NetworkTrials, Trials
 from parley_lab.papers.zawacki2024.trained_networks import (
-    STABLE,
+    STABLE_ALPHA,
     Law,
     TableRuns,
     equal_law,
@@ -24,15 +24,15 @@ from parley_lab.papers.zawacki2024.trained_networks import (
 )
 
 Entry = dict[str, Any]
-LAW = ["α", "scale"]
-EPSILONS = ["ε printed", "one-dim.", "charged", "bound"]
-WIDER = "clip_2"  # what was trained with gradients clipped at twice the printed norm, and the same noise
+LAW_COLUMNS = ["α", "scale"]
+EPSILON_COLUMNS = ["ε printed", "one-dim.", "charged", "bound"]
+WIDER_CLIP = "clip_2"  # what was trained with gradients clipped at twice the printed norm, and the same noise
 ADJACENCY = {
     "one_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
     "charged_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
     "sound_epsilon": Adjacency.REPLACE_ONE,
 }
-READINGS = (
+READINGS_NOTE = (
     "ε of all steps at the published size, δ = 1e-05. One-dim(ensional): Z's, add/remove, for one coordinate alone. "
     "Charged: the same for gradients clipped at twice the printed norm, by which Z's Gaussian rows come out; no rule "
     "is known for the others. Bound: the sound one at the printed norm, replace-one, every direction; Gaussian by its "
@@ -42,19 +42,19 @@ READINGS = (
 
 def table(bench: Trials, word: str, progress: Progress) -> Shown:
     """One of the tables."""
-    asked, settings = TABLES[word], bench.networks
-    found = _trained(asked, settings, bench.seed, progress) if settings.trials is not None else None
+    published, settings = PUBLISHED_TABLES[word], bench.networks
+    found = _trained(published, settings, bench.seed, progress) if settings.trials is not None else None
     kept = kept_runs(word)
-    entries = [_entry(asked, law, kept, found) for law in laws(asked)]
-    equal = [_equal(asked, runs) for runs in (kept, found) if runs is not None]
+    entries = [_entry(published, law, kept, found) for law in laws(published)]
+    equal = [_equal(published, runs) for runs in (kept, found) if runs is not None]
     content = {
-        "delta": asked.delta,
+        "delta": published.delta,
         "adjacency": ADJACENCY,
         "rows": entries,
         "equal_sound_epsilon": equal,
         **{name: None if runs is None else _about(runs) for name, runs in (("kept", kept), ("now", found))},
     }
-    return Shown({"tables": {word: content}}, _parts(asked, entries, equal, kept, found))
+    return Shown({"tables": {word: content}}, _parts(published, entries, equal, kept, found))
 
 
 def _trained(table: NetworkTable, settings: NetworkTrials, seed: int, progress: Progress) -> TableRuns:
@@ -75,7 +75,7 @@ def _entry(table: NetworkTable, law: Law, kept: TableRuns | None, found: TableRu
     if printed is not None:
         accuracy, deviation = printed.accuracy, table.deviations[table.rows.index(printed)]
     runs = {"kept": kept, "now": found}
-    wider = [_runs(f"{name}_{WIDER}", each, law.clipped_at_2 if law.clip else None) for name, each in runs.items()]
+    wider = [_runs(f"{name}_{WIDER_CLIP}", each, law.clipped_at_2 if law.clip else None) for name, each in runs.items()]
     return {
         "alpha": alpha if scale else None,
         "scale": scale or None,
@@ -112,7 +112,7 @@ def _equal(table: NetworkTable, runs: TableRuns) -> Entry:
     return {
         "scale": scale,
         "gaussian_epsilon": sound_epsilon(table, 2.0, scale, same_bound=True),
-        "stable_epsilon": sound_epsilon(table, STABLE, scale, same_bound=True),
+        "stable_epsilon": sound_epsilon(table, STABLE_ALPHA, scale, same_bound=True),
         "gaussian": gaussian.mean,
         "stable": stable.mean,
         "standard_error": None if math.isnan(variance) else math.sqrt(variance),
@@ -129,16 +129,19 @@ def _parts(
     table: NetworkTable, entries: list[Entry], equal: list[Entry], kept: TableRuns | None, found: TableRuns | None
 ) -> Parts:
     names = [name for name, runs in (("kept", kept), ("now", found)) if runs is not None]
-    columns = ["published", *(f"{name}{clip}" for name in names for clip in ("", f"_{WIDER}"))]
-    heads = [f"{name.replace(f'_{WIDER}', ', clip 2')} %" for name in columns]
+    columns = ["published", *(f"{name}{clip}" for name in names for clip in ("", f"_{WIDER_CLIP}"))]
+    heads = [f"{name.replace(f'_{WIDER_CLIP}', ', clip 2')} %" for name in columns]
     noisy = [entry for entry in entries if entry["scale"] is not None]
     parts: Parts = [
         Titled(
             f"Table {table.word}: {table.network}, {table.epochs} epochs",
-            [[*LAW, *heads], *([*_law(entry), *_accuracies(entry, columns)] for entry in entries)],
+            [[*LAW_COLUMNS, *heads], *([*_law(entry), *_accuracies(entry, columns)] for entry in entries)],
         ),
-        Titled("What each costs", [[*LAW, *EPSILONS], *([*_law(entry), *_epsilons(entry)] for entry in noisy)]),
-        READINGS,
+        Titled(
+            "What each costs",
+            [[*LAW_COLUMNS, *EPSILON_COLUMNS], *([*_law(entry), *_epsilons(entry)] for entry in noisy)],
+        ),
+        READINGS_NOTE,
     ]
     for name, runs in (("Kept", kept), ("Now", found)):
         if runs is not None:
@@ -175,6 +178,7 @@ def _sentence(equal: Entry) -> str:
     epsilons = [number(equal[f"{name}_epsilon"], 3, side="above") for name in ("gaussian", "stable")]
     return (
         f"At equal sound ε (scale {equal['scale']:g}; by Rényi divergences for both, {epsilons[0]} and {epsilons[1]}): "
-        f"Gaussian {equal['gaussian']:.2f} %, α = {STABLE:g} {equal['stable']:.2f} %, apart by {apart:+.2f}{error} "
+        f"Gaussian {equal['gaussian']:.2f} %, α = {STABLE_ALPHA:g} {equal['stable']:.2f} %, apart by "
+        f"{apart:+.2f}{error} "
         "points."
     )

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.figures.colours import SERIES as PLANTS
+from parley.report.figures.colours import SERIES_COLOURS as PLANTS
 from parley.report.figures.picture import decorate
 from parley.validate import Floats
 
@@ -60,15 +60,15 @@ def accuracy_paths(
         axes.plot(iterations, accuracy, color=colours[place % len(colours)], linewidth=1.6, label=name)
     for level, names in _by_level(published or {}).items():
         first = next(place for place, (name, *_) in enumerate(paths) if name in names)
-        said = f"{', '.join(names)}: {level:g} published"
-        axes.axhline(level, color=colours[first % len(colours)], linewidth=1.1, linestyle="--", label=said)
+        label = f"{', '.join(names)}: {level:g} published"
+        axes.axhline(level, color=colours[first % len(colours)], linewidth=1.1, linestyle="--", label=label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("iteration")
     axes.set_ylabel("test accuracy, %")
     figure.legend(frameon=False, labelcolor=INK, fontsize=8.5, loc="outside lower center", ncols=4)
-    heading, *rest = title.split("\n")
+    heading, *subtitle = title.split("\n")
     figure.suptitle(heading, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=11)
-    axes.set_title("\n".join(rest), loc="left", color=MUTED, fontsize=9)
+    axes.set_title("\n".join(subtitle), loc="left", color=MUTED, fontsize=9)
     return figure
 
 

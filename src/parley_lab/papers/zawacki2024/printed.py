@@ -2,14 +2,14 @@
 
 from parley_lab.papers.printed import Outcome, Printed, pictures
 
-CURVE = "as drawn: in one coordinate; spread: over many, the low end of what a vector costs"
-SAMPLED = f"{CURVE}; Z samples under add/remove, ours is replace-one"
-KEPT = "accuracies: kept runs, 10 of each row on all images"
-UNIT = "a record is the unit here; Z bounds a client's whole update"
-SERIES = "Z's step and momentum, then longer ones"
+CURVE_NOTE = "as drawn: in one coordinate; spread: over many, the low end of what a vector costs"
+SAMPLED_NOTE = f"{CURVE_NOTE}; Z samples under add/remove, ours is replace-one"
+KEPT_RUNS_NOTE = "accuracies: kept runs, 10 of each row on all images"
+UNIT_NOTE = "a record is the unit here; Z bounds a client's whole update"
+SERIES_NOTE = "Z's step and momentum, then longer ones"
 
 
-def _curves(*words: str, note: str = CURVE) -> tuple[Printed, ...]:
+def _curves(*words: str, note: str = CURVE_NOTE) -> tuple[Printed, ...]:
     return tuple(Printed(f"figure {word}", note, compare="comparisons:privacy") for word in words)
 
 
@@ -40,10 +40,17 @@ PRINTED = (
     *pictures({"figure 4.2": "digits"}),
     Printed(
         "table 4.1",
-        f"{KEPT}; training differs before any noise, so accuracies do not tell why rows differ",
+        f"{KEPT_RUNS_NOTE}; training differs before any noise, so accuracies do not tell why rows differ",
         compare="comparisons:networks",
     ),
-    Printed("table 4.2", KEPT, "what α = 1.999 adds to that", "--table 4.1", "comparisons:advantage", ("table-4.1",)),
+    Printed(
+        "table 4.2",
+        KEPT_RUNS_NOTE,
+        "what α = 1.999 adds to that",
+        "--table 4.1",
+        "comparisons:advantage",
+        ("table-4.1",),
+    ),
     *pictures({"figure 4.3": "pictures of ten kinds"}),
     Printed(
         "table 4.3",
@@ -78,9 +85,9 @@ PRINTED = (
         compare="comparisons:trained",
         without=Outcome.NO_DATA,
     ),
-    *_curves("4.6", note=SAMPLED),
+    *_curves("4.6", note=SAMPLED_NOTE),
     *_curves("4.7", "4.8", "4.9"),
-    *_curves("4.10", "4.11", note=SAMPLED),
+    *_curves("4.10", "4.11", note=SAMPLED_NOTE),
     Printed("figure 4.12", "accuracies are Z's; ε of the printed scales", compare="comparisons:trained"),
     *pictures(
         {
@@ -91,14 +98,14 @@ PRINTED = (
         }
     ),
     Printed("figure 6.3", "draws equation 6.21", without=Outcome.PICTURE),
-    Printed("figure 6.4", SERIES, compare="comparisons:descent"),
-    Printed("figure 6.5", SERIES, compare="comparisons:descent"),
+    Printed("figure 6.4", SERIES_NOTE, compare="comparisons:descent"),
+    Printed("figure 6.5", SERIES_NOTE, compare="comparisons:descent"),
     Printed("figure 6.6", "ours are other attacks than Z's descent", compare="comparisons:recovered"),
     Printed("figure 6.7", "Z's noise states no ε; ours does", compare="comparisons:protected"),
     *pictures({"figure 8.1": "two Gaussians"}),
     Printed("figure 8.2", compare="comparisons:accuracies"),
-    Printed("figure 8.3", UNIT, compare="comparisons:accuracies"),
+    Printed("figure 8.3", UNIT_NOTE, compare="comparisons:accuracies"),
     *pictures({"figure 8.4": "irises"}),
-    *(Printed(f"figure {word}", UNIT, compare="comparisons:accuracies") for word in ("8.5", "8.6", "8.7", "8.8")),
+    *(Printed(f"figure {word}", UNIT_NOTE, compare="comparisons:accuracies") for word in ("8.5", "8.6", "8.7", "8.8")),
     _exact("9.1", "feedback", "equation 9.81 prints 1.70 where its A and B give 1.97"),
 )

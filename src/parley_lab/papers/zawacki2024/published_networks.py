@@ -69,7 +69,7 @@ TABLE_4_5 = (
     Trained(1.999, 1, 0.954, 90.08, 1.0770),
     Trained(1.999, 3, 0.724, 90.41, 0.8173),
 )
-TABLES = {
+PUBLISHED_TABLES = {
     "4.1": NetworkTable(
         word="4.1",
         data="mnist.npz",

@@ -19,15 +19,23 @@ from parley.privacy.mechanisms.stable import cauchy_epsilon
 from parley.privacy.mechanisms.stable_law import distortion, log_pdf, score_bound
 from parley.validate import Floats
 from parley_lab.papers.zawacki2024.network_epsilons import row_epsilons
-from parley_lab.papers.zawacki2024.published_networks import TABLES
+from parley_lab.papers.zawacki2024.published_networks import PUBLISHED_TABLES
 
 # table 3.1
-DISTORTIONS = {2.0: 1.1284, 1.999: 1.1289, 1.99: 1.1340, 1.95: 1.1576, 1.9: 1.1903, 1.8: 1.2687, 1.0: math.inf}
-ALPHAS = (2.0, 1.999, 1.99, 1.9, 1.5, 1.0)
+PUBLISHED_DISTORTIONS = {
+    2.0: 1.1284,
+    1.999: 1.1289,
+    1.99: 1.1340,
+    1.95: 1.1576,
+    1.9: 1.1903,
+    1.8: 1.2687,
+    1.0: math.inf,
+}
+CURVE_ALPHAS = (2.0, 1.999, 1.99, 1.9, 1.5, 1.0)
 SCALES = np.geomspace(0.05, 20, 41)
-CHOICES = np.array([1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.95, 1.99, 1.999, 1.9999])
+TRIED_ALPHAS = np.array([1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.95, 1.99, 1.999, 1.9999])
 DELTA = 1e-5
-NETWORK = TABLES["4.3"]  # of figures 4.5 and 4.12
+NETWORK_TABLE = PUBLISHED_TABLES["4.3"]  # of figures 4.5 and 4.12
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +90,7 @@ def chart(name: str) -> Chart:
     """Figure 3.4, 3.5, 3.6, 3.7 or 3.8."""
     x = np.linspace(-15, 15, 301)
     if name == "3.4":
-        curves = [Curve(f"α = {alpha:g}", x, loss(x, alpha, 1.0)) for alpha in ALPHAS]
+        curves = [Curve(f"α = {alpha:g}", x, loss(x, alpha, 1.0)) for alpha in CURVE_ALPHAS]
         return Chart("Privacy loss of one coordinate, scale 1", "answer", "loss", tuple(curves))
     if name == "3.5":
         curves = [Curve(f"scale {scale:g}", x, loss(x, 1.5, scale)) for scale in (0.5, 1.0, 2.0, 4.0)]
@@ -116,7 +124,8 @@ def chart(name: str) -> Chart:
 def distortions() -> list[dict[str, float]]:
     """Table 3.1: E|Y| at scale 1, printed and computed."""
     return [
-        {"alpha": alpha, "published": printed, "computed": distortion(alpha)} for alpha, printed in DISTORTIONS.items()
+        {"alpha": alpha, "published": printed, "computed": distortion(alpha)}
+        for alpha, printed in PUBLISHED_DISTORTIONS.items()
     ]
 
 
@@ -124,15 +133,16 @@ def trained() -> list[dict[str, float | None]]:
     """Figures 4.5 and 4.12 at the points that table 4.3 prints: accuracy is Z's; E|Y| and eps are computed, eps in the
     readings of `network_epsilons`, for all steps of 200 epochs. (Nothing is trained here.)"""
     rows = []
-    for row in NETWORK.rows:
-        epsilons = row_epsilons(NETWORK, row.alpha, row.scale)
+    for row in NETWORK_TABLE.rows:
+        epsilons = row_epsilons(NETWORK_TABLE, row.alpha, row.scale)
         rows.append({**vars(row), **vars(epsilons), "computed_distortion": distortion(row.alpha, row.scale)})
     return rows
 
 
 @dataclass(frozen=True, eq=False)
 class BestAlpha:
-    """At one eps: E|Y| of one number for each of `CHOICES`, at the least scale that keeps it, and the alpha that makes
+    """At one eps: E|Y| of one number for each of `TRIED_ALPHAS`, at the least scale that keeps it, and the alpha "
+    "that makes
     it least."""
 
     rule: str
@@ -163,14 +173,14 @@ def best_alpha(rule: str, epsilon: float) -> BestAlpha:
             return score_bound(alpha) / epsilon
         return math.sqrt(fisher_information(alpha)) * gaussian_ratio(epsilon, DELTA)
 
-    found = np.array([distortion(float(alpha), scale(float(alpha))) for alpha in CHOICES])
+    found = np.array([distortion(float(alpha), scale(float(alpha))) for alpha in TRIED_ALPHAS])
     place = int(np.argmin(found))
-    alpha, least = float(CHOICES[place]), float(found[place])
-    if 0 < place < len(CHOICES) - 1:
-        ends = float(CHOICES[place - 1]), float(CHOICES[place + 1])
+    alpha, distortion_found = float(TRIED_ALPHAS[place]), float(found[place])
+    if 0 < place < len(TRIED_ALPHAS) - 1:
+        ends = float(TRIED_ALPHAS[place - 1]), float(TRIED_ALPHAS[place + 1])
         best = minimize_scalar(
             lambda a: distortion(float(a), scale(float(a))), bounds=ends, method="bounded", options={"xatol": 5e-3}
         )
-        alpha, least = float(best.x), float(best.fun)
+        alpha, distortion_found = float(best.x), float(best.fun)
     rival = math.sqrt(2 / math.pi) * gaussian_ratio(epsilon, DELTA) if rule == "many" else 1 / epsilon
-    return BestAlpha(rule, epsilon, found, alpha, least, rival)
+    return BestAlpha(rule, epsilon, found, alpha, distortion_found, rival)

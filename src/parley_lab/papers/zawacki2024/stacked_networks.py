@@ -25,8 +25,10 @@ Tensor = Any  # torch.Tensor
 Module = Any  # torch.nn.Module
 
 AT_ONCE = 1 << 22  # places that are drawn at once
-FAR = 5.0  # deviations above the mean for which a draw has room: what is beyond is left out, once in 10^6 draws
-JUDGED = {"cuda": 1 << 14, "cpu": 1 << 10}  # rows, of all runs together, that are judged at once
+MAX_DEVIATIONS = (
+    5.0  # deviations above the mean for which a draw has room: what is beyond is left out, once in 10^6 draws
+)
+ROWS_AT_ONCE = {"cuda": 1 << 14, "cpu": 1 << 10}  # rows, of all runs together, that are judged at once
 
 
 @dataclass(frozen=True)
@@ -78,37 +80,37 @@ class StackedNetwork:
     def scores(self, theta: Tensor, X: Tensor, notes: list[tuple[Tensor, Tensor]] | None = None) -> Tensor:
         """What the networks say of their rows [runs, n, outputs]; `notes` get what each layer took in, place by place
         [runs n, places, in], and what it said [runs, n places, out]."""
-        runs, said = len(theta), X.flatten(0, 1)
+        runs, outputs = len(theta), X.flatten(0, 1)
         for part, begin in self._parts:
             if begin is None:
-                said = part(said)
+                outputs = part(outputs)
                 continue
-            taken, rest = _places(part, said)
+            taken, output_size = _places(part, outputs)
             out, width = len(part.weight), taken.shape[2]
             weight = theta[:, begin : begin + out * width].unflatten(1, (out, width))
             constant = theta[:, begin + out * width : begin + out * (width + 1)]
             whole = torch.baddbmm(constant[:, None], taken.reshape(runs, -1, width), weight.transpose(1, 2))
             if notes is not None:
                 notes.append((taken.detach(), whole if whole.requires_grad else whole.requires_grad_()))
-            said = whole.reshape(len(taken), -1, out).transpose(1, 2).reshape(len(taken), out, *rest)
-        return said.unflatten(0, (runs, -1))
+            outputs = whole.reshape(len(taken), -1, out).transpose(1, 2).reshape(len(taken), out, *output_size)
+        return outputs.unflatten(0, (runs, -1))
 
-    def clipped_sums(self, theta: Tensor, X: Tensor, y: Tensor, there: Tensor, clips: Tensor) -> Tensor:
+    def clipped_sums(self, theta: Tensor, X: Tensor, y: Tensor, row_weights: Tensor, clips: Tensor) -> Tensor:
         """The sums of records' gradients, each clipped to its run's clip [runs, 1], over rows X [runs, n, ...] with
         classes y [runs, n], those that are there (1, else 0) [runs, n]: [runs, P]."""
         runs, notes = len(theta), list[tuple[Tensor, Tensor]]()
-        said = self.scores(theta, X, notes)
-        losses = nn.functional.cross_entropy(said.flatten(0, 1), y.flatten(), reduction="sum")
+        scores = self.scores(theta, X, notes)
+        losses = nn.functional.cross_entropy(scores.flatten(0, 1), y.flatten(), reduction="sum")
         slopes = torch.autograd.grad(losses, [each for _, each in notes])
         layers = [_Layer.of(a, d.reshape(len(a), a.shape[1], -1)) for (a, _), d in zip(notes, slopes, strict=True)]
         squares = torch.stack([layer.square() for layer in layers]).sum(0).reshape(runs, -1)
-        factors = torch.clamp(clips / squares.sqrt(), max=1.0) * there
+        factors = torch.clamp(clips / squares.sqrt(), max=1.0) * row_weights
         return torch.cat([piece for layer in layers for piece in layer.weighted(factors)], dim=1)
 
     def accuracies(self, theta: Tensor, X: Tensor, y: Tensor) -> Floats:
         """The share of rows X [n, ...] whose class y [n] each run tells right [runs]."""
         right = torch.zeros(len(theta), device=theta.device)
-        size = max(JUDGED[theta.device.type] // len(theta), 1)
+        size = max(ROWS_AT_ONCE[theta.device.type] // len(theta), 1)
         with torch.no_grad():
             for rows, classes in zip(X.split(size), y.split(size), strict=True):
                 said = self.scores(theta, rows.expand(len(theta), *rows.shape))
@@ -180,8 +182,8 @@ def trained_runs(
     scales, velocity = torch.where(scales > 0, scales * clips, 0.0), torch.zeros_like(theta)
     silent, expected = bool((scales == 0).all()), steps.rate * len(X)
     with exact_kernels(device):
-        for place, (chosen, there) in enumerate(_draws(len(X), len(theta), steps, draw)):
-            total = network.clipped_sums(theta, rows[chosen], classes[chosen], there, clips.float())
+        for place, (chosen, row_weights) in enumerate(_draws(len(X), len(theta), steps, draw)):
+            total = network.clipped_sums(theta, rows[chosen], classes[chosen], row_weights, clips.float())
             if not silent:
                 total = total + (scales * stable_draws(alphas, theta.shape[1], draw)).float()
             velocity = steps.momentum * velocity + total / expected
@@ -194,7 +196,7 @@ def _draws(rows: int, runs: int, steps: StudySteps, draw: torch.Generator) -> An
     """For every step (places [runs, room], 1 where one was drawn and 0 where none was): each of the places 0 to
     rows - 1 with the same probability, independently, since the gaps between successes are geometric numbers."""
     mean = rows * steps.rate
-    room = min(math.ceil(mean + FAR * math.sqrt(mean)) + 1, rows)
+    room = min(math.ceil(mean + MAX_DEVIATIONS * math.sqrt(mean)) + 1, rows)
     chunk = max(min(AT_ONCE // (runs * room), steps.count), 1)
     for first in range(0, steps.count, chunk):
         size = min(chunk, steps.count - first), runs, room

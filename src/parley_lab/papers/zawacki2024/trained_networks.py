@@ -16,11 +16,11 @@ from parley.validate import positive, whole
 from parley_lab.papers.zawacki2024.network_images import Images
 from parley_lab.papers.zawacki2024.published_networks import NetworkTable
 
-RESULTS = Path(__file__).parent / "results"
-STABLE = 1.999
+RESULTS_FOLDER = Path(__file__).parent / "results"
+STABLE_ALPHA = 1.999
 ON_CPU = 4  # runs that a processor trains at once
 
-Count = Callable[[int, int], None]
+CountProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TableRuns:
 
 def kept_runs(word: str) -> TableRuns | None:
     """What long runs of a table reached, as kept in the package; None where none were kept."""
-    path = RESULTS / f"table-{word}.json"
+    path = RESULTS_FOLDER / f"table-{word}.json"
     if not path.is_file():
         return None
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ def laws(table: NetworkTable) -> list[Law]:
 
 def equal_law(table: NetworkTable) -> Law:
     """That of alpha = 1.999 whose sound eps is the second Gaussian row's."""
-    return Law(STABLE, table.rows[1].scale, table.clip)
+    return Law(STABLE_ALPHA, table.rows[1].scale, table.clip)
 
 
 def trained_laws(table: NetworkTable) -> list[Law]:
@@ -113,7 +113,7 @@ def train_table(
     device: str = "cpu",
     seed: int = 0,
     command: str = "",
-    progress: Count = lambda done, count: None,
+    progress: CountProgress = lambda done, count: None,
 ) -> TableRuns:
     """Train every row so many times: `epochs` (those of the table where none are said) of steps that draw the table's
     batch on average."""
@@ -132,7 +132,7 @@ def train_table(
 
 
 def _accuracies(
-    table: NetworkTable, images: Images, steps: Any, trials: int, device: str, seed: int, progress: Count
+    table: NetworkTable, images: Images, steps: Any, trials: int, device: str, seed: int, progress: CountProgress
 ) -> dict[Law, list[float]]:
     """The accuracies of every law's trials, in percent; a trial begins at the same weights in every row."""
     import torch

@@ -155,7 +155,7 @@ def test_pictures_show_their_digits_if_they_are_like_them_and_noise_shows_none()
 
 
 def test_the_command_writes_and_prints(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "CLIPS", {"l1": (0.08,), "l2": (0.008,)})
+    monkeypatch.setattr(tables, "TRIED_CLIPS", {"l1": (0.08,), "l2": (0.008,)})
     words = [
         "reproduce",
         "aarhus2020",
@@ -189,5 +189,5 @@ def test_digits_are_read_as_they_are_filed():
     assert (some.images.min(), some.images.max()) == (0.0, 1.0)
     right, model = Cell("alone", "l2", None, 0.3, epochs=20).measure(some)
     assert right[0] > 75
-    zero = model[0, :-1].reshape(digits.SIDE, digits.SIDE)
+    zero = model[0, :-1].reshape(digits.SIDE_PIXELS, digits.SIDE_PIXELS)
     assert zero[12:16, 12:16].mean() < zero[12:16, 6:22].mean()

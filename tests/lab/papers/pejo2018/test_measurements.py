@@ -16,7 +16,7 @@ from parley.tasks.ratings.table import divide, drop_rare, find_ratings
 from parley_lab.papers.pejo2018 import measurements
 from parley_lab.papers.pejo2018.divided_ratings import Repeats, alone, make_division, solved_error
 from parley_lab.papers.pejo2018.measurements import (
-    NETFLIX,
+    NETFLIX_COUNTS,
     Choice,
     chosen_mechanisms,
     expansion,
@@ -118,7 +118,7 @@ def test_a_matrix_that_would_blow_up_is_refused_before_anything_is_learned(mecha
 def test_of_hidden_ratings_the_others_matter_more(movielens, monkeypatch):
     """P's figure 5 the other way round, at p = 0.6: hiding them oneself costs less than if the other does, because
     users are solved from all their ratings in the end; as learned, which is P's way, it is as P says."""
-    monkeypatch.setattr(measurements, "BOTH", (0.0, 0.6))
+    monkeypatch.setattr(measurements, "PAIR_LEVELS", (0.0, 0.6))
     found = whose_rows(privacy_curves(movielens, ["hide"], 2, RULE, silent, both=True))[1]
     learned_own, learned_other, own, other = (float(cost) for cost in found[2:6])
     assert other - own > 0.2
@@ -126,7 +126,7 @@ def test_of_hidden_ratings_the_others_matter_more(movielens, monkeypatch):
 
 
 def test_table_3_comes_out_to_within_a_quarter():
-    for row in expansion(NETFLIX, RULE):
+    for row in expansion(NETFLIX_COUNTS, RULE):
         assert row["netflix"] == pytest.approx(row["netflix_printed"], rel=0.25)
 
 

@@ -12,7 +12,7 @@ from parley.tasks.ratings.question import UserUpdate
 from parley.tasks.ratings.table import by_user
 from parley_lab.papers.pejo2018.divided_ratings import make_division
 from parley_lab.papers.pejo2018.gain_forecast import forecast_gains, judge, public_part, stands_for
-from parley_lab.papers.pejo2018.games.gain_table import OUT
+from parley_lab.papers.pejo2018.games.gain_table import STAYS_OUT
 from parley_lab.papers.pejo2018.measurements import Choice, by_updates, privacy_curves
 from parley_lab.papers.pejo2018.mechanism_pairs import called, mechanism_games, mechanism_pairs, strategies
 from parley_lab.papers.pejo2018.released_updates import Contribution, learned_from, quieter
@@ -40,7 +40,7 @@ def test_the_game_over_mechanisms_finds_the_one_that_is_always_better():
     assert shy["same"] == 1
     assert shy["best_answers"][0] == {"open": "good", "bad": "good", "good": "good"}
     (nobody,) = mechanism_games(points, [(9.0, 9.0)])
-    assert nobody["strategies"] == [OUT, OUT]
+    assert nobody["strategies"] == [STAYS_OUT, STAYS_OUT]
 
 
 def test_mechanisms_that_are_the_same_make_the_game_of_one():

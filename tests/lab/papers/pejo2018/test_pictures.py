@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley_lab.papers.pejo2018.pictures import LOOKS, both_concerned, size_ratios, unconcerned_partner
+from parley_lab.papers.pejo2018.pictures import LINE_STYLES, both_concerned, size_ratios, unconcerned_partner
 
 
 def gained(gain, error=0.1, **facts):
@@ -29,13 +29,13 @@ def test_both_owners_have_a_gain_and_a_bar_at_every_ratio():
 
 
 def test_every_mechanism_has_its_own_look_and_its_line():
-    assert len({look[:3] for look in LOOKS.values()}) == len(LOOKS)
-    points = [gained(2 - 3 * p, mechanism=name, p=p) for name in LOOKS for p in (0.0, 0.1, 0.5)]
+    assert len({look[:3] for look in LINE_STYLES.values()}) == len(LINE_STYLES)
+    points = [gained(2 - 3 * p, mechanism=name, p=p) for name in LINE_STYLES for p in (0.0, 0.1, 0.5)]
     figure = unconcerned_partner(points, 3)
     (axes,) = figure.axes
-    assert len(axes.containers) == len(LOOKS)
+    assert len(axes.containers) == len(LINE_STYLES)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["none", "9", "1"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [look[3] for look in LOOKS.values()]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [look[3] for look in LINE_STYLES.values()]
 
 
 @pytest.mark.parametrize("splits", [1, 3])

@@ -12,13 +12,13 @@ from parley_lab.papers.runner import choose, computed
 from parley_lab.papers.wu2019 import markets, value_of_collaboration
 from parley_lab.papers.wu2019.document import DOCUMENT
 from parley_lab.papers.wu2019.pictures import surface
-from parley_lab.papers.wu2019.value_of_collaboration import HEADLINE, Markets, noise_slope
+from parley_lab.papers.wu2019.value_of_collaboration import HEADLINE_CASES, Markets, noise_slope
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Synthetic markets of 6,000 loans or cards, and 15 rounds: enough to walk every path."""
-    monkeypatch.setattr(markets, "PILOT", 3000)
+    monkeypatch.setattr(markets, "PILOT_ROWS", 3000)
     market = markets._market
 
     def hurried(*settings):
@@ -82,7 +82,7 @@ def test_a_slope_is_found_where_noise_rules():
 def test_the_slopes_and_the_headline_hold_on_the_real_data(monkeypatch):
     """W: slope -2 in the budget and psi below 0.1 at the headline; with few runs, so within 0.15. Paths at the
     headline's own budget alone."""
-    monkeypatch.setattr(value_of_collaboration, "BUDGETS", sorted({epsilon for _, epsilon in HEADLINE.values()}))
+    monkeypatch.setattr(value_of_collaboration, "BUDGETS", sorted({epsilon for _, epsilon in HEADLINE_CASES.values()}))
     data_path("creditcard.parquet")
     real = data_path("lendingclub.parquet").parent
     found = {row[0]: row for shown in figures(2, 4, 7, folder=real, runs=6, points=4) for row in shown.findings}

@@ -17,7 +17,7 @@ from parley_lab.papers.zawacki2024.federated_inference import (
     CLAIMS,
     FIGURES,
     METHODS,
-    STAGGER,
+    UPDATE_ITERATIONS,
     Line,
     accuracies,
     equal_totals,
@@ -72,7 +72,7 @@ def test_staggered_clients_answer_every_so_often():
     figure = FIGURES["8.8"]
     task = biopsies(np.random.default_rng(0), skewed=True)
     infer = terms_of(figure, BY_NAME["FedInfer"], task, 100, [1.0] * 4)
-    assert tuple(owner.stride for owner in infer.owners) == STAGGER
+    assert tuple(owner.stride for owner in infer.owners) == UPDATE_ITERATIONS
     stepping = terms_of(figure, BY_NAME["FedLin"], task, 20, [1.0] * 4)
     assert [owner.local_steps for owner in stepping.owners] == [10, 5, 2, 1]
     shares = [float((table.kind == "malignant").mean()) for table in task.clients]

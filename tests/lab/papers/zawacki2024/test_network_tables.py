@@ -14,10 +14,10 @@ from parley.privacy.mechanisms.stable_law import distortion
 from parley_lab.papers.zawacki2024 import network_images, network_tables, trained_networks
 from parley_lab.papers.zawacki2024.network_epsilons import NetworkEpsilons, one_dimensional, row_epsilons, sound_epsilon
 from parley_lab.papers.zawacki2024.network_images import table_images
-from parley_lab.papers.zawacki2024.published_networks import TABLE_4_1, TABLES
+from parley_lab.papers.zawacki2024.published_networks import PUBLISHED_TABLES, TABLE_4_1
 from parley_lab.papers.zawacki2024.trained_networks import Law, RowRuns, TableRuns, kept_runs, laws, trained_laws
 
-MNIST = TABLES["4.1"]
+MNIST = PUBLISHED_TABLES["4.1"]
 
 
 @pytest.mark.parametrize(("row", "one", "charged"), [(TABLE_4_1[0], 0.18, 0.497), (TABLE_4_1[2], 0.39, 3.09)])
@@ -48,7 +48,7 @@ def test_at_the_same_scale_one_sound_bound_gives_both_laws_the_same_epsilon():
     assert sound_epsilon(MNIST, 2.0, scale) < gaussian  # by its loss distribution
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+@pytest.mark.parametrize("table", PUBLISHED_TABLES.values(), ids=list(PUBLISHED_TABLES))
 def test_printed_distortions_are_those_of_the_printed_scales(table):
     for row in table.rows:
         assert distortion(row.alpha, row.scale) == pytest.approx(row.distortion, rel=1.5e-3)
@@ -92,14 +92,14 @@ def test_a_small_sample_is_trained_and_shown_beside_what_was_published(quick):
 def test_the_network_for_colours_is_trained_on_generated_images():
     pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
     images = table_images("4.3", None, 12)
-    found = trained_networks.train_table(TABLES["4.3"], images, 1, epochs=0.5)
+    found = trained_networks.train_table(PUBLISHED_TABLES["4.3"], images, 1, epochs=0.5)
     assert (found.images, found.data) == (12, "GENERATED images")
-    assert [row.law for row in found.rows] == trained_laws(TABLES["4.3"])
+    assert [row.law for row in found.rows] == trained_laws(PUBLISHED_TABLES["4.3"])
 
 
 def test_without_trials_nothing_is_trained_and_what_was_kept_is_shown(quick, monkeypatch, tmp_path):
     rows = tuple(RowRuns(law, (90.0 + place, 92.0 + place)) for place, law in enumerate(trained_laws(MNIST)))
-    monkeypatch.setattr(trained_networks, "RESULTS", tmp_path)
+    monkeypatch.setattr(trained_networks, "RESULTS_FOLDER", tmp_path)
     TableRuns("4.1", "MNIST", 60_000, 10, 0.1, 0.0, True, rows, "python x").save(tmp_path / "table-4.1.json")
     monkeypatch.setattr(network_tables, "kept_runs", kept_runs)
     told = asked("--table", "4.1")
@@ -155,7 +155,7 @@ def test_images_in_the_users_folder_are_read(tmp_path):
     pixels = rng.integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
     np.savez(tmp_path / "cifar10.npz", x_train=pixels, y_train=np.arange(5), x_test=pixels, y_test=np.arange(5))
     again = table_images("4.3", tmp_path)
-    mean, deviation = network_images.COLOURS[:, 1]
+    mean, deviation = network_images.CHANNEL_STATISTICS[:, 1]
     assert again.X[2, 1024 + 32 + 7] == pytest.approx((pixels[2, 1, 7, 1] / 255 - mean) / deviation, rel=1e-5)
     grey = rng.integers(0, 256, (3, 28, 28), dtype=np.uint8)
     parts = {

@@ -16,7 +16,7 @@ from parley_lab.papers.zawacki2024 import noise, stable_noise
 from parley_lab.papers.zawacki2024.document import DOCUMENT
 from parley_lab.papers.zawacki2024.settings import Trials
 from parley_lab.papers.zawacki2024.stable_noise import (
-    CHOICES,
+    TRIED_ALPHAS,
     all_epsilon,
     best_alpha,
     chart,
@@ -69,7 +69,7 @@ def test_the_printed_approximation_for_small_scales_is_off_by_ln_2():
 def test_the_best_alpha_is_a_minimum_at_equal_epsilon():
     """Every choice keeps the eps exactly, none distorts less, and Laplace noise beats them all."""
     found = best_alpha("all", 5.0)
-    for alpha, distorted in zip(CHOICES.tolist(), found.distortions.tolist(), strict=True):
+    for alpha, distorted in zip(TRIED_ALPHAS.tolist(), found.distortions.tolist(), strict=True):
         assert all_epsilon(alpha, distorted / distortion(alpha)) == pytest.approx(5.0)
         assert distorted >= found.least
     assert 1.65 < found.alpha < 1.75
@@ -77,7 +77,7 @@ def test_the_best_alpha_is_a_minimum_at_equal_epsilon():
 
 
 def test_in_one_coordinate_the_scale_is_solved_for(monkeypatch):
-    monkeypatch.setattr(stable_noise, "CHOICES", np.array([1.5]))
+    monkeypatch.setattr(stable_noise, "TRIED_ALPHAS", np.array([1.5]))
     found = best_alpha("one", 5.0)
     assert one_epsilon(1.5, found.least / distortion(1.5)) == pytest.approx(5.0, rel=1e-5)
     assert found.least > found.rival
@@ -104,8 +104,10 @@ def test_the_command_prints_and_draws_them(tmp_path):
 
 def test_trained_networks_are_charged_for_steps_and_every_epsilon_has_its_adjacency(monkeypatch):
     """The Gaussian point that is printed with eps = 3 has it at half its scale; the bound is called one."""
-    few = replace(stable_noise.NETWORK, rows=(stable_noise.NETWORK.rows[1], stable_noise.NETWORK.rows[3]))
-    monkeypatch.setattr(stable_noise, "NETWORK", few)
+    few = replace(
+        stable_noise.NETWORK_TABLE, rows=(stable_noise.NETWORK_TABLE.rows[1], stable_noise.NETWORK_TABLE.rows[3])
+    )
+    monkeypatch.setattr(stable_noise, "NETWORK_TABLE", few)
     run = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "4.12", "--json"])
     (shown,) = json.loads(run.stdout)["figures"]
     gaussian, stable = shown["rows"]

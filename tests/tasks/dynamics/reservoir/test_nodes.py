@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from parley.tasks.dynamics.reservoir.recordings import GAIN, Features, Nodes, drawn, inverse_root
+from parley.tasks.dynamics.reservoir.recordings import STATE_DEVIATION, Features, Nodes, drawn, inverse_root
 from parley.tasks.dynamics.reservoir.terms import Reservoir
 
 
@@ -58,7 +58,7 @@ def test_made_up_inputs_move_every_turned_state_about_alike():
     rows = np.stack(features.rows(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1))))[:, 100:, :12].reshape(-1, 12)
     raw = features.nodes.states(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1)))[:, 100:].reshape(-1, 12)
     turned, plain = (np.linalg.eigvalsh(np.cov(each.T)) for each in (rows, raw))
-    assert turned[-1] < 1.2 * GAIN**2
+    assert turned[-1] < 1.2 * STATE_DEVIATION**2
     assert turned[-1] / turned[0] < plain[-1] / plain[0] / 10
 
 

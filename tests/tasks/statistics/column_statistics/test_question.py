@@ -12,11 +12,11 @@ import parley
 from parley.errors import DataError, Malformed
 from parley.tasks.statistics.column_statistics.question import (
     BINS,
-    EDGES,
     EQUAL,
+    MAGNITUDE_EDGES,
     MAGNITUDES,
     NAMES,
-    WIDTH,
+    NUMBERS_PER_COLUMN,
     CellColumn,
     ColumnStatisticsQuery,
 )
@@ -69,8 +69,8 @@ HOSTILE = [
         object(),
         np.float32(2.5),
     ),
-    *(float(edge) for edge in EDGES[:: len(EDGES) // 9]),
-    *(float(np.nextafter(edge, 0)) for edge in EDGES[:: len(EDGES) // 9]),
+    *(float(edge) for edge in MAGNITUDE_EDGES[:: len(MAGNITUDE_EDGES) // 9]),
+    *(float(np.nextafter(edge, 0)) for edge in MAGNITUDE_EDGES[:: len(MAGNITUDE_EDGES) // 9]),
 ]
 
 
@@ -172,10 +172,10 @@ def test_gaps_and_text_have_places_of_their_own():
     assert (a[0], a[1], a[2 + 1 + BINS // 2]) == (2, 1, 1)
     assert (b[0], dict(named[1])) == (1, {"u": 2, "v": 1})
     assert named[0] is None
-    zero = len(EDGES) // 2
+    zero = len(MAGNITUDE_EDGES) // 2
     assert y[2 + zero] == 1  # 0 in the middle
-    assert y[2 + np.searchsorted(EDGES, 2.0**52, side="right")] == 1
-    assert y[2 + np.searchsorted(EDGES, 1.0, side="right")] == 1
+    assert y[2 + np.searchsorted(MAGNITUDE_EDGES, 2.0**52, side="right")] == 1
+    assert y[2 + np.searchsorted(MAGNITUDE_EDGES, 1.0, side="right")] == 1
 
 
 @pytest.mark.parametrize("cell", [2.0**53, 1e300])
@@ -225,4 +225,4 @@ def test_a_streamed_table_counts_alike(tmp_path):
     whole, parts = (vector(parley.Owner("o", source).prepare(agreed), grid) for source in (rows, tmp_path))
     assert np.array_equal(whole[0], parts[0])
     assert whole[1] == parts[1]
-    assert len(whole[0]) == 3 * WIDTH
+    assert len(whole[0]) == 3 * NUMBERS_PER_COLUMN

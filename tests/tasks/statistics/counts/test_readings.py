@@ -6,7 +6,7 @@ import pytest
 from parley.errors import SettingError
 from parley.privacy.mechanisms import FastNoise
 from parley.tasks.statistics.counts.run import (
-    WIDEST,
+    MAX_ENUMERATED,
     binomial_prior,
     geometric_law,
     normal_law,
@@ -30,8 +30,8 @@ def test_the_law_of_a_sum_of_geometric_numbers():
     k = np.arange(-reach, reach + 1)
     within = three.chances[np.abs(k) <= three.half_width()].sum()
     assert within >= 0.95 > three.chances[np.abs(k) < three.half_width()].sum()
-    assert geometric_law([float(WIDEST)]) is None
-    assert normal_law(float(WIDEST)) is None
+    assert geometric_law([float(MAX_ENUMERATED)]) is None
+    assert normal_law(float(MAX_ENUMERATED)) is None
 
 
 def test_a_law_that_hardly_moves_has_no_width():

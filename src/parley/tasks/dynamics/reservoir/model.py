@@ -71,7 +71,7 @@ class ReadOut(SufficientStatistics):
         return None
 
 
-NAMES = ("nrmse", "r2")
+METRIC_NAMES = ("nrmse", "r2")
 
 
 def pooled_moments(records: Sequence[Floats]) -> Floats:
@@ -91,10 +91,10 @@ def recording_metrics(moments: Floats, theta: Floats) -> Metrics:
     """Return `nrmse` (the error over the targets' deviation) and `r2`; None for constant or missing targets."""
     samples = float(moments[-2, -2])  # of the constant: how full the recordings are
     if not samples > 0:
-        return dict.fromkeys(NAMES)
+        return dict.fromkeys(METRIC_NAMES)
     spread = float(moments[-1, -1]) / samples - (float(moments[-2, -1]) / samples) ** 2
     if not spread > 1e-14:
-        return dict.fromkeys(NAMES)
+        return dict.fromkeys(METRIC_NAMES)
     share = squared_error(moments, theta) / samples / spread
     return {"nrmse": share**0.5, "r2": 1 - share}
 
@@ -110,14 +110,14 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
     moments = pooled_moments([a.tables.train.in_memory().X for a in agreements])
     best = best_read_out(moments, model)
     costs = np.array([_cost(moments, each, model) for each in theta])
-    least = _cost(moments, best, model)
+    optimal_cost = _cost(moments, best, model)
     held_out = np.concatenate([a.tables.held_out.in_memory().X for a in agreements])
-    found = [_metrics(held_out, each) for each in theta]
-    means = {name: _mean([each[name] for each in found]) for name in NAMES}
-    path = costs[None] / least - 1 if least > 0 else None
-    undefined = None if least > 0 else "the best read-out without privacy has no cost"
+    run_metrics = [_metrics(held_out, each) for each in theta]
+    means = {name: _mean([each[name] for each in run_metrics]) for name in METRIC_NAMES}
+    path = costs[None] / optimal_cost - 1 if optimal_cost > 0 else None
+    undefined = None if optimal_cost > 0 else "the best read-out without privacy has no cost"
     metrics = means, _metrics(held_out, best)
-    return Quality(path, float(costs.mean()) * unit, least * unit, best, *metrics, undefined)
+    return Quality(path, float(costs.mean()) * unit, optimal_cost * unit, best, *metrics, undefined)
 
 
 def clipped_share(agreement: Agreement) -> float:
@@ -151,7 +151,7 @@ def _cost(moments: Floats, theta: Floats, model: Model) -> float:
 
 
 def _metrics(records: Floats, theta: Floats) -> Metrics:
-    return recording_metrics(pooled_moments([records]), theta) if len(records) else dict.fromkeys(NAMES)
+    return recording_metrics(pooled_moments([records]), theta) if len(records) else dict.fromkeys(METRIC_NAMES)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -166,13 +166,16 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
 
     model = load_model(model_file)
     owners = open_owners(terms) if name is None else [Owner(name, table_of(terms.owner(name), None))]
-    found = {}
+    metrics_by_owner = {}
     with progress_bar("alone and together, on recordings") as progress:
         for place, owner in enumerate(owners):
             progress(place, len(owners))
-            found[owner.name] = compared(terms, owner, model, None if data is None else str(data))
-    rows, shown = [{"name": called, "recordings": many, **each} for called, (many, each) in found.items()], list[Part]()
-    for called, (many, metrics) in found.items():
+            metrics_by_owner[owner.name] = compared(terms, owner, model, None if data is None else str(data))
+    rows, shown = (
+        [{"name": called, "recordings": many, **each} for called, (many, each) in metrics_by_owner.items()],
+        list[Part](),
+    )
+    for called, (many, metrics) in metrics_by_owner.items():
         table = [[f"{many:,} {'held-out' if data is None else 'new'} recordings, {called}", *metrics]]
         table += [[key, *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]]
         shown.append(Grid(table))

@@ -40,9 +40,9 @@ from parley.terms import Model, Terms
 from parley.validate import Floats
 
 DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out
-RIDGE = 0.01  # of the mean variance of a state: directions that move by less are not made larger
-LEAST = 2.0**-40  # that the ridge is at least
-GAIN = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it is cut
+RIDGE_SHARE = 0.01  # of the mean variance of a state: directions that move by less are not made larger
+MIN_RIDGE = 2.0**-40  # that the ridge is at least
+STATE_DEVIATION = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it is cut
 
 
 def drawn(words: str, *shape: int) -> Floats:
@@ -112,8 +112,8 @@ class Features:
         mean = rowwise.halving_sum(driven.copy()) / len(driven)
         away = np.ascontiguousarray((driven - mean).T)
         covariance = rowwise.products(away, away) / len(driven)
-        ridge = RIDGE * rowwise.halving_sum(covariance.diagonal().copy()[:, None]) / len(covariance) + LEAST
-        return mean, GAIN * inverse_root(covariance + ridge * np.eye(len(covariance)))
+        ridge = RIDGE_SHARE * rowwise.halving_sum(covariance.diagonal().copy()[:, None]) / len(covariance) + MIN_RIDGE
+        return mean, STATE_DEVIATION * inverse_root(covariance + ridge * np.eye(len(covariance)))
 
     def rows(self, recordings: Sequence[Floats]) -> list[Floats]:
         """Return (f[t], u[t], 1) [samples, p] of each recording's inputs [samples, inputs] from -1 to 1.
@@ -123,11 +123,11 @@ class Features:
         products round by shape.
         """
         mean, turn = self.turn
-        found = []
+        blocks = []
         for inputs, states in zip(recordings, self.nodes.states(_padded(recordings)), strict=True):
             turned = clip_to_grid((states[: len(inputs)] - mean) @ turn.T, -1.0, 1.0)
-            found.append(np.column_stack([turned, inputs, np.ones(len(inputs))]))
-        return found
+            blocks.append(np.column_stack([turned, inputs, np.ones(len(inputs))]))
+        return blocks
 
 
 def _padded(recordings: Sequence[Floats]) -> Floats:
@@ -151,8 +151,8 @@ def inverse_root(matrix: Floats) -> Floats:
     size = len(matrix)
     L, inverse = np.zeros_like(matrix), np.eye(size)
     for k in range(size):
-        rest = matrix[k:, k] - rowwise.products(L[k:, :k], L[k : k + 1, :k])[0]
-        L[k:, k] = rest / np.sqrt(rest[0])
+        column = matrix[k:, k] - rowwise.products(L[k:, :k], L[k : k + 1, :k])[0]
+        L[k:, k] = column / np.sqrt(column[0])
         inverse[k] = (inverse[k] - rowwise.halving_sum(L[k, :k, None] * inverse[:k])) / L[k, k]
     return inverse
 
@@ -196,7 +196,7 @@ class ReservoirPreparation(Preparation):
         samples, as upper triangles [recordings, width]."""
         reservoir, i, j = reservoir_of(self.model), *np.triu_indices(features_of(self.model).width + 1)
         found = [np.empty((0, len(i)))]
-        for rows in self._driven(table, name):
+        for rows in self._recording_rows(table, name):
             z = rows[reservoir.washout :]
             found.append(((z.T @ z)[i, j] / reservoir.rows)[None])
         return np.concatenate(found)
@@ -216,7 +216,7 @@ class ReservoirPreparation(Preparation):
         scaled = [_scaled(cells, *ends) for cells, ends in zip(raw.T, self._scales, strict=True)]
         return features_of(self.model).rows([np.column_stack(scaled)])[0]
 
-    def _driven(self, table: Rows, name: str) -> Iterator[Floats]:
+    def _recording_rows(self, table: Rows, name: str) -> Iterator[Floats]:
         """Yield the rows (f, u, 1, y) [samples, p + 1] of each recording that count."""
         features, reservoir = features_of(self.model), reservoir_of(self.model)
         require_columns(table, [*self.features, self.model.target, reservoir.recording], name)

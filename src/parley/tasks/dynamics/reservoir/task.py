@@ -106,9 +106,9 @@ class EchoStates(BoundedRecords):
         if result.released or not settings.measure:
             return result
         agreements = {owner.name: owner.prepare(terms) for owner in owners}
-        told = [replace(each, clipped_share=clipped_share(agreements[each.name])) for each in result.owners]
+        owner_outcomes = [replace(each, clipped_share=clipped_share(agreements[each.name])) for each in result.owners]
         quality = measured(list(agreements.values()), result.theta)
-        return replace(result, owners=tuple(told), quality=quality)
+        return replace(result, owners=tuple(owner_outcomes), quality=quality)
 
     def figure(self, result: Any) -> Any:
         """Return a figure of the path to the read-out without privacy."""

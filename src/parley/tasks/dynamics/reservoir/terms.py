@@ -10,7 +10,7 @@ from parley.terms.keys import Count, Name, Section
 from parley.terms.rules import OneRelease
 from parley.terms.sections import CheckableTerms
 
-USELESS = (
+UNUSED_KEYS = (
     "class_weight",
     "radius",
     "categories",
@@ -68,7 +68,7 @@ class EchoStateModel(Model):
 
     def check(self) -> None:
         """Refuse a reservoir without columns or bounds, and keys that it does not use."""
-        self.refuse(USELESS, "with kind = 'echo-state': inputs and target have only bounds")
+        self.refuse(UNUSED_KEYS, "with kind = 'echo-state': inputs and target have only bounds")
         if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
         if self.reservoir.recording in (*self.features, self.target):

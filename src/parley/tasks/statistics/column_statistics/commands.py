@@ -13,7 +13,7 @@ from parley.report.run_options import RunOptions, cost_sentence
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import NOTES, head_of, require_expected
+from parley.terms.file import KEY_NOTES, head_of, require_expected
 from parley.validate import printable
 
 if TYPE_CHECKING:
@@ -64,22 +64,22 @@ def column_statistics_command(
 
     terms = load_terms(terms_file)
     require_expected(terms, expect)
-    asked = column_statistics_agreement(terms)
+    agreed_terms = column_statistics_agreement(terms)
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None or agreement is not None:
         require_learnable(terms, anyway=anyway)
-    if asking.only_agreement(asked, agreement):
+    if asking.only_agreement(agreed_terms, agreement):
         return
     if owners is not None:
         if not as_json:
-            _say_sight(asked, terms)
+            _say_sight(agreed_terms, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
-        heard = asking.ask_owners_elsewhere(lambda: prepare_run(asked, kept), asked, options)
-        result, unheard = column_statistics_result(terms, heard), list(heard.missing_owners)
+        answers = asking.ask_owners_elsewhere(lambda: prepare_run(agreed_terms, kept), agreed_terms, options)
+        result, unheard = column_statistics_result(terms, answers), list(answers.missing_owners)
     else:
         parties = (
-            open_owners(asked)
+            open_owners(agreed_terms)
             if ledgers is None
             else accepting_column_statistics(
                 terms,
@@ -94,25 +94,26 @@ def column_statistics_command(
         if ledgers is None:
             require_learnable_here(terms, parties, anyway=True)  # it costs nothing to try
         if not as_json:
-            _say_sight(asked, terms)
+            _say_sight(agreed_terms, terms)
         with progress_bar("asking") as progress:
             result, unheard = ask_column_statistics(terms, parties, seed, progress), []
     if write is not None:
-        write_terms(result.ready.terms, write, [*release_note(result), *head_of(terms_file)], NOTES)
+        write_terms(result.ready.terms, write, [*release_note(result), *head_of(terms_file)], KEY_NOTES)
     if as_json:
         print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
     else:
         show(result, write)
 
 
-def _say_sight(asked: Terms, terms: Terms) -> None:
+def _say_sight(agreed_terms: Terms, terms: Terms) -> None:
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
     from parley.tasks.statistics.column_statistics.run import sight
 
     listed = terms.model.features is not None
     console.print(
-        noise_words(asked, *sight(resolve(asked, None if listed else open_owners(terms)[0].example))), style="dim"
+        noise_words(agreed_terms, *sight(resolve(agreed_terms, None if listed else open_owners(terms)[0].example))),
+        style="dim",
     )
 
 
@@ -128,14 +129,14 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
         console.print(f"{write}  the terms to train under: parley forecast {shlex.quote(str(write))}", soft_wrap=True)
     elif write is not None:
         waiting = ", ".join(printable(column) for column in result.ready.waits)
-        said = (
+        message = (
             f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before anything "
             "is learned"
         )
-        console.print(said, style="yellow", markup=False, soft_wrap=True)
+        console.print(message, style="yellow", markup=False, soft_wrap=True)
 
 
-SHOWN = 32  # characters of the names that are listed
+MAX_NAME_LENGTH = 32  # characters of the names that are listed
 
 
 def summary(result: "ColumnStatisticsResult") -> str:
@@ -144,16 +145,16 @@ def summary(result: "ColumnStatisticsResult") -> str:
     return f"{said} Everything below follows from noisy counts." if result.released else said
 
 
-def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -> str:
+def noise_words(terms: Terms, bin_from: float, name_from: Mapping[str, float]) -> str:
     """Say what the noise lets be seen."""
-    said = f"A bin is read from {percent(bin_from)} of all rows on"
+    sentence = f"A bin is read from {percent(bin_from)} of all rows on"
     if not name_from:
-        return f"{said}; names are not asked for: these terms have no delta for them, or one noise for all."
-    name, least = min(name_from.items(), key=lambda each: each[1])
-    if not least < 1:
-        return f"{said}; no table is large enough for a name to leave it."
-    rows = least * asked.owner(name).records
-    return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
+        return f"{sentence}; names are not asked for: these terms have no delta for them, or one noise for all."
+    name, smallest_share = min(name_from.items(), key=lambda each: each[1])
+    if not smallest_share < 1:
+        return f"{sentence}; no table is large enough for a name to leave it."
+    rows, whose = smallest_share * terms.owner(name).records, printable(name)
+    return f"{sentence}, a name from {rows:,.0f} rows of one owner ({whose}: {percent(smallest_share)} of its rows)."
 
 
 def column_rows(columns: "Sequence[ReleasedColumn]") -> list[list[str]]:
@@ -168,7 +169,11 @@ def _values(column: "ReleasedColumn") -> str:
     if column.low is not None and column.high is not None:
         return f"{number(column.low)} to {number(column.high)}"
     names = ", ".join(name for name, _ in column.names)
-    return f"{counted(len(column.names), 'name')}: {printable(names, SHOWN)}" if names else "names, none released"
+    return (
+        f"{counted(len(column.names), 'name')}: {printable(names, MAX_NAME_LENGTH)}"
+        if names
+        else "names, none released"
+    )
 
 
 def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:

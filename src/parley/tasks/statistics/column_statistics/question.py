@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
-from parley.data.holdout import Kept, count_rows, counted_rows, parts_of
+from parley.data.holdout import CountedRows, count_rows, counted_rows, parts_of
 from parley.data.preparation import Preparation, require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import nameless_cell_error, raw_cells, require_columns
@@ -64,7 +64,7 @@ class CellTable(WholeTable):
     table: TableSource
     columns: tuple[str, ...]
     name: str
-    kept: Kept = None  # which rows count; None: all
+    kept: CountedRows = None  # which rows count; None: all
     dates: Mapping[str, str] = field(default_factory=dict)  # columns of dates, and how they are written
 
     def __len__(self) -> int:
@@ -150,10 +150,10 @@ MAGNITUDES, EQUAL, NAMES = 0.0, 1.0, 2.0  # kinds of grids: signed powers of two
 SMALLEST_POWER, LARGEST_POWER = -144, 142
 _POWERS = np.ldexp(1.0, np.arange(SMALLEST_POWER, LARGEST_POWER + 1))
 # of the first kind: bin i is from EDGES[i - 1] up to, not including, EDGES[i]
-EDGES = np.concatenate([-_POWERS[::-1], _POWERS])
+MAGNITUDE_EDGES = np.concatenate([-_POWERS[::-1], _POWERS])
 BINS = 64  # of the second kind, and one below and one above them
-WIDTH = 2 + max(
-    len(EDGES) + 1, BINS + 2, MAX_NAMES * NUMBERS_PER_NAME
+NUMBERS_PER_COLUMN = 2 + max(
+    len(MAGNITUDE_EDGES) + 1, BINS + 2, MAX_NAMES * NUMBERS_PER_NAME
 )  # numbers of a column: missing cells, text, bins or names
 
 
@@ -198,7 +198,7 @@ class ColumnStatisticsQuestion(Question):
         return cls(
             parameters=1,
             records=n,
-            size=C * WIDTH,
+            size=C * NUMBERS_PER_COLUMN,
             norm=norm,
             sensitivity=moved * (1 + (n + 8) * 2.0**-52),
             extent=Extent(0.0, 1.0, float(C + letters) if norm == "l1" else (C + letters) ** 0.5, norm),
@@ -215,7 +215,7 @@ class ColumnStatisticsQuestion(Question):
         if self.names_in is None:
             return series
         promised = plan.epsilon / plan.copies, (plan.delta - noise) / plan.copies
-        sizes = self.records, self.per_person, self.columns, WIDTH
+        sizes = self.records, self.per_person, self.columns, NUMBERS_PER_COLUMN
         return replace(series, mechanism=Stability.calibrate(series.mechanism, *promised, *sizes))
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
@@ -243,16 +243,16 @@ class ColumnStatisticsQuestion(Question):
         """Return counts at the fixed places of all columns [size], and by name."""
         if not isinstance(tables.train, CellTable):
             raise GuaranteeError("column statistics: expected unprepared cells")
-        counts = np.zeros((self.columns, WIDTH))
+        counts = np.zeros((self.columns, NUMBERS_PER_COLUMN))
         names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grids[:, 0])
         for part in tables.train.parts():
-            for row, cells, found, grid in zip(counts, part, names, query.grids, strict=True):
-                if found is None:
+            for row, cells, name_counts, grid in zip(counts, part, names, query.grids, strict=True):
+                if name_counts is None:
                     row += placed(cells, *grid)
                 else:
                     row[0] += np.count_nonzero(cells.missing)
                     held = np.bincount(cells.place[cells.place >= 0], minlength=len(cells.names))
-                    found.update(
+                    name_counts.update(
                         {
                             name: int(n)
                             for name, n in zip(cells.names, held, strict=True)
@@ -270,9 +270,9 @@ class ColumnStatisticsQuestion(Question):
 
 def placed(cells: CellColumn, kind: float, low: float, high: float) -> Floats:
     """Return counts of rows [WIDTH]: missing, text, then the bins of a grid of numbers."""
-    edges = EDGES if kind == MAGNITUDES else np.linspace(low, high, BINS + 1)
+    edges = MAGNITUDE_EDGES if kind == MAGNITUDES else np.linspace(low, high, BINS + 1)
     numbers = cells.values[~np.isnan(cells.values)]
-    row = np.zeros(WIDTH)
+    row = np.zeros(NUMBERS_PER_COLUMN)
     row[0] = np.count_nonzero(cells.missing)
     row[1] = len(cells.values) - len(numbers) - row[0]
     row[2 : len(edges) + 3] = np.bincount(np.searchsorted(edges, numbers, side="right"), minlength=len(edges) + 1)

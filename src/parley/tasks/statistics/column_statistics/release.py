@@ -15,11 +15,11 @@ from parley.privacy.mechanisms.name_counts import MAX_NAMES, NUMBERS_PER_NAME, d
 from parley.protocol.setup import Setup
 from parley.tasks.statistics.column_statistics.question import (
     BINS,
-    EDGES,
     EQUAL,
+    MAGNITUDE_EDGES,
     MAGNITUDES,
     NAMES,
-    WIDTH,
+    NUMBERS_PER_COLUMN,
     CellPreparation,
     ColumnStatisticsQuestion,
 )
@@ -30,12 +30,12 @@ from parley.terms.keys import Transform
 from parley.validate import Floats
 
 FALSE_BIN_PROBABILITY = 0.05  # how likely it is at most that noise alone makes a bin that is read
-TAIL = 0.01  # share of the rows that may lie beyond each bound
-WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
-MERGED = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
+TAIL_SHARE = 0.01  # share of the rows that may lie beyond each bound
+WINDOW_BINS = (1, 2, 4, 8)  # bins that are looked at together
+MERGED_BINS = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
 READABLE_SHARE = 0.8  # of the rows
 MAX_HIDDEN_SHARE = 0.1  # of the rows: no end is drawn where noise could hide more beyond it
-ZERO_BIN = len(EDGES) // 2  # the bin around 0 of the powers of two
+ZERO_BIN = len(MAGNITUDE_EDGES) // 2  # the bin around 0 of the powers of two
 
 
 @dataclass(frozen=True)
@@ -91,30 +91,30 @@ class StatisticsReader:
 
     def second_grid(self, first: Floats) -> Floats:
         """Return a grid as fine as the first answer [C x WIDTH] allows."""
-        rows = zip(self.columns, first.reshape(-1, WIDTH), self.first_grid(), strict=True)
-        return np.array([self._finer(column, row, tuple(grid)) for column, row, grid in rows])
+        rows = zip(self.columns, first.reshape(-1, NUMBERS_PER_COLUMN), self.first_grid(), strict=True)
+        return np.array([self._second_grid(column, row, tuple(grid)) for column, row, grid in rows])
 
-    def _finer(self, column: str, row: Floats, grid: tuple[float, float, float]) -> tuple[float, float, float]:
+    def _second_grid(self, column: str, row: Floats, grid: tuple[float, float, float]) -> tuple[float, float, float]:
         if self._names(column, row, grid[0]):
             return (NAMES, 0.0, 0.0) if self.named else grid
         if grid[0] == EQUAL:
             return grid
-        found = self._occupied(row[2 : len(EDGES) + 3])
-        if not found.size:
+        occupied = self._occupied(row[2 : len(MAGNITUDE_EDGES) + 3])
+        if not occupied.size:
             return grid
-        ends = np.concatenate([[2 * EDGES[0]], EDGES, [2 * EDGES[-1]]])
-        low = 0.0 if found[0] == ZERO_BIN else float(ends[found[0]])
-        high = 0.0 if found[-1] == ZERO_BIN else float(ends[found[-1] + 1])
+        ends = np.concatenate([[2 * MAGNITUDE_EDGES[0]], MAGNITUDE_EDGES, [2 * MAGNITUDE_EDGES[-1]]])
+        low = 0.0 if occupied[0] == ZERO_BIN else float(ends[occupied[0]])
+        high = 0.0 if occupied[-1] == ZERO_BIN else float(ends[occupied[-1] + 1])
         return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
 
     def _occupied(self, bins: Floats) -> NDArray[np.int64]:
         """Return the places of bins in runs of 1, 2, 4 or 8 that exceed the noise."""
         held = np.zeros(len(bins), dtype=bool)
-        for length in WINDOWS:
+        for length in WINDOW_BINS:
             sums = np.concatenate(
                 [[0.0], np.cumsum(np.where(held, 0.0, bins))]
             )  # what is known to hold rows proves nothing of others
-            clear = math.sqrt(length) * self.clear(len(WINDOWS) * len(bins))
+            clear = math.sqrt(length) * self.clear(len(WINDOW_BINS) * len(bins))
             for start in np.flatnonzero(sums[length:] - sums[:-length] >= clear):
                 inside = np.arange(start, start + length)
                 held[inside[bins[inside] >= self.deviation]] = True  # ends that hold nothing do not belong to it
@@ -124,15 +124,15 @@ class StatisticsReader:
         """Whether a column holds names: the classes of a target, or more text than numbers."""
         if column == self.model.target and self.model.predicts == "classes":
             return True
-        bins = row[2 : (len(EDGES) if kind == MAGNITUDES else BINS + 1) + 3]
+        bins = row[2 : (len(MAGNITUDE_EDGES) if kind == MAGNITUDES else BINS + 1) + 3]
         least = self.clear(len(bins))
         return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
 
     def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ReleasedColumn, ...]:
         """Read every column from both combined answers [C x WIDTH] and owners' own second answers [N, C x WIDTH]."""
         grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
-        answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
-        singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
+        answers = np.stack([first.reshape(-1, NUMBERS_PER_COLUMN), second.reshape(-1, NUMBERS_PER_COLUMN)], axis=1)
+        singles = own.reshape(len(own), -1, NUMBERS_PER_COLUMN).swapaxes(0, 1)
         return tuple(self._column(*known) for known in zip(self.columns, answers, grids, singles, strict=True))
 
     def _column(self, column: str, answers: Floats, grids: Floats, own: Floats) -> ReleasedColumn:
@@ -149,20 +149,22 @@ class StatisticsReader:
         edges, shares = self._readable(bins, edges)
         if not shares.any():
             return ReleasedColumn(column, "unclear", missing)
-        powers = self._powers(first[2 : len(EDGES) + 3]) if grids[0][0] == MAGNITUDES else ()
+        powers = self._powers(first[2 : len(MAGNITUDE_EDGES) + 3]) if grids[0][0] == MAGNITUDES else ()
         spread = tuple(edges.tolist()), tuple(shares.tolist()), powers
         return ReleasedColumn(column, "numbers", missing, float(low), float(high), *spread)
 
     def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
         """Return the occupied powers of two, for columns with a logarithm."""
-        middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > ZERO_BIN, 0.75, 1.5)
+        middles = np.append(MAGNITUDE_EDGES, 2 * MAGNITUDE_EDGES[-1]) * np.where(
+            np.arange(len(bins)) > ZERO_BIN, 0.75, 1.5
+        )
         middles[ZERO_BIN] = 0.0
         return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
 
     def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
         """Merge bins until most rows are in readable ones; one bin lies beyond each end."""
         below, inner, above = bins[0], bins[1:-1], bins[-1]
-        for merged in MERGED:
+        for merged in MERGED_BINS:
             sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
             noise = self.deviation * np.array([1.0, *[math.sqrt(merged)] * (len(sums) - 2), 1.0])
             shares = np.where(sums >= 2 * noise, sums, 0.0)
@@ -175,8 +177,8 @@ class StatisticsReader:
         outwards. If noise could hide more than a tenth of the rows, fewer bins are cut off. If they may lie beyond all
         bins, the bound is the next power of two, or 0."""
         low, high = self._cut(bins, edges, BINS)
-        within = (edges[:-1] >= low) & (edges[1:] <= high)
-        if rows - bins[1:-1][within].sum() + 3 * self.deviation * math.sqrt(within.sum() + 2) > MAX_HIDDEN_SHARE:
+        in_range = (edges[:-1] >= low) & (edges[1:] <= high)
+        if rows - bins[1:-1][in_range].sum() + 3 * self.deviation * math.sqrt(in_range.sum() + 2) > MAX_HIDDEN_SHARE:
             low, high = self._cut(bins, edges, min(int((MAX_HIDDEN_SHARE / (3 * self.deviation)) ** 2), BINS))
             if bins[0] + 3 * self.deviation > MAX_HIDDEN_SHARE:
                 low = min(2 * edges[0], 0.0)
@@ -184,17 +186,17 @@ class StatisticsReader:
                 high = max(2 * edges[-1], 0.0)
         return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
 
-    def _cut(self, bins: Floats, edges: Floats, most: int) -> tuple[float, float]:
-        """Return the ends after cutting at most `most` bins on either side. A bin above the noise by itself is kept:
+    def _cut(self, bins: Floats, edges: Floats, max_cut: int) -> tuple[float, float]:
+        """Return the ends after cutting at most `max_cut` bins on either side. A bin above the noise by itself is kept:
         many rows of one value are not a tail."""
         width, total = edges[1] - edges[0], bins.sum()
 
         def beyond(ordered: Floats) -> int:
             """Return the first bin, from outside, where the tail exceeds its limit."""
-            allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
+            allowed = np.maximum(TAIL_SHARE * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
             return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
 
-        left, right = min(beyond(bins), most), min(beyond(bins[::-1]), most)
+        left, right = min(beyond(bins), max_cut), min(beyond(bins[::-1]), max_cut)
         low = max(edges[0], edges[max(left - 1, 0)] - width)
         high = min(edges[-1], edges[BINS - max(right - 1, 0)] + width)
         seen = np.flatnonzero(bins[1:-1] >= self.clear(BINS))
@@ -229,12 +231,12 @@ def outward(value: float, side: int, digits: int = 3) -> float:
 
 
 def centre_and_scale(
-    points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0
+    points: Sequence[float] | Floats, shares: Sequence[float] | Floats, bin_width: float = 0.0
 ) -> tuple[float, float]:
-    """Return mean and deviation to four digits of points with these shares, each spread over a length `within`."""
+    """Return mean and deviation to four digits of points with these shares, each spread over a length `in_range`."""
     x, weight = np.asarray(points, dtype=float), np.asarray(shares, dtype=float)
     mean = float(weight @ x / weight.sum())
-    spread = math.sqrt(float(weight @ (x - mean) ** 2 / weight.sum()) + within**2 / 12)
+    spread = math.sqrt(float(weight @ (x - mean) ** 2 / weight.sum()) + bin_width**2 / 12)
     return float(f"{mean:.4g}"), float(f"{spread:.4g}")
 
 
@@ -258,32 +260,32 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
         key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")
     }
     unread: dict[str, str] = {}
-    for found in columns:
-        if found.kind == "names" and found.column in model.bounds and model.coding == "one-hot":
-            unread[found.column] = (
-                f"{found.column}: most of its rows hold names, and model.bounds.{found.column} is of numbers"
+    for released in columns:
+        if released.kind == "names" and released.column in model.bounds and model.coding == "one-hot":
+            unread[released.column] = (
+                f"{released.column}: most of its rows hold names, and model.bounds.{released.column} is of numbers"
             )
-            del made["bounds"][found.column]
-        elif found.kind == "unclear" or (
-            found.kind == "names"
-            and (found.column in model.dates or len(found.names) < (2 if found.column == model.target else 1))
+            del made["bounds"][released.column]
+        elif released.kind == "unclear" or (
+            released.kind == "names"
+            and (released.column in model.dates or len(released.names) < (2 if released.column == model.target else 1))
         ):
-            unread[found.column] = _asks(found, named)
-        elif found.kind == "names":
-            _put_names(model, found, made)
+            unread[released.column] = _what_to_declare(released, named)
+        elif released.kind == "names":
+            _put_names(model, released, made)
         else:
-            _put_numbers(model, found, made)
+            _put_numbers(model, released, made)
     unknown = {column for column in unread if column not in made["bounds"]}
     out = unknown & {*features}
     waits = tuple(column for column in unknown if column == model.target)
     if out == {*features}:  # nothing to learn from: the terms wait for a person
         out, waits = set(), (*waits, *features)
-    notes = tuple(said + (LEFT_OUT if column in out else "") for column, said in unread.items())
+    notes = tuple(note + (LEFT_OUT if column in out else "") for column, note in unread.items())
     kept = tuple(column for column in features if column not in out)
-    return Ready(ready_terms(terms, {**made, "features": kept, **_without(model, out)}), notes, waits)
+    return Ready(ready_terms(terms, {**made, "features": kept, **_without_columns(model, out)}), notes, waits)
 
 
-def _without(model: Model, out: Container[str]) -> dict[str, Any]:
+def _without_columns(model: Model, out: Container[str]) -> dict[str, Any]:
     kept = {
         key: {column: each for column, each in getattr(model, key).items() if column not in out}
         for key in ("transforms", "dates")
@@ -315,12 +317,12 @@ def _put_numbers(model: Model, found: ReleasedColumn, made: dict[str, dict[str, 
     if column == model.target and (model.classifies or not model.has_intercept):
         return
     points, shares = np.array([edges[0], *(edges[:-1] + edges[1:]) / 2, edges[-1]]), np.array(found.shares)
-    ends, within = np.array([low, high]), float(edges[1] - edges[0])
+    ends, bin_width = np.array([low, high]), float(edges[1] - edges[0])
     if transform is not None:
         if found.powers:
             points, shares = np.array(found.powers).T
-        points, ends, within = TRANSFORMS[transform](np.clip(points, low, high)), TRANSFORMS[transform](ends), 0.0
-    centre, scale = centre_and_scale(np.clip(points, *ends), shares, within)
+        points, ends, bin_width = TRANSFORMS[transform](np.clip(points, low, high)), TRANSFORMS[transform](ends), 0.0
+    centre, scale = centre_and_scale(np.clip(points, *ends), shares, bin_width)
     made["centres"].setdefault(column, centre)
     made["scales"].setdefault(column, max(scale, float(f"{(ends[1] - ends[0]) / MIN_SCALE_DIVISOR:.4g}")))
 
@@ -332,7 +334,7 @@ def _defined(transform: Transform, low: float, high: float) -> float:
     return max(low, {"log1p": -0.999, "sqrt": 0.0}.get(transform, -math.inf))
 
 
-def _asks(found: ReleasedColumn, named: bool) -> str:
+def _what_to_declare(found: ReleasedColumn, named: bool) -> str:
     if found.kind == "names":
         why = (
             "of which too few are held by enough rows to be released"

@@ -22,7 +22,7 @@ from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
 from parley.tasks.statistics.column_statistics.question import (
     BINS,
-    WIDTH,
+    NUMBERS_PER_COLUMN,
     CellColumn,
     CellPreparation,
     CellTable,
@@ -54,14 +54,14 @@ class ColumnStatistics(Algorithm):
         )
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        size = len(self.reader.columns) * WIDTH
+        size = len(self.reader.columns) * NUMBERS_PER_COLUMN
         nothing = np.zeros((*replicates, size))
         memory = {"first": nothing, "second": nothing, "own": np.zeros((*replicates, len(self.names), size))}
         return State(1, np.zeros((*replicates, 1)), memory)
 
     def query(self, state: State, asker: Asker) -> ColumnStatisticsQuery:
         reader = self.reader
-        grid = reader.first_grid() if state.round == 1 else reader.second_grid(_one(state.memory["first"]))
+        grid = reader.first_grid() if state.round == 1 else reader.second_grid(_single_run(state.memory["first"]))
         return ColumnStatisticsQuery.ask(asker.terms_hash, asker.learner, state.round, grid.ravel())
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
@@ -76,16 +76,16 @@ class ColumnStatistics(Algorithm):
     def columns(self, state: State) -> tuple[ReleasedColumn, ...]:
         """Return what was released of every column."""
         return self.reader.read(
-            *(_one(state.memory[name], axes) for name, axes in (("first", 1), ("second", 1), ("own", 2)))
+            *(_single_run(state.memory[name], axes) for name, axes in (("first", 1), ("second", 1), ("own", 2)))
         )
 
 
-def _one(array: Floats, axes: int = 1) -> Floats:
+def _single_run(array: Floats, axes: int = 1) -> Floats:
     """Return the one run of a study, or the release."""
     return array.reshape(array.shape[array.ndim - axes :])
 
 
-UNASKED = "Nobody was asked"  # behind why, in every refusal by what is public
+NOBODY_ASKED = "Nobody was asked"  # behind why, in every refusal by what is public
 MAX_READ_BIN_SHARE = 0.1  # of all rows: a bin that needs more of them tells next to nothing
 MAX_CLASS_NAME_THRESHOLD = (
     0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
@@ -107,9 +107,9 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway:
 def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
     """Refuse tables on this machine that learning would refuse later, such as words among numbers or gaps. They are
     prepared with made-up ranges and names. The reason is shown to whoever runs this, and nothing of it is sent."""
-    asked = [owner.prepare(column_statistics_agreement(terms)) for owner in owners]
-    tables = [agreement.tables.train for agreement in asked]
-    preparation = asked[0].setup.preparation
+    agreements = [owner.prepare(column_statistics_agreement(terms)) for owner in owners]
+    tables = [agreement.tables.train for agreement in agreements]
+    preparation = agreements[0].setup.preparation
     if not isinstance(preparation, CellPreparation):
         raise SettingError("column statistics: expected terms that ask for them")
     cells = [part for table in tables if isinstance(table, CellTable) for part in table.parts()]
@@ -125,20 +125,21 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
         ) from None
 
 
-def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
-    least = reader.clear(BINS)
-    if least < most:
+def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> None:
+    clear_share = reader.clear(BINS)
+    if clear_share < max_share:
         return
     rows = sum(part.records for part in terms.owners)
-    none = "none of which could be read" if least >= 1 else "little of which could be read"
+    none = "none of which could be read" if clear_share >= 1 else "little of which could be read"
     hosts = "" if terms.noise.summed else ", let hosts draw one noise for all"
-    enough = number(1.1 * least / most * float(terms.scale_epsilon), 2)
+    enough = number(1.1 * clear_share / max_share * float(terms.scale_epsilon), 2)
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
-        f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
-        f"{UNASKED}: declare model.bounds or model.categories for all of them, so that no scales are needed; or list "
+        f"columns of {rows:,} rows, {none}: a bin would need {clear_share * rows:,.0f} of them. "
+        f"{NOBODY_ASKED}: declare model.bounds or model.categories for all of them, so that no scales are needed; "
+        "or list "
         f"names in model.categories, drop some from model.features{hosts}, or set {enough} or more aside"
-        f"{'' if least >= 1 else ' (--force asks all the same)'}"
+        f"{'' if clear_share >= 1 else ' (--force asks all the same)'}"
     )
 
 
@@ -147,19 +148,19 @@ def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -
     if terms.model.predicts != "classes" or target not in reader.columns:
         return
     noises = [part.training.series.mechanism for part in setup.parts.values()]
-    least = min((noise.threshold for noise in noises if isinstance(noise, Stability)), default=np.inf)
-    if reader.named and least < MAX_CLASS_NAME_THRESHOLD:
+    threshold = min((noise.threshold for noise in noises if isinstance(noise, Stability)), default=np.inf)
+    if reader.named and threshold < MAX_CLASS_NAME_THRESHOLD:
         return
     why = (
         "names leave only with a delta and each owner's own noise"
         if not reader.named
-        else f"a name leaves an owner only if more than {least:.0%} of its rows hold it"
+        else f"a name leaves an owner only if more than {threshold:.0%} of its rows hold it"
     )
-    raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. {UNASKED}")
+    raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. {NOBODY_ASKED}")
 
 
 def _frequent(cells: Sequence[CellColumn], most: int | None) -> list[str]:
-    """Return the names in these cells, sorted; only the `most` frequent ones, if given."""
+    """Return the names in these cells, sorted; only the `max_share` frequent ones, if given."""
     counts = Counter[str]()
     for part in cells:
         often = np.bincount(part.place[part.place >= 0], minlength=len(part.names))
@@ -173,8 +174,8 @@ def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> Relea
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
     if (column == model.target and model.predicts == "classes") or (text > numbers and column not in model.bounds):
-        found = _frequent(cells, None if column == model.target else MAX_NAMES) or ["a", "b"]
-        return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in found))
+        names = _frequent(cells, None if column == model.target else MAX_NAMES) or ["a", "b"]
+        return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(names)) for name in names))
     low, high = model.bounds.get(column, (1.0, 2.0))
     edges = np.linspace(low, high, BINS + 1)
     made = ReleasedColumn(column, "numbers", 0.0, float(low), float(high), tuple(edges.tolist()))
@@ -234,8 +235,8 @@ def accepting_column_statistics(
     """Return the owners whose ledgers accepted the agreement; new ledgers have room for all of `terms`."""
     require_books(terms, folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms), anyway)
-    asked = column_statistics_agreement(terms)
-    return accepting_owners(asked, folder, lifetime, lifetime_delta, first, other_books)
+    agreed_terms = column_statistics_agreement(terms)
+    return accepting_owners(agreed_terms, folder, lifetime, lifetime_delta, first, other_books)
 
 
 def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool = False) -> None:

@@ -64,21 +64,21 @@ class ColumnStatistics(Task):
         }
 
     def limits(self, agreement: Agreement) -> list[str]:
-        found, records = self.figures(agreement), agreement.setup.terms.owner(agreement.part.name).records
+        facts, records = self.figures(agreement), agreement.setup.terms.owner(agreement.part.name).records
         names = (
             "Names never leave"
-            if found["names_from"] is None
-            else f"A name leaves only if more than about {number(found['names_from'] * records, 3)} rows hold it"
+            if facts["names_from"] is None
+            else f"A name leaves only if more than about {number(facts['names_from'] * records, 3)} rows hold it"
         )
         return [
-            f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an "
-            f"answer by at most {number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. "
+            f"What one record counts at most: once in each of {len(facts['columns'])} columns. A person moves an "
+            f"answer by at most {number(facts['sensitivity'])}; the noise has scale {number(facts['noise_scale'])}. "
             f"{names}."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         """Warn of text among a column's numbers, which learning refuses later."""
-        table, found = agreement.tables.train, []
+        table, warnings = agreement.tables.train, []
         if not isinstance(table, CellTable) or not len(table):
             return []
         counts = np.zeros((len(table.columns), 2))
@@ -88,17 +88,17 @@ class ColumnStatistics(Task):
             ]
         for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
             if 0 < text <= numbers:
-                said = (
+                message = (
                     f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which "
                     f"training will refuse"
                 )
-                found.append(
+                warnings.append(
                     TermsWarning(
                         f"model.categories.{column}",
-                        f"{said}: empty those cells, or list the names in the terms.",
+                        f"{message}: empty those cells, or list the names in the terms.",
                     )
                 )
-        return found
+        return warnings
 
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.statistics.column_statistics.run import ColumnStatistics

@@ -29,8 +29,8 @@ def draw_command(name: Names, epsilon: Epsilon) -> None:
     """
     from parley.tasks.statistics.counts.collected import Survey
 
-    *lines, rest = sys.stdin.read().split("\n")  # other marks that end a line may be in a name
-    truths = [line.removesuffix("\r") for line in (*lines, *([rest] if rest else []))]
+    *lines, unended = sys.stdin.read().split("\n")  # other marks that end a line may be in a name
+    truths = [line.removesuffix("\r") for line in (*lines, *([unended] if unended else []))]
     for answer in Survey(tuple(name), epsilon).answered(truths):
         typer.echo(answer)
 
@@ -55,20 +55,27 @@ def count_answers_command(
     from parley.validate import printable
 
     survey = Survey(tuple(name), epsilon)
-    found = survey.counted(_collected(table, column, survey.names))
+    collected = survey.counted(_collected(table, column, survey.names))
     if as_json:
-        print_json(found.to_json(), inside=False)
+        print_json(collected.to_json(), inside=False)
         return
     head = [printable(column), "answers", "true of", "within", "likeliest"]
     body = [
-        [printable(told, 40), f"{answers:,}", f"{true_of:,.0f}", _span(found.within(true_of)), f"{likeliest:,.0f}"]
-        for told, answers, true_of, likeliest in found.rows
+        [
+            printable(answer_name, 40),
+            f"{answers:,}",
+            f"{true_of:,.0f}",
+            _span(collected.within(true_of)),
+            f"{likeliest:,.0f}",
+        ]
+        for answer_name, answers, true_of, likeliest in collected.rows
     ]
-    console.print(terminal_table([head, *body], f"Answers of {found.people:,} people"))
+    console.print(terminal_table([head, *body], f"Answers of {collected.people:,} people"))
     console.print(
         f"Each answer was true with probability {percent(survey.truthful)}, otherwise any name: ε = {number(epsilon)} "
         "for every person, whoever collects the answers. 'True of' has a deviation of at most "
-        f"{number(found.deviation, 3)} people; 'within' holds for each name in about 95% of cases, if there are many "
+        f"{number(collected.deviation, 3)} people; 'within' holds for each name in about 95% of cases, if there are "
+        "many "
         "people; 'likeliest' are the counts, none negative, that explain all answers best.",
         style="dim",
     )

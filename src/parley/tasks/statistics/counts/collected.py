@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from parley.errors import DataError, SettingError
-from parley.privacy.mechanisms.exact_samplers import Draw, random_words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, random_words
 from parley.privacy.mechanisms.randomised_response import WORD_COUNT, RandomisedResponse
 from parley.validate import printable
 
-WIDE = 1.96  # deviations within which 95 of 100 normal numbers lie
+NORMAL_QUANTILE = 1.96  # deviations within which 95 of 100 normal numbers lie
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Survey:
         """The probability that an answer is the true one; otherwise it is any of the names."""
         return self.mechanism(1).share
 
-    def answered(self, truths: Sequence[str], draw: Draw = random_words) -> list[str]:
+    def answered(self, truths: Sequence[str], draw: DrawWords = random_words) -> list[str]:
         """Return one drawn answer for each of these truths."""
         places = {name: place for place, name in enumerate(self.names)}
         if not all(truth in places for truth in truths):
@@ -56,11 +56,11 @@ class Survey:
         """Return the counts of these answers; an unlisted one is a `DataError`."""
         if not answers:
             raise DataError("answers: expected one or more")
-        told = [list(answers).count(name) for name in self.names]
-        if sum(told) < len(answers):
+        counts = [list(answers).count(name) for name in self.names]
+        if sum(counts) < len(answers):
             place = next(at for at, answer in enumerate(answers) if answer not in self.names)
             raise DataError(f"answers: row {place + 1} is not one of the names in the question")
-        return CollectedCounts(self, tuple(told))
+        return CollectedCounts(self, tuple(counts))
 
     def mechanism(self, records: int) -> RandomisedResponse:
         """Return the randomised response for this number of people."""
@@ -103,7 +103,7 @@ class CollectedCounts:
 
     def within(self, estimate: float) -> tuple[float, float]:
         """Return an unbiased estimate's approximate 95% interval, for many people and a name that is not rare."""
-        reach = WIDE * self.deviation
+        reach = NORMAL_QUANTILE * self.deviation
         low, high = (float(min(max(end, 0.0), self.people)) for end in (estimate - reach, estimate + reach))
         return low, high
 

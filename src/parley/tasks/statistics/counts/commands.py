@@ -9,7 +9,7 @@ from parley.errors import TermsError
 from parley.numerals import number, percent
 from parley.report import run_options as asking
 from parley.report.run_options import RunOptions, cost_sentence
-from parley.report.sheet import BLANK, Grid, Line, Sheet
+from parley.report.sheet import BLANK_LINE, Grid, Line, Sheet
 from parley.report.terminal import progress_bar, show
 from parley.terms import load_terms
 from parley.validate import printable
@@ -65,8 +65,8 @@ def count_command(
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".count.checkpoint")
-        heard = asking.ask_owners_elsewhere(lambda: prepare_run(terms, kept), terms, options)
-        result, unheard = counts_result(heard, rate), list(heard.missing_owners)
+        answers = asking.ask_owners_elsewhere(lambda: prepare_run(terms, kept), terms, options)
+        result, unheard = counts_result(answers, rate), list(answers.missing_owners)
     else:
         parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:
@@ -75,7 +75,7 @@ def count_command(
         from parley.tasks.statistics.counts.figures import counted
 
         save(counted(result), plot)
-    shown = [Line(summary(result), "italic", folded=True), BLANK, Grid(count_rows(result), result.asked.title)]
+    shown = [Line(summary(result), "italic", folded=True), BLANK_LINE, Grid(count_rows(result), result.asked.title)]
     shown += [Line(noise_words(result), "dim", folded=True), *asking.unheard_lines(unheard)]
     show(Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released), as_json)
 
@@ -84,9 +84,9 @@ def count_rows(result: "CountsResult") -> list[list[str]]:
     """Return a table of every cell's released count and its estimates."""
     rows = [[printable(result.asked.model.target), "released", "within", "best guess", "share"]]
     for cell in result.cells:
-        within = f"{_count(cell.low)} to {_count(cell.high)}"
+        interval = f"{_count(cell.low)} to {_count(cell.high)}"
         share = percent(cell.guess / result.records)
-        rows.append([printable(cell.cell, 40), _count(cell.noisy), within, _count(cell.guess), share])
+        rows.append([printable(cell.cell, 40), _count(cell.noisy), interval, _count(cell.guess), share])
     return rows
 
 

@@ -29,7 +29,7 @@ from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.records import WholeTable
-from parley.tasks.statistics.counts.terms import RESPONSE, cell_names, step_ends
+from parley.tasks.statistics.counts.terms import RANDOMISED_RESPONSE, cell_names, step_ends
 from parley.terms import Model, Terms
 from parley.validate import Floats
 
@@ -92,8 +92,8 @@ def placed(model: Model, rows: Rows, name: str) -> NDArray[np.int64]:
     column, cells = model.target, _cells(model)
     if column in model.categories:
         names = model.categories[column]
-        found = codes(rows, column, names, name, gaps=True, listed=frozenset(names))
-        return np.where(found < len(names), found if model.kind == "histogram" else 0, cells).astype(np.int64)
+        name_codes = codes(rows, column, names, name, gaps=True, listed=frozenset(names))
+        return np.where(name_codes < len(names), name_codes if model.kind == "histogram" else 0, cells).astype(np.int64)
     place, numbers, _ = raw_cells(rows, column, name)
     values: Floats = np.array([*numbers, np.nan])[place]  # the last is for gaps
     ends = np.array(step_ends(model))
@@ -163,7 +163,7 @@ class CountsQuestion(Question):
         """Return noise on whole numbers, randomised response, or Gaussian noise as for any answer."""
         once = per_round(plan.epsilon / plan.copies, plan.count)
         promised = plan.epsilon, plan.delta, plan.count, plan.copies
-        if plan.mechanism == RESPONSE:
+        if plan.mechanism == RANDOMISED_RESPONSE:
             response = RandomisedResponse.calibrate(
                 once, max(self.size, 2), self.records, self.per_person, self.sensitivity
             )

@@ -54,7 +54,7 @@ Prior = Callable[[Integers], Floats]  # weights of counts
 Rule = Literal["likeliest", "median", "mean"]  # the guess that is right most often, nearest, or nearest in squares
 
 LAW_SCALES = 40.0  # scales within which a law is written down: beyond lies less than 10^-16 of it
-WIDEST = 2**22  # numbers for which one is
+MAX_ENUMERATED = 2**22  # numbers for which one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def geometric_law(scales: Sequence[float]) -> NoiseLaw | None:
     np.float64(1.0)
     """
     reach = int(LAW_SCALES * max(scales) + 10 * np.sqrt(2 * np.sum(np.square(scales)))) + 20
-    if reach > WIDEST:
+    if reach > MAX_ENUMERATED:
         return None
     size = 2 * reach + 1
     q = np.exp(-1 / np.asarray(scales, dtype=np.float64))
@@ -96,7 +96,7 @@ def geometric_law(scales: Sequence[float]) -> NoiseLaw | None:
 def normal_law(deviation: float) -> NoiseLaw | None:
     """Return the law of normal noise rounded to whole numbers; None if it is too wide to tabulate."""
     reach = int(10 * deviation) + 2
-    if reach > WIDEST:
+    if reach > MAX_ENUMERATED:
         return None
     ends = (np.arange(-reach, reach + 2) - 0.5) / deviation
     return NoiseLaw(np.diff(ndtr(ends)))
@@ -142,8 +142,8 @@ def remapped(answer: float, records: int, law: NoiseLaw, prior: Prior = uniform_
     return float(counts[int(np.searchsorted(np.cumsum(weights), total / 2))])
 
 
-CENTRAL = 0.95  # of intervals
-WIDE = 2.2  # deviations within which so much of a normal or Laplace law lies
+INTERVAL_SHARE = 0.95  # of intervals
+INTERVAL_DEVIATIONS = 2.2  # deviations within which so much of a normal or Laplace law lies
 
 
 @dataclass(frozen=True)
@@ -203,22 +203,24 @@ def ask_counts(
     """Ask owners on this machine for the counts of these terms. Owners with durable ledgers release: each must have
     accepted the terms. Owners without take part in a study."""
     require_rate(rate)
-    asked = ask_here(terms, owners, lambda setup: (Counts.make(setup), starting_point(setup)), 1, seed, progress)
-    return counts_result(asked, rate)
+    answers = ask_here(terms, owners, lambda setup: (Counts.make(setup), starting_point(setup)), 1, seed, progress)
+    return counts_result(answers, rate)
 
 
-def counts_result(asked: Asked, rate: float | None = None) -> CountsResult:
+def counts_result(answers: Asked, rate: float | None = None) -> CountsResult:
     """Return the result of one round; `rate` is the prior share of every cell."""
-    setup = asked.setup
+    setup = answers.setup
     names, rows = cell_names(setup.terms.model), np.array([part.records for part in setup.terms.owners])
     records, width = int(rows.sum()), len(names)
     law, deviation = sum_law(setup)
     prior = uniform_prior if rate is None else binomial_prior(records, rate)
-    noisy = _whole(asked.final.theta.reshape(width) * records)
-    own = _whole(asked.final.memory["own"].reshape(-1, width) * rows[:, None])
+    noisy = _round_counts(answers.final.theta.reshape(width) * records)
+    own = _round_counts(answers.final.memory["own"].reshape(-1, width) * rows[:, None])
     seen = {} if setup.terms.noise.summed else dict(zip(setup.schedule.names, map(tuple, own.tolist()), strict=True))
     cells = tuple(_cell(name, value, records, law, deviation, prior) for name, value in zip(names, noisy, strict=True))
-    return CountsResult(setup.terms, records, cells, seen, deviation, rate, asked.spent, asked.released, asked.seconds)
+    return CountsResult(
+        setup.terms, records, cells, seen, deviation, rate, answers.spent, answers.released, answers.seconds
+    )
 
 
 def sum_law(setup: Setup) -> tuple[NoiseLaw | None, float]:
@@ -238,12 +240,14 @@ def _cell(name: str, noisy: float, records: int, law: NoiseLaw | None, deviation
     def cut(value: float) -> float:
         return float(min(max(value, 0.0), records))
 
-    reach = law.half_width(CENTRAL) if law is not None and noisy == round(noisy) else WIDE * deviation
+    reach = (
+        law.half_width(INTERVAL_SHARE) if law is not None and noisy == round(noisy) else INTERVAL_DEVIATIONS * deviation
+    )
     guess = cut(noisy) if law is None else remapped(noisy, records, law, prior)
     return CellCount(name, noisy, cut(noisy), guess, cut(noisy - reach), cut(noisy + reach))
 
 
-def _whole(counts: Floats) -> Floats:
+def _round_counts(counts: Floats) -> Floats:
     """Round counts that differ from whole numbers only by the division."""
     near = np.rint(counts)
     return np.where(np.abs(counts - near) <= 1e-6, near, counts)

@@ -20,7 +20,7 @@ from parley.terms import Model, Terms
 from parley.terms.file import TermsWarning
 from parley.validate import printable
 
-SOME = 12  # cells that are listed
+MAX_CELLS_LISTED = 12  # cells that are listed
 MOST_ELSEWHERE = 0.5  # of an owner's rows
 
 
@@ -53,8 +53,8 @@ class Counting(Task):
         if model.kind == "count":
             return [f"No model: how many records have {_counted(model)} in the column {column}."]
         names = cell_names(model)
-        listed = ", ".join(printable(name, 40) for name in names[:SOME])
-        more = f" and {len(names) - SOME:,} more" if len(names) > SOME else ""
+        listed = ", ".join(printable(name, 40) for name in names[:MAX_CELLS_LISTED])
+        more = f" and {len(names) - MAX_CELLS_LISTED:,} more" if len(names) > MAX_CELLS_LISTED else ""
         return [f"No model: how many records lie in each cell of the column {column}: {listed}{more}."]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
@@ -86,8 +86,8 @@ class Counting(Task):
         away = rows.counts[-1] / max(len(rows), 1) if isinstance(rows, CellCounts) else 0.0
         if terms.model.kind == "histogram" and away > MOST_ELSEWHERE:
             key = "categories" if terms.model.categories else "bounds"
-            said = f"{percent(away)} of your rows are elsewhere: do the terms fit this table?"
-            found.append(TermsWarning(f"model.{key}.{terms.model.target}", said))
+            message = f"{percent(away)} of your rows are elsewhere: do the terms fit this table?"
+            found.append(TermsWarning(f"model.{key}.{terms.model.target}", message))
         return [warning for warning in found if warning is not None]
 
     def algorithm(self, setup: Setup) -> Any:
@@ -104,7 +104,9 @@ class Counting(Task):
 def _counted(model: Model) -> str:
     if model.target in model.categories:
         names = [printable(name, 40) for name in model.categories[model.target]]
-        return " or ".join([*names[:SOME], *(["others that the terms list"] if len(names) > SOME else [])])
+        return " or ".join(
+            [*names[:MAX_CELLS_LISTED], *(["others that the terms list"] if len(names) > MAX_CELLS_LISTED else [])]
+        )
     low, high = model.bounds[model.target]
     return f"a number from {number(low)} to {number(high)}"
 

@@ -12,8 +12,8 @@ from parley.terms.sections import CheckableTerms
 BINS = 10
 MOST_CELLS = 100_000
 MOST_RECORDS = 2**46  # of all owners: shares tell counts apart
-RESPONSE = "randomised-response"
-USELESS = (
+RANDOMISED_RESPONSE = "randomised-response"
+UNUSED_KEYS = (
     "features",
     "regularisation",
     "class_weight",
@@ -48,7 +48,7 @@ class CellsModel(Model):
 
     def check(self) -> None:
         """Refuse a column without declared places, and keys that counting does not use."""
-        self.refuse(USELESS, f"with kind = {self.kind!r}: rows are counted, nothing is learned")
+        self.refuse(UNUSED_KEYS, f"with kind = {self.kind!r}: rows are counted, nothing is learned")
         self.refuse(["coding", "missing"], f"with kind = {self.kind!r}: all rows count")
         if self.holdout > 0:
             raise ValueError(f"holdout|not allowed with kind = {self.kind!r}: all rows count")
@@ -73,10 +73,12 @@ class CellsModel(Model):
         if privacy.mechanism == "laplace":
             raise ValueError(
                 "privacy.mechanism|expected 'geometric' for counts, which is laplace noise on whole numbers, "
-                f"'gaussian' or {RESPONSE!r}"
+                f"'gaussian' or {RANDOMISED_RESPONSE!r}"
             )
-        if privacy.mechanism == RESPONSE and terms.noise.summed:
-            raise ValueError(f"privacy.noise|expected 'each-owner' with {RESPONSE!r}: records answer one by one")
+        if privacy.mechanism == RANDOMISED_RESPONSE and terms.noise.summed:
+            raise ValueError(
+                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: records answer one by one"
+            )
         for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for counts: a record counts once, and nothing is scored")

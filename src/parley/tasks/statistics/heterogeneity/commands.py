@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parley.tasks.statistics.heterogeneity.run import HeterogeneityResult
 
 
-MANY = 0.05  # of the public rows: a clip that scales down more of them hides some of what differs
+MAX_CLIPPED_SHARE = 0.05  # of the public rows: a clip that scales down more of them hides some of what differs
 
 
 def heterogeneity_command(
@@ -60,18 +60,18 @@ def heterogeneity_command(
     )
 
     terms = load_terms(terms_file)
-    asked = heterogeneity_agreement(terms)
-    if asking.only_agreement(asked, agreement):
+    agreed_terms = heterogeneity_agreement(terms)
+    if asking.only_agreement(agreed_terms, agreement):
         return
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
-        heard = asking.ask_owners_elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
-        result, unheard = heterogeneity_result(terms, heard), list(heard.missing_owners)
+        answers = asking.ask_owners_elsewhere(lambda: prepare_heterogeneity(agreed_terms, kept), agreed_terms, options)
+        result, unheard = heterogeneity_result(terms, answers), list(answers.missing_owners)
     else:
         parties = (
-            open_owners(asked)
+            open_owners(agreed_terms)
             if ledgers is None
             else accepting_heterogeneity(
                 terms,
@@ -110,7 +110,7 @@ def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -
 
 def clip_note(result: "HeterogeneityResult") -> str | None:
     """Warn if the clip may hide heterogeneity, judged by the public sample."""
-    if not result.clipped > MANY:
+    if not result.clipped > MAX_CLIPPED_SHARE:
         return None
     return (
         f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more than "

@@ -91,9 +91,9 @@ def _delta(terms: Terms) -> Fraction:
 
 
 CONFIDENCE = 0.9
-GRID = 61  # values of k that are looked at first
-MULTIPLES = (1e-4, 1e5)  # of the variance of an own estimate, beside 0
-PEAKED = 3.0  # excess kurtosis of Laplace noise
+GRID_POINTS = 61  # values of k that are looked at first
+VARIANCE_MULTIPLES = (1e-4, 1e5)  # of the variance of an own estimate, beside 0
+LAPLACE_KURTOSIS = 3.0  # excess kurtosis of Laplace noise
 MAX_PARAMETERS = 2000  # parameters whose covariance is written out
 
 
@@ -149,7 +149,7 @@ class OwnersAnswers:
 
     def _between(self) -> BetweenOwners:
         rows = float(np.median(self.records))
-        grid = np.append(0.0, np.geomspace(*MULTIPLES, GRID)) / rows
+        grid = np.append(0.0, np.geomspace(*VARIANCE_MULTIPLES, GRID_POINTS)) / rows
         known = np.array([self._statistic(k) for k in grid]).T
         tail = (1 - CONFIDENCE) / 2
         low, best, high = (rows * self._falls_to(share, grid, known) for share in (1 - tail, None, tail))
@@ -184,7 +184,7 @@ class OwnersAnswers:
         left = v - common
         chance = np.sum(b**2 * left**2) + np.sum(common**2 * (np.sum(b, axis=0) ** 2 - np.sum(b**2, axis=0)))
         tails = (
-            PEAKED * np.sum(self.noise**2 * np.sum(((b * (left / v) ** 2) @ axes.T**2) ** 2, axis=1))
+            LAPLACE_KURTOSIS * np.sum(self.noise**2 * np.sum(((b * (left / v) ** 2) @ axes.T**2) ** 2, axis=1))
             if self.peaked
             else 0.0
         )
@@ -269,12 +269,12 @@ def ask_heterogeneity(
 ) -> HeterogeneityResult:
     """Ask owners on this machine how much they differ. Owners with durable ledgers release: each must have accepted
     `heterogeneity_agreement(terms)`. Owners without take part in a study."""
-    asked = heterogeneity_agreement(terms)
+    agreed_terms = heterogeneity_agreement(terms)
 
     def begin(setup: Setup) -> tuple[Algorithm, Floats]:
         return OwnAnswers.make(setup), public_scatter(setup).theta
 
-    return heterogeneity_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
+    return heterogeneity_result(terms, ask_here(agreed_terms, owners, begin, 1, seed, progress))
 
 
 def prepare_heterogeneity(asked: Terms, checkpoint: Path) -> DeployedRun:
@@ -287,12 +287,12 @@ def prepare_heterogeneity(asked: Terms, checkpoint: Path) -> DeployedRun:
 def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
     """Return the result of one round under `heterogeneity_agreement(terms)`."""
     setup, final, known = asked.setup, asked.final, public_scatter(asked.setup)
-    heard = np.flatnonzero(_one(final.memory["heard"], 1))
-    if len(heard) < 2:
+    answered_places = np.flatnonzero(_single_run(final.memory["heard"], 1))
+    if len(answered_places) < 2:
         raise DataError("heterogeneity: fewer than two owners answered; expected two or more")
-    parts = [setup.part(setup.schedule.names[place]).training for place in heard]
-    found = OwnersAnswers(
-        answers=_one(final.memory["own"], 2)[heard],
+    parts = [setup.part(setup.schedule.names[place]).training for place in answered_places]
+    owners_answers = OwnersAnswers(
+        answers=_single_run(final.memory["own"], 2)[answered_places],
         records=np.array([float(part.question.records) for part in parts]),
         noise=np.array([part.series.mechanism.variance for part in parts]),
         covariance=known.covariance,
@@ -300,11 +300,11 @@ def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
     )
     ready = terms_after_heterogeneity(terms)
     return HeterogeneityResult(
-        setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds
+        setup.terms, owners_answers.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds
     )
 
 
-def _one(array: Floats, axes: int) -> Floats:
+def _single_run(array: Floats, axes: int) -> Floats:
     """Return the one run of a study, or the release."""
     return array.reshape(array.shape[array.ndim - axes :])
 

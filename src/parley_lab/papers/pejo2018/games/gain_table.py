@@ -17,8 +17,8 @@ from parley.errors import SettingError
 from parley.validate import Floats, finite, non_negative
 
 Pair = tuple[float, float]
-OUT = "stays out"
-TIE = 1e-12  # of a payoff in percent: what differs by less is a rounding
+STAYS_OUT = "stays out"
+TIE_TOLERANCE = 1e-12  # of a payoff in percent: what differs by less is a rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,8 @@ def stable(table: GainTable, concern: Pair) -> Floats:
     """Where nobody gains by another strategy, nor by staying out [first's, second's]."""
     first, second = (table.payoffs(n, c) for n, c in enumerate(concern))
     return np.asarray(
-        (first >= np.maximum(first.max(axis=0), 0) - TIE) & (second >= np.maximum(second.max(axis=0), 0) - TIE).T
+        (first >= np.maximum(first.max(axis=0), 0) - TIE_TOLERANCE)
+        & (second >= np.maximum(second.max(axis=0), 0) - TIE_TOLERANCE).T
     )
 
 
@@ -108,7 +109,7 @@ def profile(table: GainTable, concern: Pair, i: int, j: int) -> Profile:
 
 def stay_out(table: GainTable) -> Profile:
     """Nobody learns together; all that could have been gained is lost, if anything."""
-    return Profile(None, (OUT, OUT), (1.0, 1.0), (0.0, 0.0), None if table.without_privacy is None else 1.0)
+    return Profile(None, (STAYS_OUT, STAYS_OUT), (1.0, 1.0), (0.0, 0.0), None if table.without_privacy is None else 1.0)
 
 
 def equilibrium(table: GainTable, concern: Pair) -> Profile:
@@ -120,7 +121,7 @@ def equilibrium(table: GainTable, concern: Pair) -> Profile:
     """
     total = table.payoffs(0, concern[0]) + table.payoffs(1, concern[1]).T
     among = np.where(stable(table, concern), total, -np.inf)
-    if not among.max() > TIE:
+    if not among.max() > TIE_TOLERANCE:
         return stay_out(table)
     return profile(table, concern, *map(int, divmod(int(among.argmax()), among.shape[1])))
 
@@ -129,14 +130,14 @@ def best_responses(table: GainTable, player: int, concern: float) -> list[str]:
     """The name of the best answer to each strategy of the other; staying out where nothing pays more."""
     payoffs = table.payoffs(player, concern)
     chosen = payoffs.argmax(axis=0)
-    return [table.names[player][i] if payoffs[i, j] > TIE else OUT for j, i in enumerate(chosen)]
+    return [table.names[player][i] if payoffs[i, j] > TIE_TOLERANCE else STAYS_OUT for j, i in enumerate(chosen)]
 
 
 def dominant(table: GainTable, player: int, concern: float) -> str | None:
     """The strategy that is a best answer to everything the other may play, if there is one; staying out where nothing
     ever pays."""
     payoffs = table.payoffs(player, concern)
-    if not payoffs.max() > TIE:
-        return OUT
-    best = (payoffs >= np.maximum(payoffs.max(axis=0), 0) - TIE).all(axis=1)
+    if not payoffs.max() > TIE_TOLERANCE:
+        return STAYS_OUT
+    best = (payoffs >= np.maximum(payoffs.max(axis=0), 0) - TIE_TOLERANCE).all(axis=1)
     return table.names[player][int(np.argmax(best))] if best.any() else None

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from parley.errors import NoEquilibriumError, SettingError
 from parley.validate import Floats
-from parley_lab.papers.pejo2018.games.gain_table import TIE, GainTable
+from parley_lab.papers.pejo2018.games.gain_table import TIE_TOLERANCE, GainTable
 from parley_lab.papers.pejo2018.games.prior import Prior
 
-MOST = 800  # step functions of a player: nine concerns and four strategies
+MAX_STEP_FUNCTIONS = 800  # step functions of a player: nine concerns and four strategies
 
 Priors = tuple[Prior, Prior]
 
@@ -75,7 +75,7 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
     counted = settled & (np.outer(*parts) > 0)
     among = np.where(settled, total, -np.inf)
     at = divmod(int(among.argmax()), among.shape[1])
-    if may_stay_out and not among[at] > TIE:
+    if may_stay_out and not among[at] > TIE_TOLERANCE:
         at = len(rules[0]) - 1, len(rules[1]) - 1  # the last rules: everybody stays out
     return BayesianOutcome(
         (
@@ -96,9 +96,10 @@ def _rules(order: NDArray[np.int64], concerns: int, may_stay_out: bool) -> NDArr
     found = 1
     for k in range(1, concerns + 1):  # (choices + concerns - 1 over concerns)
         found = found * (len(choices) + k - 1) // k
-    if found > MOST:
+    if found > MAX_STEP_FUNCTIONS:
         raise SettingError(
-            f"prior: {concerns} concerns and {len(order)} strategies make {found:,} step functions; at most {MOST:,}"
+            f"prior: {concerns} concerns and {len(order)} strategies make {found:,} step functions; at most "
+            f"{MAX_STEP_FUNCTIONS:,}"
         )
     return np.array(list(combinations_with_replacement(choices, concerns)))
 
@@ -127,7 +128,7 @@ def _played(
         values = _values(table, player, concern, others)
         top = (values if may_stay_out else values[:, :-1]).max(axis=1)
         own = values[:, rules[:, k]].T
-        best &= own >= top - TIE
+        best &= own >= top - TIE_TOLERANCE
         expected += weight * own
     return best, expected
 
@@ -150,15 +151,15 @@ def switches(table: GainTable, player: int, others: Floats) -> tuple[tuple[float
         return ((0.0, 1.0),)
     keeps, height = np.append(table.privacy[player], 1.0), _values(table, player, 0.0, others)
     slope = np.append(-(1 - table.privacy[player]) * others[:-1].sum(), 0.0)
-    at, here = 0.0, int(np.lexsort((slope, height))[-1])  # the highest, of those the flattest
-    found = [(0.0, float(keeps[here]))]
-    while (slope > slope[here]).any():
-        later = np.flatnonzero(slope > slope[here])
-        meets = np.maximum((height[here] - height[later]) / (slope[later] - slope[here]), at)
+    at, line_index = 0.0, int(np.lexsort((slope, height))[-1])  # the highest, of those the flattest
+    found = [(0.0, float(keeps[line_index]))]
+    while (slope > slope[line_index]).any():
+        later = np.flatnonzero(slope > slope[line_index])
+        meets = np.maximum((height[line_index] - height[later]) / (slope[later] - slope[line_index]), at)
         first = meets.min()
-        here = int(max(later[meets == first], key=lambda i: slope[i]))
+        line_index = int(max(later[meets == first], key=lambda i: slope[i]))
         at = float(first)
-        found.append((at, float(keeps[here])))
+        found.append((at, float(keeps[line_index])))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley_lab.papers.pejo2018.games.gain_table import TIE, GainTable, Pair, Profile, profile, stay_out
+from parley_lab.papers.pejo2018.games.gain_table import TIE_TOLERANCE, GainTable, Pair, Profile, profile, stay_out
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def threshold(kept: float, departing: float, punished: float = 0.0) -> float | N
     (0.3333333333333333, 0.0, None)
     """
     gain, loss = departing - kept, kept - punished
-    if gain <= TIE and loss >= -TIE:
+    if gain <= TIE_TOLERANCE and loss >= -TIE_TOLERANCE:
         return 0.0
-    if not loss > TIE:
+    if not loss > TIE_TOLERANCE:
         return None
     return gain / (gain + loss)
 
@@ -75,13 +75,13 @@ def best_agreement(table: GainTable, concern: Pair, discount: float | None = Non
     """
     total = table.payoffs(0, concern[0]) + table.payoffs(1, concern[1]).T
     for place in np.argsort(-total, axis=None, kind="stable"):
-        if not total.flat[place] > TIE:
+        if not total.flat[place] > TIE_TOLERANCE:
             break
         found = agreement(table, concern, *map(int, divmod(int(place), total.shape[1])))
         if (
             found.discount is not None
             and (discount is None or found.discount <= discount)
-            and min(found.agreed.payoff) >= -TIE
+            and min(found.agreed.payoff) >= -TIE_TOLERANCE
         ):
             return found
     return Agreement(stay_out(table), (0.0, 0.0), (0.0, 0.0))

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
-from parley_lab.papers.pejo2018.games.gain_table import OUT, GainTable, best_responses, dominant, equilibrium, stable
+from parley_lab.papers.pejo2018.games.gain_table import (
+    STAYS_OUT,
+    GainTable,
+    best_responses,
+    dominant,
+    equilibrium,
+    stable,
+)
 
 
 def random_table(seed, sizes=(3, 3)):
@@ -35,7 +42,7 @@ def test_an_equilibrium_is_what_nobody_leaves_and_no_other_has_more(seed, concer
     assert int(stable(table, concern).sum()) == len(settled)
     assert min(found.payoff) >= 0
     if not settled:
-        assert found.names == (OUT, OUT)
+        assert found.names == (STAYS_OUT, STAYS_OUT)
         assert found.price == 1
 
 
@@ -51,7 +58,7 @@ def test_best_responses_and_what_is_best_against_everything():
     table = GainTable.alike([0.0, 0.5], [[3.0, 0.2], [3.4, 0.4]], ("open", "half"))
     assert best_responses(table, 0, 0.1) == ["half", "half"]
     assert dominant(table, 0, 0.1) == "half"
-    assert best_responses(table, 0, 1.0) == ["half", OUT]
+    assert best_responses(table, 0, 1.0) == ["half", STAYS_OUT]
     assert dominant(table, 0, 1.0) is None
     apart = GainTable.alike([0.0, 0.5], [[3.0, 0.2], [2.4, 0.4]], ("open", "half"))
     assert dominant(apart, 0, 0.0) is None
@@ -69,10 +76,10 @@ def test_where_nothing_pays_more_than_staying_out_that_is_what_is_said(concern):
     staying out."""
     table = GainTable.alike([0.0, 0.5], [[concern, -1.0], [concern / 2, -1.0]])
     found = equilibrium(table, (concern, concern))
-    assert (found.strategies, found.names, found.payoff) == (None, (OUT, OUT), (0.0, 0.0))
+    assert (found.strategies, found.names, found.payoff) == (None, (STAYS_OUT, STAYS_OUT), (0.0, 0.0))
     assert found.price == (1 if concern else None)  # nothing could be gained: there is no share of it to lose
-    assert best_responses(table, 0, concern) == [OUT, OUT]
-    assert dominant(table, 0, concern) == OUT
+    assert best_responses(table, 0, concern) == [STAYS_OUT, STAYS_OUT]
+    assert dominant(table, 0, concern) == STAYS_OUT
 
 
 def test_tables_with_holes_are_refused():
