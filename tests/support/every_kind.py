@@ -139,8 +139,13 @@ MIXED = NETWORK.changed(
     model={"kind": "network-regression", "categories": {}, "bounds": {name: [-1, 1] for name in ("x0", "x1", "y")}},
     learning={"algorithm": "correlated-sgd", "sampling": "partition", "batches": 20, "epochs": 3},
 )
+LOCAL_STEPS = NETWORK.changed(
+    learning={"algorithm": "federated-averaging", "epochs": None, "horizon": 2, "local_steps": 3, "optimiser": "plain"}
+)
+CORRECTED_STEPS = LOCAL_STEPS.changed(learning={"algorithm": "fedlin"})
 if find_spec("torch") is not None:
     EVERY_KIND |= {"network-gradient": NETWORK, "mixed-network-gradient": MIXED}
+    EVERY_KIND |= {"network-update": LOCAL_STEPS, "corrected-network-update": CORRECTED_STEPS}
 
 
 def with_held_out_people(terms: parley.Terms, rows: int = 2) -> parley.Terms:
@@ -220,6 +225,7 @@ HELD_OUT_PEOPLE = {
 }
 if find_spec("torch") is not None:
     HELD_OUT_PEOPLE["network-gradient"] = with_held_out_people(NETWORK, 1)
+    HELD_OUT_PEOPLE["network-update"] = with_held_out_people(LOCAL_STEPS, 1)
     HELD_OUT_PEOPLE["mixed-network-gradient"] = with_held_out_people(AUDITED["mixed-network-gradient"], 1)
 
 

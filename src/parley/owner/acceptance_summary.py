@@ -190,7 +190,13 @@ def _steps(agreement: Agreement) -> list[str]:
         return []
     privacy = agreement.setup.terms.privacy
     step, total = number(part.step_epsilon, side="above"), number(part.epsilon, side="above")
+    most, releases = part.training.question.most_releases, part.training.series.count
     at = f" at δ = {number(privacy.delta, side='above')}" if privacy.delta > 0 else ""
+    if most > 1:
+        return [
+            f"Per answer and in total: every local step is charged as a release, so an answer of {most:,} steps costs "
+            f"ε = {step}{at}. All {releases:,} releases, ε = {total}{at}, are what is promised and debited."
+        ]
     if learning.batches is None:
         each = f"Per update and in total: one answer alone costs ε = {step}{at}"
         return [f"{each}. All of them cost ε = {total}{at}, which is what is promised and debited."]

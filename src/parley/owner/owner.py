@@ -19,7 +19,6 @@ from parley.owner.other_books import OtherBooks, OwnerBooks, find_other_books, n
 from parley.privacy.accounting import series_rho
 from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
 from parley.privacy.mechanisms.exact_samplers import Words
-from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import Answer, Query, Tables
@@ -182,14 +181,9 @@ class Owner:
         if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
             raise GuaranteeError(f"{self.name}: under these terms answers are shared, not released; use `contribute`")
 
-        def release() -> Callable[[], Floats]:
-            bounded = stage.question.bounded(query, agreement.tables, self._replicates, self._seed(stage))
-            if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
-                require_bounded(bounded, mechanism.norm, mechanism.sensitivity)
-            return partial(mechanism.release, bounded, self.noise)
-
-        cost = partial(agreement.part.cost, query.round)
-        value, account = self.ledger.answer(query, cost, stage.series.event.to_dict(), release, prune)
+        what = query, agreement.tables, self._replicates, mechanism, self.noise
+        cost, event = partial(agreement.part.cost, query.round), stage.event(query.round).to_dict()
+        value, account = self.ledger.answer(query, cost, event, partial(stage.question.released, *what), prune)
         return Answer(query.id, self.name, stage.question.records, stage.question.sent(query, value)), account
 
     def contribute(self, query: Query) -> tuple[Contribution, Account]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from parley.errors import Malformed, OutOfOrder
 from parley.privacy.accounting import Series, SharedLaw
+from parley.privacy.events import Event
 from parley.protocol.queries import Query, Question
 from parley.terms import Learning, Terms
 
@@ -74,6 +75,11 @@ def uses(learning: Learning, rounds: Sequence[int]) -> int:
     if isinstance(rounds, range) and rounds.step == 1:
         return learning.epoch(rounds[-1]) - learning.epoch(rounds[0]) + 1
     return len({learning.epoch(number) for number in rounds})
+
+
+def all_releases(learning: Learning, question: Question, rounds: Sequence[int]) -> int:
+    """Return for how many releases the noise of these rounds' answers is calibrated."""
+    return uses(learning, rounds) if question.most_releases == 1 else sum(map(question.releases, rounds))
 
 
 def make_schedule(terms: Terms) -> Schedule:
@@ -184,7 +190,8 @@ class Stage:
     Formal guarantee: k answers, the last of them to round r, cost at most what `series` says of `uses`(r, k) releases.
     Where an epoch's answers are about disjoint rows, all of them cost a person no more than one release
     (`queries.gradient`, `accounting.in_pieces`). k answers fall into at most k epochs, and no more than had turns up to
-    round r.
+    round r. Where answers are made of several releases (`Question.releases`), k of them are made of at most as many as
+    the k rounds up to r with most.
     """
 
     question: Question
@@ -194,8 +201,18 @@ class Stage:
     def uses(self, number: int, answers: int) -> int:
         """Return how many releases these answers count for, the last of them to round `number`."""
         if self.question.disjoint == 1:
-            return answers
+            return answers if self.question.most_releases == 1 else self._most_costly(number, answers)
         return min(answers, self._epochs_until(number))
+
+    def _most_costly(self, number: int, answers: int) -> int:
+        """Return the releases of the `answers` costliest rounds up to `number`; rounds beyond cost as much as any."""
+        rounds = self.rounds[: bisect_right(self.rounds, number)]
+        sizes = sorted(map(self.question.releases, rounds), reverse=True)
+        return sum(sizes[:answers]) + max(answers - len(sizes), 0) * self.question.most_releases
+
+    def event(self, number: int) -> Event:
+        """Return what the ledger stores of the answer to round `number`."""
+        return self.series.event.times(self.question.releases(number))
 
     def _epochs_until(self, number: int) -> int:
         """Return how many epochs had a turn up to this round."""
@@ -230,8 +247,8 @@ class Part:
 
     @property
     def step_epsilon(self) -> Fraction:
-        """What one training answer alone costs the people it is about."""
-        return self.training.series.spent_after(1)
+        """What one training answer alone costs the people it is about, at most."""
+        return self.training.series.spent_after(self.training.uses(self.training.rounds[-1], 1))
 
     @property
     def rounds(self) -> int:

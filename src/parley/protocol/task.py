@@ -192,8 +192,9 @@ def question_of(kind: str) -> type[Question] | None:
     """Return the rules of a kind of question of any task; None: no task asks it."""
     if kind in QUESTION_KINDS:
         return QUESTION_KINDS[kind]
-    others = ((name, facts.task) for name, facts in ALGORITHMS.items() if facts.task != PREDICTION)
-    asking = next((task for name, task in others if algorithm_rules(name).asks == kind), None)
+    others = [(name, facts.task) for name, facts in ALGORITHMS.items() if facts.task != PREDICTION]
+    others += [(name, task) for name, facts in ALGORITHMS.items() for task in facts.also]
+    asking = next((task for name, task in others if algorithm_rules(name, task).asks == kind), None)
     return None if asking is None else task_named(asking).questions.get(kind)
 
 

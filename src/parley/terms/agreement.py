@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from parley.durable import resolved_against
 from parley.errors import GuaranteeError, TermsError
-from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.error_sentences import explained
 from parley.terms.keys import Section, find_by_name, quoted_choices
 from parley.terms.model import Model, prepares_otherwise, read_model, section_of
@@ -56,6 +56,7 @@ from parley.terms.sections import (
     Privacy,
     check_study_noise,
     held_out_records,
+    read_learning,
     read_privacy,
     training_records,
 )
@@ -107,6 +108,13 @@ class Terms(Section):
                 content = {**content, section: {key: usual, **given_section}}
         return content
 
+    @field_validator("learning", mode="before")
+    @classmethod
+    def _by_kind(cls, content: Any, info: ValidationInfo) -> Any:
+        """Read `[learning]` by the kind of model."""
+        model = info.data.get("model")
+        return read_learning(content, None if model is None else model.kind)
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         learning, names = self.learning, [owner.name for owner in self.owners]
@@ -157,7 +165,7 @@ class Terms(Section):
     @property
     def task(self) -> str:
         """The name of the task: predicting a column, or another one from the catalogue."""
-        return ALGORITHMS[self.learning.algorithm].task
+        return self.learning.task
 
     @property
     def noise(self) -> NoiseFacts:

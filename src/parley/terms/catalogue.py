@@ -3,7 +3,8 @@ here and a file in `losses/`, `learning/`, `privacy/mechanisms/` or `tasks/`; an
 `terms/algorithms.py`."""
 
 from collections import ChainMap
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Predicts = Literal["number", "two classes", "classes", "count", "survival"]
@@ -18,13 +19,15 @@ PREDICTION = "prediction"
 class TaskFacts:
     """`home`: the module that registers it, loaded when terms name it. `kind` (one of several) and `algorithm`: its
     names in terms. `whole`: a record's parts are held out, never a whole record. `names`: it may release names, which
-    needs a delta."""
+    needs a delta. `learning`: the module:class of its `[learning]`, if algorithms of predictions have rules of its own
+    there."""
 
     home: str
     kind: str | None = None
     algorithm: str | None = None
     whole: bool = False
     names: bool = False
+    learning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,11 @@ class ModelFacts:
 @dataclass(frozen=True)
 class AlgorithmFacts:
     """`home`: the module with its rules, `ALGORITHM` or for prediction the table `RULES` (`terms.rules`), loaded when
-    terms name it. `task`: its task."""
+    terms name it. `task`: its task. `also`: other tasks that it can do, each with the module of its `RULES` there."""
 
     home: str = "parley.terms.algorithms"
     task: str = PREDICTION
+    also: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,12 @@ TASKS = {
     "dynamics": TaskFacts("parley.tasks.dynamics.task", "delayed-dynamics", "identification"),
     "ratings": TaskFacts("parley.tasks.ratings.task", "matrix-factorization", "item-factors", whole=True),
     "trees": TaskFacts("parley.tasks.trees.task", "boosted-classification", "boosted-trees"),
-    "networks": TaskFacts("parley.tasks.networks.task", "network-classification", "network-sgd"),
+    "networks": TaskFacts(
+        "parley.tasks.networks.task",
+        "network-classification",
+        "network-sgd",
+        learning="parley.tasks.networks.federated_terms:NetworkLearning",
+    ),
     "counts": TaskFacts("parley.tasks.statistics.counts.task", "histogram", "counts"),
     "reservoir": TaskFacts("parley.tasks.dynamics.reservoir.task", "echo-state", "read-out"),
 }
@@ -193,14 +202,15 @@ def kinds_from_files() -> list[str]:
     return [kind for kind, facts in MODELS.items() if facts.task in (PREDICTION, "trees")]
 
 
+_ON_NETWORKS_TOO = AlgorithmFacts(also={"networks": "parley.tasks.networks.federated_terms"})
 ALGORITHMS = {
     "averaged-subgradient": AlgorithmFacts(),
     "gradient-descent": AlgorithmFacts(),
-    "federated-averaging": AlgorithmFacts(),
-    "fedprox": AlgorithmFacts(),
+    "federated-averaging": _ON_NETWORKS_TOO,
+    "fedprox": _ON_NETWORKS_TOO,
     "fednova": AlgorithmFacts(),
     "scaffold": AlgorithmFacts(),
-    "fedlin": AlgorithmFacts(),
+    "fedlin": _ON_NETWORKS_TOO,
     "fedsplit": AlgorithmFacts(),
     "gossip": AlgorithmFacts(),
     "sufficient-statistics": AlgorithmFacts(),

@@ -14,6 +14,8 @@ OWNER_UNIT_QUESTIONS = (
     "gradient",
     "update",
     "corrected",
+    "network-update",
+    "corrected-network-update",
     "statistics",
 )  # questions whose answers are clipped as a whole
 
@@ -97,7 +99,7 @@ def check_owner_unit(terms: CheckableTerms) -> None:
     learning, privacy = terms.learning, terms.privacy
     if privacy.unit != OWNER_UNIT:
         return
-    if terms.task != PREDICTION or learning.rules.asks not in OWNER_UNIT_QUESTIONS:
+    if terms.task not in (PREDICTION, "networks") or learning.rules.asks not in OWNER_UNIT_QUESTIONS:
         raise ValueError(
             "privacy.unit|expected 'record' with this algorithm: a whole owner is hidden only in gradients, local "
             "updates and second moments"
@@ -138,7 +140,7 @@ def check_hosts(terms: CheckableTerms) -> None:
 # Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
 # held out adds 0.
 SUM_QUESTIONS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
-SUM_QUESTIONS |= {"update", "corrected"}
+SUM_QUESTIONS |= {"update", "corrected", "network-update", "corrected-network-update"}
 
 
 def check_batches(terms: CheckableTerms) -> None:
@@ -177,6 +179,36 @@ def check_secret_draws(terms: CheckableTerms) -> None:
             "draws, not for fixed batches"
         )
     check_batches(terms)
+
+
+def check_noisy_steps(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) settings for which local steps on a network, each with noise of its own, are not proved."""
+    learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
+    whole = privacy.unit == OWNER_UNIT
+    if terms.noise.summed:
+        raise ValueError(
+            f"privacy.noise|expected 'each-owner' with {algorithm} for networks: an owner adds noise in every local "
+            f"step, and hosts draw theirs only after the last"
+        )
+    if privacy.records_per_person > 1:
+        raise ValueError(
+            f"privacy.records_per_person|expected 1 with {algorithm} for networks: the cost of several records is not "
+            f"proved"
+        )
+    if whole and learning.batches is not None:
+        raise ValueError("learning.batches|not allowed with unit = 'owner': secret draws of rows hide no table")
+    if (learning.batches is not None) is not learning.poisson:
+        raise ValueError(
+            f"learning.sampling|expected 'poisson' with {algorithm} and batches, and no sampling without: every local "
+            f"step draws its records in secret, or takes all"
+        )
+    check_batches(terms)
+    longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])
+    if not longest * (learning.proximal or 0.0) <= 1:
+        raise ValueError(
+            f"learning.proximal|expected at most {1 / longest:g}, 1 over the longest local step: a stronger pull "
+            f"overshoots the start"
+        )
 
 
 def check_mixed_batches(terms: CheckableTerms) -> None:
@@ -252,6 +284,8 @@ CHECK_BY_QUESTION: Mapping[str, Callable[[CheckableTerms], None]] = {
     "minibatch": check_batches,
     "network-gradient": check_secret_draws,
     "mixed-network-gradient": check_mixed_batches,
+    "network-update": check_noisy_steps,
+    "corrected-network-update": check_noisy_steps,
     "statistics": check_moments,
     "update": check_local_updates,
     "corrected": check_local_updates,

@@ -122,10 +122,13 @@ class OneRelease(AlgorithmRules):
 _RULES_BY_NAME: dict[str, AlgorithmRules] = {}
 
 
-def algorithm_rules(name: str) -> AlgorithmRules:
-    """Return the rules of the algorithm with this name."""
+def algorithm_rules(name: str, task: str | None = None) -> AlgorithmRules:
+    """Return the rules of the algorithm with this name, or those for this task if it has some."""
+    facts = ALGORITHMS[name]
+    if task is not None and task in facts.also:
+        found: AlgorithmRules = import_module(facts.also[task]).RULES[name]
+        return found
     if name not in _RULES_BY_NAME:
-        facts = ALGORITHMS[name]
         home = import_module(facts.home)
         found = home.RULES[name] if facts.task == PREDICTION else home.ALGORITHM
         if not isinstance(found, AlgorithmRules):
@@ -142,9 +145,9 @@ def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> 
     _RULES_BY_NAME[name] = rules
 
 
-def named_algorithm(name: Any) -> AlgorithmRules:
+def named_algorithm(name: Any, task: str | None = None) -> AlgorithmRules:
     """Return the rules of the algorithm read from terms; general ones for an unknown name."""
-    return AlgorithmRules() if find_by_name(ALGORITHMS, name) is None else algorithm_rules(name)
+    return AlgorithmRules() if find_by_name(ALGORITHMS, name) is None else algorithm_rules(name, task)
 
 
 def algorithms_reading(key: str) -> dict[str, str]:

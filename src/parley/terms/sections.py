@@ -1,11 +1,20 @@
 """The sections of the terms beside `[model]`: every key with its type and range, and checks within a section."""
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS, MECHANISMS, PREDICTION, NoiseFacts
+from parley.terms.catalogue import (
+    AGGREGATION_RULES,
+    ALGORITHMS,
+    ALL_MECHANISMS,
+    MECHANISMS,
+    MODELS,
+    PREDICTION,
+    TASKS,
+    NoiseFacts,
+)
 from parley.terms.keys import (
     Count,
     Name,
@@ -43,6 +52,10 @@ USUAL_ALGORITHM = "averaged-subgradient"
 class Learning(Section):
     """Who computes what, for how many rounds."""
 
+    model_task: ClassVar[str | None] = (
+        None  # of models for which some algorithms of predictions have rules of their own
+    )
+
     algorithm: Annotated[str, Field(strict=True), one_of(ALGORITHMS)] = USUAL_ALGORITHM
     horizon: Count = 100
     local_steps: Count | None = None
@@ -70,7 +83,13 @@ class Learning(Section):
     @property
     def rules(self) -> AlgorithmRules:
         """The rules of the algorithm."""
-        return algorithm_rules(self.algorithm)
+        return algorithm_rules(self.algorithm, self.model_task)
+
+    @property
+    def task(self) -> str:
+        """The name of the task that the algorithm does for these models."""
+        facts = ALGORITHMS[self.algorithm]
+        return self.model_task if self.model_task in facts.also else facts.task  # type: ignore[return-value]
 
     @property
     def waits(self) -> bool:
@@ -100,7 +119,7 @@ class Learning(Section):
     @classmethod
     def _usual(cls, content: Any) -> Any:
         return (
-            named_algorithm(content.get("algorithm", USUAL_ALGORITHM)).usual(content)
+            named_algorithm(content.get("algorithm", USUAL_ALGORITHM), cls.model_task).usual(content)
             if isinstance(content, dict)
             else content
         )
@@ -112,6 +131,15 @@ class Learning(Section):
         if self.participation_seed is not None and self.participation is None:
             raise ValueError("participation_seed|allowed only with participation, whose draw it decides")
         return self
+
+
+def read_learning(content: Any, kind: str | None) -> Any:
+    """Read `[learning]` for this kind of model, whose task may have a section class of its own."""
+    facts = TASKS[MODELS[kind].task] if kind is not None else None
+    section = Learning if facts is None or facts.learning is None else import_by_name(facts.learning)
+    if isinstance(content, Learning) and type(content) is not section:  # read for another kind
+        content = content.model_dump()
+    return section.model_validate(content) if section is not Learning and isinstance(content, dict) else content
 
 
 class Privacy(Section):

@@ -49,8 +49,9 @@ class StageQuestions:
         return found
 
     def _resolved(self, records: int, batches: int | None) -> Asked | None:
-        epochs = min(self.setup.terms.learning.epochs or 1, MAX_EPOCHS)
-        learning = None if batches is None else {"batches": batches, "epochs": epochs}
+        known = self.setup.terms.learning
+        length = {"horizon": known.horizon} if known.epochs is None else {"epochs": min(known.epochs, MAX_EPOCHS)}
+        learning = None if batches is None else {"batches": batches, **length}
         try:
             terms = self.setup.terms.changed(learning=learning, owners={self.name: {"records": records}})
             setup = self.setup.under(terms)

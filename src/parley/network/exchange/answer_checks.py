@@ -28,8 +28,7 @@ class Scrutiny:
     def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
         self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
         self._extents = [
-            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, FALSE_ALARM_PROBABILITY)
-            for stage in part.stages
+            stage.question.noisy_extent(stage.series.mechanism, FALSE_ALARM_PROBABILITY) for stage in part.stages
         ]
 
     @property

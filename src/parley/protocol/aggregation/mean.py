@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parley.privacy.accounting import Series
 from parley.privacy.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Mechanism
 from parley.protocol.queries import Answer, Question, ReleasePlan
-from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage, uses
+from parley.protocol.stages import Resolver, Stage, StagePlan, all_releases, make_stage
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -117,7 +117,7 @@ class EachOwner:
 
 def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
     """Return the releases of a stage with the noise that an owner draws itself."""
-    count = 1 if plan.kind == "score" else uses(terms.learning, plan.rounds)
+    count = 1 if plan.kind == "score" else all_releases(terms.learning, question, plan.rounds)
     copies = terms.privacy.shared_records
     return question.series(
         ReleasePlan(plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces(terms, question), plan.alpha)

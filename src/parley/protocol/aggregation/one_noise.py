@@ -28,9 +28,11 @@ class SharedLaws:
     questions: Sequence[Sequence[Question]]
 
     def __post_init__(self) -> None:
-        if any(question.together > 1 for questions in self.questions for question in questions):
+        every = [question for questions in self.questions for question in questions]
+        if any(question.together > 1 or question.most_releases > 1 for question in every):
             raise GuaranteeError(
-                "noise: hosts draw noise for each answer separately; these answers need one noise for all"
+                "noise: hosts draw noise for each answer separately; these answers need one noise for all, or one in "
+                "every local step"
             )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:

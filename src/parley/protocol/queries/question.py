@@ -1,10 +1,10 @@
 """A kind of question, resolved for one owner: everything that the terms and public knowledge fix beforehand."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +17,8 @@ from parley.losses import EmpiricalRisk, Limits, Objective, RecordBound
 from parley.losses.local_update import LocalUpdate, local_update
 from parley.privacy.accounting import Series, in_pieces, make_series, mechanism_norm
 from parley.privacy.accounting.series import SERIES
-from parley.privacy.mechanisms import Bounded, Extent, Mechanism, Norm
+from parley.privacy.mechanisms import Bounded, Extent, Mechanism, Noise, Norm
+from parley.privacy.mechanisms.mechanism import require_bounded
 from parley.protocol.queries.query import Query, check_parameter
 from parley.terms import Terms
 from parley.validate import Floats
@@ -148,6 +149,19 @@ class Question(ABC):
         """Whether `bounded` needs a secret seed."""
         return self.rate < 1
 
+    @property
+    def most_releases(self) -> int:
+        """The most noisy values that one answer is made of; each is charged as a release."""
+        return 1
+
+    def releases(self, number: int) -> int:
+        """Return how many noisy values the answer to round `number` is made of."""
+        return 1
+
+    def noisy_extent(self, mechanism: Mechanism, probability: float) -> Extent:
+        """Return where an answer with this noise lies, except with this probability."""
+        return self.extent.noisy(mechanism, self.size, probability)
+
     def likely_extent(self, probability: float) -> Extent:
         """Return where exact answers lie except with this probability: in `extent`, or less if rows are drawn."""
         return self.extent
@@ -233,6 +247,16 @@ class Question(ABC):
         return Bounded(
             value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm
         )
+
+    def released(
+        self, query: Query, tables: Tables, replicates: tuple[int, ...], mechanism: Mechanism, noise: Noise
+    ) -> Callable[[], Floats]:
+        """Compute the exact answer to a checked query, and return what then draws its noise. A question whose answer is
+        made of several `releases` draws all of them there."""
+        bounded = self.bounded(query, tables, replicates, noise.seed() if self.draws else b"")
+        if noise.safe:  # now rather than when the ledger is being written to; a study's mechanism does the same
+            require_bounded(bounded, mechanism.norm, mechanism.sensitivity)
+        return partial(mechanism.release, bounded, noise)
 
     def about(self, query: Query, tables: Tables, places: Places) -> Floats:
         """Return the exact answer [size] to a query of one parameter if these rows are drawn; a `GuaranteeError` where

@@ -142,9 +142,15 @@ class NetworkGradientQuestion(Question):
         return {"bound": self.gradients.clip, "parameters": float(self.parameters)}
 
     def words(self) -> str:
+        return f"{self.mean_words()}, as vectors of {self.size:,} numbers"
+
+    def mean_words(self) -> str:
+        """Describe the records that an answer averages."""
+        if not self.draws:
+            return f"a mean over {self.records:,} records"
         return (
             f"a mean over about {self.records / self.batches:,.0f} of {self.records:,} records, drawn in secret, each "
-            f"with probability 1/{self.batches}, as vectors of {self.size:,} numbers"
+            f"with probability 1/{self.batches}"
         )
 
     def require_sound_arithmetic(self) -> None:
@@ -158,7 +164,7 @@ class NetworkGradientQuestion(Question):
         raise GuaranteeError("network-gradient: owners draw their records in secret; a draw needs a seed")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
-        if len(seed) < 32:
+        if self.draws and len(seed) < 32:
             raise GuaranteeError("network-gradient: a secret draw needs a seed of 32 bytes")
         rows = network_rows_of(tables.train)
         thetas = query.arrays["theta"].reshape(-1, self.parameters)
@@ -175,7 +181,8 @@ class NetworkGradientQuestion(Question):
 
     def sum(self, rows: NetworkRows, theta: Floats, seed: bytes) -> Floats:
         """Return the sum of clipped gradients [P] over the rows that this seed draws."""
-        return self._sum(rows, theta, draw_places(len(rows), seed, self.rate))
+        places = draw_places(len(rows), seed, self.rate) if self.draws else np.arange(len(rows))
+        return self._sum(rows, theta, places)
 
     def _sum(self, rows: NetworkRows, theta: Floats, places: Places) -> Floats:
         return self.gradients.clipped_sum(theta, rows.X, rows.y, places, rows.present)
@@ -219,6 +226,11 @@ def check_steps(optimiser: str, decay: str) -> None:
             raise SettingError(f"{name} = {value!r}: expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
 
 
+def cosine_share(number: int, steps: int) -> float:
+    """Return the length of step `number` of all relative to the first."""
+    return (1 + math.cos(math.pi * (number - 1) / steps)) / 2
+
+
 @dataclass(frozen=True)
 class NetworkSGD(PrivateSGD):
     """Private SGD whose k-th of T steps is scaled by (1 + cos(pi (k - 1)/T))/2, unless `constant`."""
@@ -234,7 +246,7 @@ class NetworkSGD(PrivateSGD):
 
     def share(self, number: int) -> float:
         """Return the length of this round's step relative to the first."""
-        return 1.0 if self.constant else (1 + math.cos(math.pi * (number - 1) / self.horizon)) / 2
+        return 1.0 if self.constant else cosine_share(number, self.horizon)
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         shrunk = replace(self, step=self.step * self.share(state.round))

@@ -40,9 +40,15 @@ class Networks(Task):
     def questions(self) -> Mapping[str, type[Question]]:  # type: ignore[override]
         with extras():
             from parley.tasks.networks.correlated import MixedGradientQuestion
+            from parley.tasks.networks.local_steps import CorrectedNetworkUpdateQuestion, NetworkUpdateQuestion
             from parley.tasks.networks.question import NetworkGradientQuestion
 
-        return {"network-gradient": NetworkGradientQuestion, "mixed-network-gradient": MixedGradientQuestion}
+        return {
+            "network-gradient": NetworkGradientQuestion,
+            "mixed-network-gradient": MixedGradientQuestion,
+            "network-update": NetworkUpdateQuestion,
+            "corrected-network-update": CorrectedNetworkUpdateQuestion,
+        }
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
@@ -86,6 +92,8 @@ class Networks(Task):
                 f"follow repeat part of it, so that later noise takes earlier noise back. The noise has scale {scale} "
                 f"where replacing a record moves all answers together by at most {moved}."
             ]
+        if agreement.setup.terms.learning.local_steps is not None:
+            return [f"{clipped} {_of_local_steps(agreement, facts['rate'])}"]
         return [
             f"{clipped} In each round it is drawn with probability {number(facts['rate'])}, in secret; the noise has "
             f"scale {scale} where replacing a record that is drawn moves an answer by at most {moved}."
@@ -110,9 +118,13 @@ class Networks(Task):
 
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.networks.correlated import CorrelatedSGD
+        from parley.tasks.networks.local_steps import NetworkAveraging, NetworkFedLin
         from parley.tasks.networks.question import NetworkSGD
 
-        return (CorrelatedSGD if setup.terms.learning.algorithm == CORRELATED else NetworkSGD).make(setup)
+        own = {"network-update": NetworkAveraging, "corrected-network-update": NetworkFedLin}
+        learning = setup.terms.learning
+        usual = CorrelatedSGD if learning.algorithm == CORRELATED else NetworkSGD
+        return own.get(learning.rules.asks, usual).make(setup)
 
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.learning.prediction import learn_model  # an owner that serves learns nothing
@@ -130,6 +142,22 @@ class Networks(Task):
         }
         outcomes = tuple(replace(each, clipped_share=clipped[each.name]) for each in result.owners)
         return replace(result, owners=outcomes, quality=measured(agreements, result.theta))
+
+
+def _of_local_steps(agreement: Agreement, rate: float) -> str:
+    """Return where the noise of local steps is, and how large."""
+    mechanism = agreement.part.training.series.mechanism
+    scale, moved = number(mechanism.noise_scale), number(mechanism.sensitivity, side="above")
+    if agreement.part.training.question.answer_clip is not None:
+        return (
+            f"The answer as a whole is clipped to the same size, so another table moves it by at most {moved}; its "
+            f"noise has scale {scale}."
+        )
+    drawn = f"It is drawn with probability {number(rate)}, in secret" if rate < 1 else "It takes part"
+    return (
+        f"{drawn} in each local step. Every local step adds noise of scale {scale}, where replacing a record moves it "
+        f"by at most {moved}, and is charged as a release of its own."
+    )
 
 
 register(Networks())
