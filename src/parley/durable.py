@@ -217,7 +217,7 @@ def _require_own_folder(folder: Path, about: os.stat_result) -> None:
     if stat.S_ISLNK(about.st_mode):
         raise StateFolderError(f"{folder}: is a link; set PARLEY_STATE to the folder itself")
     if not stat.S_ISDIR(about.st_mode):
-        raise StateFolderError(f"{folder}: is not a folder; move the file away or set PARLEY_STATE to another folder")
+        raise StateFolderError(f"{folder}: not a folder; move the file away or set PARLEY_STATE to another folder")
     if about.st_uid != os.geteuid():
         raise StateFolderError(
             f"{folder}: belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of this account "

@@ -38,7 +38,7 @@ def test_a_report_is_what_the_command_prints(terms_file):
 
 def test_what_a_release_has_no_use_for_is_refused_before_its_ledgers_are_looked_at(terms_file, tmp_path):
     options = TrainOptions(RunOptions(ledgers=tmp_path / "books", lifetime=9.0, seed=1))
-    with pytest.raises(SettingError, match="belong to simulations"):
+    with pytest.raises(SettingError, match="apply only to simulations"):
         train_model(terms_file, options, Nobody())
     assert not (tmp_path / "books").exists()
 

@@ -61,7 +61,7 @@ def audit_command(
         str | None, typer.Option(metavar="HOST:PORT", help="--served: address of a daemon that someone else starts.")
     ] = None,
 ) -> None:
-    """Attack what the terms promise: how much an attacker learns, and which faults the attack would notice.
+    """Attack what the terms promise: how much an attacker learns, and which faults the attack would detect.
 
     The tables are made up and differ in one person; no data are read. The exit code is 1 if an owner's answers reveal
     more than is claimed.

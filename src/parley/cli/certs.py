@@ -90,7 +90,7 @@ def renew_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Extend a certificate. Name, key and fingerprint stay as they are.
+    """Extend a certificate. The name, key and fingerprint do not change.
 
     Example:  parley certs renew authority/bank-a.crt --authority authority
     """

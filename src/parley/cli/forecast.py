@@ -18,9 +18,7 @@ def forecast_command(
     moments: Annotated[
         Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
     ] = None,
-    assume: Annotated[
-        Path | None, typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions.")
-    ] = None,
+    assume: Annotated[Path | None, typer.Option(metavar="TOML", help="Assumptions to use instead of a sample.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Also print `parley plan`, below the forecast.")] = False,
     delta: Annotated[
         float | None,
@@ -54,8 +52,8 @@ def forecast_command(
 ) -> None:
     """Forecast the joint model from public knowledge: the terms and a pilot sample. Reads no private record.
 
-    The verdict comes first: join if joining is worth it in at least 90% of draws, stay if in at most 10%, else unsure,
-    with what would settle it.
+    The verdict comes first: join if joining is worth it in at least 90% of draws, stay if in at most 10%, otherwise
+    unsure. An unsure verdict says what would settle it.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """

@@ -46,7 +46,7 @@ FIELD_LABELS = {  # of fields, by the options that they become
     "value": "value",
     "privacy-cost": "privacy cost",
     "public": "Public sample",
-    "epsilon": "ε of every owner",
+    "epsilon": "Each owner's ε",
     "delta": "δ",
     "hosts": "Hosts",
 }

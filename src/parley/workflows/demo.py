@@ -138,7 +138,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
     yield Line(
         f"The unions have {small[0]} to {small[-1]:,} loans, the bank {large:,}. Regions differ in who borrows and in "
-        f"what rates depend on. Every owner's privacy budget is ε = {EPSILON:g} (replace-one). "
+        f"what sets interest rates. Every owner's privacy budget is ε = {EPSILON:g} (replace-one). "
         f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows."
     )
     yield Line(

@@ -67,7 +67,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
     if run.ledgers is not None:
         if options.plot is not None or run.replicates != 1 or run.seed is not None:
             raise SettingError(
-                "--plot, --replicates and --seed belong to simulations; remove them, or remove --ledgers"
+                "--plot, --replicates and --seed apply only to simulations; remove them, or remove --ledgers"
             )
         require_ledgers(terms, run.ledgers, run.lifetime, run.lifetime_delta)
         spent_before = spent_so_far(terms, run.ledgers)

@@ -99,7 +99,7 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
     ("words", "sentence"),
     [
         (["train", "TERMS", "--plot", "x.png"], "not allowed for ratings"),
-        (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "belong to simulations"),
+        (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "apply only to simulations"),
         (["forecast", "TERMS"], "forecasts of ratings are not available yet"),
         (["plan", "TERMS"], "items cannot be planned"),
         (["negotiate", "TERMS"], "items cannot be planned or negotiated"),

@@ -246,7 +246,8 @@ class Revocations:
         revocations = read_revocations(path, self._authority)
         if self._list is not None and revocations != self._list and list_number(revocations) <= list_number(self._list):
             raise CertificateError(
-                f"{path}: this revocation list is not later than the one in force; ask the authority for its ca.crl"
+                f"{path}: this revocation list is not newer than the one in force; ask the authority for its latest "
+                "ca.crl"
             )
         self._apply(revocations)
 

@@ -152,7 +152,8 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "This ledger holds terms about whole tables and terms about single persons. Their total protects single "
+            "This ledger holds terms that protect whole tables and terms that protect single people. Their total "
+            "protects single "
             "persons. Only the former protect your table as a whole; the latter may reveal it.",
         )
     ]

@@ -126,7 +126,7 @@ def shared_law(
     units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - ROUNDING_SLACK), Fraction(0)))
     if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < MAX_SUM):
         raise TermsError(
-            "privacy.noise: the sum of the answers and its noise do not fit into 64 bits; use fewer rounds, fewer "
+            "privacy.noise: the sum of the answers plus its noise does not fit in 64 bits; use fewer rounds, fewer "
             "parameters or a larger epsilon"
         )
     moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + ROUNDING_SLACK))

@@ -136,8 +136,8 @@ def inside_sentences(view: "InsideView") -> list[str]:
         ]
     if view.law.differs:
         return [
-            f"Own rows differ from the public sample (p = {number(view.law.p_value)}; {level}). The sample may come "
-            "from another population, and what it says about the joint model may be wrong.",
+            f"Own rows differ from the public sample (p = {number(view.law.p_value)}; {level}). If the sample "
+            "comes from another population, its forecast for the joint model may be wrong.",
             *sentences,
         ]
     same = f"Own rows show no difference from the public sample (p = {number(view.law.p_value)}; {level})."

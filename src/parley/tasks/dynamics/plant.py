@@ -188,7 +188,9 @@ class PredictiveFeedback:
 
     def __post_init__(self) -> None:
         if np.ptp(self.plant.delays) > 0:
-            raise SettingError("the inputs have different delays: use DelayedQuadratic, which plans with each of them")
+            raise SettingError(
+                "the inputs have different delays: use DelayedQuadratic, which handles a delay for each input"
+            )
 
     @property
     def lags(self) -> int:

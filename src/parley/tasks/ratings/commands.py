@@ -26,7 +26,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
     replicates, seed = options.replicates, options.seed
     if options.ledgers is not None and (replicates != 1 or seed is not None):
-        raise SettingError("--replicates and --seed belong to simulations; remove them, or remove --ledgers")
+        raise SettingError("--replicates and --seed apply only to simulations; remove them, or remove --ledgers")
     if options.ledgers is not None:
         require_ledgers(terms, options.ledgers, options.lifetime, options.lifetime_delta)
     if options.ledgers is not None and not options.anyway and not spent_so_far(terms, options.ledgers):
