@@ -122,6 +122,8 @@ def explain(
     among = 100 if people is None else people
     if payment is not None and harm is None:
         raise SettingError("--harm: missing; --payment is compared with the loss that it names")
+    if harm is not None and prior is None:
+        raise SettingError("--prior: missing; with --harm it is how likely the loss is anyway")
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)

@@ -60,9 +60,11 @@ def ledger_command(
 
 def _statement(file: Path, verify: bool) -> dict[str, Any]:
     """Return the statement of the owner with these settings, or of a ledger that a release on one machine made."""
+    head = b""
     with suppress(OSError), file.open("rb") as opened:
-        if opened.read(len(SQLITE_HEAD)) == SQLITE_HEAD:
-            return ledger_statement(file.stem, file, file.with_suffix(".accepted"), verify)
+        head = opened.read(len(SQLITE_HEAD))
+    if head == SQLITE_HEAD or file.suffix == ".ledger":
+        return ledger_statement(file.stem, file, file.with_suffix(".accepted"), verify)
     return statement(load_owner(file), verify)
 
 

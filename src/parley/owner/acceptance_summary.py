@@ -215,7 +215,8 @@ def _steps(agreement: Agreement) -> list[str]:
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
         f"Per step and in total: one answer alone costs ε = {step}{at}. A record is in {often}{people}. The total over "
-        f"all epochs{scored}, ε = {total}{at}, is what is promised and debited."
+        f"all {'rounds' if learning.epochs is None else 'epochs'}{scored}, ε = {total}{at}, is what is promised and "
+        "debited."
     ]
 
 

@@ -31,7 +31,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, the prepared rows."""
+    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, the prepared
+    rows."""
 
     setup: Setup
     part: Part
@@ -44,7 +45,8 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """An owner's exact sum in grid units, and its shares: `words` never leave the owner; a study has no shares."""
+    """An owner's exact sum in grid units, and its shares: `words` never leave the owner; a study has no
+    shares."""
 
     query: str
     noise: SharedNoise
@@ -156,7 +158,8 @@ class Owner:
         return agreement
 
     def other_books(self, terms: Terms) -> list[OtherBooks]:
-        """Return other ledgers of this account with people of its table, on top of which these terms would come."""
+        """Return other ledgers of this account with people of its table, on top of which these terms would
+        come."""
         if self._digest is None or not isinstance(self.ledger, Ledger):
             return []
         return find_other_books(OwnerBooks(self.name, self.table, self._digest.cells, terms, self.ledger))
@@ -222,7 +225,8 @@ class Owner:
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
-        """Return the bounded answer as a sum in grid units; a release keeps it until another question is asked."""
+        """Return the bounded answer as a sum in grid units; a release keeps it until another question is
+        asked."""
         content, words = self._encoded
         if content != query.content or not self.releases:
             stage, key = agreement.part.stage(query.round), self.ledger.secret
@@ -247,7 +251,8 @@ class Owner:
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
-        """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, same prepared rows."""
+        """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, same
+        prepared rows."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in simulations")
         own = self._in_memory if self.table.streams else self
@@ -313,9 +318,10 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
 
 
 def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
-    """Return what training and score cost together as zCDP (`setup.Part` has their noise), with a margin. None with
-    secret draws, for a mechanism without one, or where delta includes a probability of failure (hosts' noise of
-    finitely many bits, names)."""
+    """Return at least what training and score cost together as zCDP (`setup.Part` has their noise), with a margin.
+    Laplace noise in every local step costs less than this says, which counts answers. None with secret draws, for a
+    mechanism without one, or where delta includes a probability of failure (hosts' noise of finitely many bits, names).
+    """
     privacy = terms.privacy
     if terms.noise.approximate or terms.learning.poisson or task_of(terms).noise_may_fail(terms):
         return None

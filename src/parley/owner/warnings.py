@@ -347,11 +347,7 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     used = {*(terms.model.features or ()), *terms.model.outcome_columns}
     try:
         for column in frame.columns:
-            repeated = (
-                frame[column].duplicated().mean()
-                if column not in used and PERSON_COLUMN.search(str(column).lower())
-                else 0.0
-            )
+            repeated = frame[column].duplicated().mean() if column not in used and _names_people(column) else 0.0
             if repeated > 0:
                 rows = (
                     f"{percent(repeated)} of the rows repeat a value of column {printable(str(column))!r}, which may "
@@ -366,17 +362,24 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     return warnings
 
 
+def _names_people(column: object) -> bool:
+    """Return whether a column's name says that it tells people apart, however its words are joined."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-\s.]+", "_", str(column))
+    return PERSON_COLUMN.search(words.lower()) is not None
+
+
 def unnamed_people_warning(columns: Iterable[str], terms: Terms) -> TermsWarning | None:
     """Warn of columns whose names, which are public, say that they may tell people apart, where the terms name none."""
     if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER_UNIT:
         return None
     used = {*(terms.model.features or ()), *terms.model.outcome_columns}
-    named = [str(column) for column in columns if column not in used and PERSON_COLUMN.search(str(column).lower())]
+    named = [str(column) for column in columns if column not in used and _names_people(column)]
     if not named:
         return None
     sentence = (
         f"Column {printable(named[0])!r} may tell people apart, but the terms name no such column. They protect single "
-        "rows: someone with m rows has m times the epsilon. If people may have several rows, name the column."
+        f"rows: someone with m rows has m times the epsilon{' and a larger delta' if terms.privacy.delta > 0 else ''}. "
+        "If people may have several rows, name the column."
     )
     return TermsWarning("privacy.person", sentence)
 

@@ -79,7 +79,23 @@ def uses(learning: Learning, rounds: Sequence[int]) -> int:
 
 def all_releases(learning: Learning, question: Question, rounds: Sequence[int]) -> int:
     """Return for how many releases the noise of these rounds' answers is calibrated."""
-    return uses(learning, rounds) if question.most_releases == 1 else sum(map(question.releases, rounds))
+    if question.most_releases == 1:
+        return uses(learning, rounds)
+    odd = _odd_rounds(rounds)
+    return odd * question.releases(1) + (len(rounds) - odd) * question.releases(2)
+
+
+def _odd_rounds(rounds: Sequence[int]) -> int:
+    """Return how many of these rounds have an odd number.
+
+    >>> _odd_rounds(range(1, 8)), _odd_rounds(range(2, 8, 2)), _odd_rounds((1, 4, 7))
+    (4, 0, 2)
+    """
+    if isinstance(rounds, range) and rounds.step % 2:
+        return (len(rounds) + rounds.start % 2) // 2
+    if isinstance(rounds, range):
+        return len(rounds) * (rounds.start % 2)
+    return sum(number % 2 for number in rounds)
 
 
 def make_schedule(terms: Terms) -> Schedule:
@@ -207,8 +223,13 @@ class Stage:
     def _most_costly(self, number: int, answers: int) -> int:
         """Return the releases of the `answers` costliest rounds up to `number`; rounds beyond cost as much as any."""
         rounds = self.rounds[: bisect_right(self.rounds, number)]
-        sizes = sorted(map(self.question.releases, rounds), reverse=True)
-        return sum(sizes[:answers]) + max(answers - len(sizes), 0) * self.question.most_releases
+        odd = _odd_rounds(rounds)
+        (few, many), (less, more) = (odd, len(rounds) - odd), (self.question.releases(1), self.question.releases(2))
+        if less > more:
+            few, many, less, more = many, few, more, less
+        dear = min(answers, many)
+        cheap = min(answers - dear, few)
+        return dear * more + cheap * less + (answers - dear - cheap) * self.question.most_releases
 
     def event(self, number: int) -> Event:
         """Return what the ledger stores of the answer to round `number`."""

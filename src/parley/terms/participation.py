@@ -7,6 +7,7 @@ from parley.terms.keys import Section
 from parley.terms.sections import CheckableTerms, training_records
 
 MAX_SCHEDULED_ROUNDS = 1_000_000  # for which it is written down who is asked
+MIN_AVAILABILITY = 1e-6  # below it hardly any round would end
 
 
 def fewest_rounds(terms: CheckableTerms) -> int:
@@ -39,6 +40,8 @@ def check_availability(terms: CheckableTerms) -> None:
     if all(owner.availability is None for owner in terms.owners):
         return
     learning = terms.learning
+    if min(owner.availability or 1.0 for owner in terms.owners) < MIN_AVAILABILITY:
+        raise ValueError(f"owners.availability|expected at least {MIN_AVAILABILITY:g}")
     if not learning.waits:
         raise ValueError(
             "owners.availability|not allowed with staleness: a lost answer is asked for again and comes later; "

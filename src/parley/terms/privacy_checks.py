@@ -10,6 +10,7 @@ from fractions import Fraction
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS, PREDICTION, TASKS
 from parley.terms.sections import OWNER_UNIT, CheckableTerms, held_out_records, training_records
 
+MAX_NOISY_STEPS = 10_000  # local steps of one answer, each with noise of its own
 OWNER_UNIT_QUESTIONS = (
     "gradient",
     "update",
@@ -201,6 +202,10 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
         raise ValueError(
             f"learning.sampling|expected 'poisson' with {algorithm} and batches, and no sampling without: every local "
             f"step draws its records in secret, or takes all"
+        )
+    if max([learning.local_steps or 1, *(owner.local_steps or 1 for owner in terms.owners)]) > MAX_NOISY_STEPS:
+        raise ValueError(
+            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the ledger waits for all of them"
         )
     check_batches(terms)
     longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])

@@ -31,6 +31,7 @@ def test_a_payment_covers_what_its_epsilon_costs_and_no_more(epsilon, delta, pri
     harm = 10_000.0
     payment = extra_harm(epsilon, delta, harm, prior)
     covered = epsilon_for_payment(payment, harm, prior, delta)
+    assert covered is not None
     if math.isinf(covered):
         assert event_bound(epsilon, delta, prior) == 1
         return
@@ -56,8 +57,28 @@ def test_costs_of_a_real_release_stay_below_the_bound():
 def test_what_it_says():
     words = ["budget", "explain", "--epsilon", "1", "--prior", "0.001", "--harm", "10000", "--payment", "5"]
     text = " ".join(CliRunner().invoke(app, words).output.split())
-    assert "expects to lose 10 without taking part expects to lose at most 17.19 more" in text
+    assert "would expect to lose 10 with somebody else's record in the table expects to lose at most 17.19 more" in text
     assert "A payment of 5 covers that up to ε = 0.4054." in text
     assert "at any ε" in " ".join(CliRunner().invoke(app, [*words[:-1], "9995"]).output.split())
+    assert "at no ε: δ alone costs more" in " ".join(
+        CliRunner().invoke(app, [*words, "--delta", "0.01"]).output.split()
+    )
+    unlikely = CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1", "--harm", "5"])
+    assert "--prior: missing" in str(unlikely.exception)
     missing = CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1", "--payment", "5"])
     assert isinstance(missing.exception, SettingError)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "prior"), [(1e-12, 0.0, 1 - 1e-9), (1e-6, 0.0, 0.9), (1.0, 1e-12, 1 - 1e-9)]
+)
+def test_small_harms_are_never_rounded_down(epsilon, delta, prior):
+    """Beside the same formula in 60 digits."""
+    from decimal import Decimal, getcontext
+
+    getcontext().prec = 60
+    e, d, p = Decimal(epsilon), Decimal(delta), Decimal(prior)
+    exact = min(e.exp() * p + d, 1 - (-e).exp() * (1 - p - d), Decimal(1)) - p
+    found = Decimal(extra_harm(epsilon, delta, 1.0, prior))
+    assert exact <= found <= exact * (1 + Decimal("1e-9"))
+    assert epsilon_for_payment(0.5 * delta, 1.0, prior, delta) is None or delta == 0

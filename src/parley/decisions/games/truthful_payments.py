@@ -25,6 +25,9 @@ at least 0. The proof needs an exact minimum over candidates fixed in advance (m
 or that h is accurate, and it holds however ties are broken. It says nothing of owners that agree on false statements.
 K(cap) - K(w) is also owner i's payment by Vickrey, Clarke and Groves over these candidates.
 
+Gains are those of the game, interpolated between the terms' budgets and no noise (`stakes`). A forecast of the agreed
+terms may say less; then a fee may exceed what a member gains.
+
 In floating point "never" means: up to rounding errors, relative to the largest amount that decides the payment.
 """
 

@@ -137,13 +137,15 @@ class Ledger:
 
     @property
     def reserved(self) -> Budget:
-        """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a restore."""
+        """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a
+        restore."""
         with self._reader.transaction() as db:
             return stored_rows.reserved(db)
 
     @property
     def rho(self) -> Budget | None:
-        """(rho that the lifetime budget amounts to, rho reserved of it) if held as zCDP; None with simple sums."""
+        """(rho that the lifetime budget amounts to, rho reserved of it) if held as zCDP; None with simple
+        sums."""
         with self._reader.transaction() as db:
             return stored_rows.rho_budget(db)
 
@@ -161,7 +163,8 @@ class Ledger:
 
     @cached_property
     def secret(self) -> bytes:
-        """32 random bytes of this ledger, in a file NAME.secret beside it that `parley owner backup` leaves out."""
+        """32 random bytes of this ledger, in a file NAME.secret beside it that `parley owner backup` leaves
+        out."""
         path = file_beside(self.path, "secret")
         found = create_once(path, os.urandom(SECRET_BYTES))
         if len(found) != SECRET_BYTES:
@@ -172,7 +175,8 @@ class Ledger:
         return found
 
     def hash_at(self, entries: int) -> str | None:
-        """Return the hash that the chain had with this many rows; None if never, or before the file had a version."""
+        """Return the hash that the chain had with this many rows; None if never, or before the file had a
+        version."""
         with self._reader.transaction() as db:
             return None if entries < (stored_rows.upgraded(db) or 0) else hash_at(db, entries)
 
@@ -197,12 +201,14 @@ class Ledger:
             stored_rows.reserved_with(db, self.path, reservation)
 
     def table(self, terms_hash: str) -> bytes | None:
-        """Return the digest of the table that terms were accepted with, for the owner's own eyes; None if not kept."""
+        """Return the digest of the table that terms were accepted with, for the owner's own eyes; None if not
+        kept."""
         with self._reader.transaction() as db:
             return stored_rows.table(db, terms_hash)
 
     def other_books(self, terms_hash: str) -> str | None:
-        """Return why the table may have other books, as stated when these terms were accepted; None if not stated."""
+        """Return why the table may have other books, as stated when these terms were accepted; None if not
+        stated."""
         with self._reader.transaction() as db:
             return stored_rows.other_books(db, terms_hash)
 
@@ -212,7 +218,8 @@ class Ledger:
             return stored_rows.table(db, terms_hash) is not None
 
     def close_terms(self, terms_hash: str, why: str) -> None:
-        """Answer nothing more under these terms; all they reserved counts as spent. Repeating it changes nothing."""
+        """Answer nothing more under these terms; all they reserved counts as spent. Repeating it changes
+        nothing."""
         with self._writer.transaction() as db:
             stored_rows.close(db, terms_hash, why)
 
@@ -237,9 +244,9 @@ class Ledger:
         """Return the stored answer if there is one, else check, release, and commit debit and answer together; and the
         account.
 
-        `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then
-        drawn under the drawing lock, for a question that is still unanswered, and stored in a short transaction before
-        the lock is given up.
+        `release` computes under no lock: however long it takes, others read and write meanwhile. The noise (and what is
+        computed from it: local steps on networks) is then drawn under the drawing lock, for a question that is still
+        unanswered, and stored in a short transaction before the lock is given up.
 
         Formal guarantee: for each answer that is ever stored one draw was made among all who hold that lock, so no race
         chooses among several. A crash between draw and commit released nothing, and nobody saw that draw. (Should a
@@ -293,7 +300,8 @@ class Ledger:
         return value, self._last
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Yield every row, oldest first, without the answers themselves; read in pages, so that nobody waits for it."""
+        """Yield every row, oldest first, without the answers themselves; read in pages, so that nobody waits
+        for it."""
         last = 0
         while True:
             with self._archivist.transaction() as db:

@@ -123,8 +123,8 @@ def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sens
 
 
 def event_bound(epsilon: float, delta: float, prior: float) -> float:
-    """Return the most that an event can be likely because of a person's record, if it is otherwise of probability
-    `prior`: min(e^eps prior + delta, 1 - e^-eps (1 - prior - delta)), at most 1.
+    """Return the most that an event can be likely because of a person's record, if it is of probability `prior` with
+    somebody else's record in its place: min(e^eps prior + delta, 1 - e^-eps (1 - prior - delta)), at most 1.
 
     Formal guarantee: the same holds for the mean of any cost from 0 to 1, whatever is done with the release: such a
     cost is the probability of a randomised event. Both bounds are the definition's, for the event and its complement.
@@ -132,31 +132,40 @@ def event_bound(epsilon: float, delta: float, prior: float) -> float:
     >>> round(event_bound(1.0, 0.0, 0.001), 6)
     0.002718
     """
-    epsilon, prior = non_negative(epsilon, "epsilon"), _prior(prior)
-    kept = 1 - prior - non_negative(delta, "delta")
-    likely = math.exp(min(epsilon, 700)) * prior + delta
-    return min(likely, 1 - math.exp(-epsilon) * kept if kept > 0 else 1.0, 1.0)
+    return _prior(prior) + _event_increase(epsilon, delta, prior)
+
+
+def _event_increase(epsilon: float, delta: float, prior: float) -> float:
+    """Return by how much `event_bound` exceeds `prior`, without the difference of near numbers."""
+    epsilon, delta = non_negative(epsilon, "epsilon"), min(non_negative(delta, "delta"), 1.0)
+    by_event = prior * math.expm1(min(epsilon, 700)) + delta
+    by_complement = -math.expm1(-epsilon) * (1 - prior) + math.exp(-epsilon) * delta
+    return min(by_event, by_complement, 1 - prior)
 
 
 def extra_harm(epsilon: float, delta: float, harm: float, prior: float) -> float:
-    """Return how much a person's expected loss can grow by taking part, if a release may cost it up to `harm` and the
-    expected loss is `prior` times that without (Hsu and others 2014; they bound it by (e^eps - 1) prior harm)."""
-    return positive(harm, "harm") * (event_bound(epsilon, delta, prior) - prior) * ROUNDING_FACTOR
+    """Return how much a person's expected loss can grow because its own record, not somebody else's, is in the table.
+    A release may cost it up to `harm`, and the expected loss is `prior` times that otherwise (Hsu and others 2014; they
+    bound it by (e^eps - 1) prior harm)."""
+    return positive(harm, "harm") * _event_increase(epsilon, delta, _prior(prior)) * ROUNDING_FACTOR
 
 
-def epsilon_for_payment(payment: float, harm: float, prior: float, delta: float = 0.0) -> float:
-    """Return the largest eps at which `payment` covers `extra_harm`, 0 if none does; infinite if the payment covers
-    every loss.
+def epsilon_for_payment(payment: float, harm: float, prior: float, delta: float = 0.0) -> float | None:
+    """Return the largest eps at which `payment` covers `extra_harm`: None if it does not even cover delta, infinite if
+    it covers every loss.
 
     >>> round(epsilon_for_payment(5.0, harm=10_000, prior=0.001), 4)
     0.4055
     """
-    prior, delta = _prior(prior), non_negative(delta, "delta")
-    reached = prior + non_negative(payment, "payment") / positive(harm, "harm") / ROUNDING_FACTOR
-    if reached >= 1:
+    prior, delta = _prior(prior), min(non_negative(delta, "delta"), 1.0)
+    covered = non_negative(payment, "payment") / positive(harm, "harm") / ROUNDING_FACTOR
+    if covered >= 1 - prior:
         return math.inf
-    by_event = math.log((reached - delta) / prior) if reached > delta else 0.0
-    return max(0.0, by_event, math.log((1 - prior - delta) / (1 - reached)) if prior + delta < 1 else 0.0)
+    if covered < delta:
+        return None
+    by_event = math.log1p((covered - delta) / prior)
+    left = 1 - prior - delta
+    return max(by_event, math.log(left / (1 - prior - covered)) if left > 0 else 0.0)
 
 
 def group_delta(epsilon: float, delta: float, records: int) -> float:
@@ -309,12 +318,14 @@ def explanation(
 
 def _harm(epsilon: float, delta: float, harm: float, prior: float, payment: float | None) -> dict[str, Any]:
     covered = None if payment is None else epsilon_for_payment(payment, harm, prior, delta)
+    every = covered is not None and math.isinf(covered)
     return {
         "harm": harm,
         "expected_without": harm * prior,
         "extra": extra_harm(epsilon, delta, harm, prior),
         "payment": payment,
-        "epsilon_covered": None if covered is None or math.isinf(covered) else covered,
+        "epsilon_covered": None if every else covered,
+        "every_epsilon_covered": every,
     }
 
 
@@ -379,11 +390,15 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
 
 def _harm_sentence(harm: dict[str, Any]) -> str:
     text = (
-        f"Someone who may lose {number(harm['harm'])} and expects to lose {number(harm['expected_without'])} without "
-        f"taking part expects to lose at most {number(harm['extra'], side='above')} more."
+        f"Someone who may lose {number(harm['harm'])} and would expect to lose {number(harm['expected_without'])} with "
+        f"somebody else's record in the table expects to lose at most {number(harm['extra'], side='above')} more with "
+        "its own."
     )
     if harm["payment"] is None:
         return text
-    covered = harm["epsilon_covered"]
-    upto = "at any ε" if covered is None else f"up to ε = {number(covered, side='below')}"
-    return f"{text} A payment of {number(harm['payment'])} covers that {upto}."
+    paid, covered = f"A payment of {number(harm['payment'])}", harm["epsilon_covered"]
+    if harm["every_epsilon_covered"]:
+        return f"{text} {paid} covers that at any ε."
+    if covered is None:
+        return f"{text} {paid} covers that at no ε: δ alone costs more."
+    return f"{text} {paid} covers that up to ε = {number(covered, side='below')}."

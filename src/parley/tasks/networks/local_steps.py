@@ -7,15 +7,16 @@ unknown. So no answer is charged as one gradient, as it is for convex losses (`l
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from parley.data.split import Places
-from parley.errors import Malformed
+from parley.errors import GuaranteeError, Malformed
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.federated import OwnerSteps, mean
-from parley.privacy.mechanisms import Extent, Mechanism, Noise
+from parley.numerals import counted
+from parley.privacy.mechanisms import Bounded, Extent, Mechanism, Noise
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
@@ -129,7 +130,8 @@ class NetworkUpdateQuestion(Question):
         pull = ", held back towards where they begin" if self.proximal else ""
         own = ", with noise of its own" if self.noisy_steps else ""
         said = (
-            f"the mean direction of {self.steps} local steps{pull}, each along {self.gradient.mean_words()}{own}, as "
+            f"the mean direction of {counted(self.steps, 'local step')}{pull}, each along "
+            f"{self.gradient.mean_words()}{own}, as "
             f"vectors of {self.size:,} numbers"
         )
         return f"in turn {self.gradient.mean_words()} and {said}" if self.pace == 2 else said
@@ -144,6 +146,12 @@ class NetworkUpdateQuestion(Question):
             raise Malformed(f"steps: expected the agreed number of local steps, {agreed}")
         for name, numbers in query.arrays.items():
             check_parameter(numbers, (*replicates, self.parameters), name)
+
+    def bounded(self, query: Query, *given: Any, **named: Any) -> Bounded:
+        """Return the answer before its noise; refused where every step adds noise, since no such value exists."""
+        if self.noisy_steps:
+            raise GuaranteeError("local steps with noise in each: there is no answer before its noise")
+        return super().bounded(query, *given, **named)
 
     def exact(self, query: Query, tables: Tables) -> Floats:
         """Return the answer where it is clipped as a whole; else the exact value of its first release, the gradient at
