@@ -54,7 +54,13 @@ def run(count):
     owners = tuple(map(owner, names(count)))
     schedule = Made(rounds_of=lambda name: range(100))
     terms = Made(
-        owners=owners, studied=False, privacy=PRIVACY, title="", promised_epsilon=lambda name: 0.1234, schedule=schedule
+        owners=owners,
+        studied=False,
+        lossy=False,
+        privacy=PRIVACY,
+        title="",
+        promised_epsilon=lambda name: 0.1234,
+        schedule=schedule,
     )
     bound = Made(one_dimensional=12.34, high=23.45, low=0.1234, adjacency="replace-one")
     return Made(

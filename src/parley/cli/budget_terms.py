@@ -37,6 +37,8 @@ def explain_terms(file: Path, prior: float, as_json: bool) -> None:
     console.print(terminal_table(rows, terms.title))
     console.print(f"Protected: {protected}.")
     console.print("This is for these terms alone. Other releases add to it, up to each ledger's lifetime budget.")
+    if len(found) > 1 and terms.privacy.shared_records == 1:
+        console.print("Someone in several of these tables has the sum of their ε, unless the terms set shared_records.")
     console.print(caption(terms), style="dim")
 
 

@@ -60,12 +60,16 @@ def ledger_command(
 
 def _statement(file: Path, verify: bool) -> dict[str, Any]:
     """Return the statement of the owner with these settings, or of a ledger that a release on one machine made."""
+    if _is_ledger(file):
+        return ledger_statement(file.stem, file, file.with_suffix(".accepted"), verify)
+    return statement(load_owner(file), verify)
+
+
+def _is_ledger(file: Path) -> bool:
     head = b""
     with suppress(OSError), file.open("rb") as opened:
         head = opened.read(len(SQLITE_HEAD))
-    if head == SQLITE_HEAD or file.suffix == ".ledger":
-        return ledger_statement(file.stem, file, file.with_suffix(".accepted"), verify)
-    return statement(load_owner(file), verify)
+    return head == SQLITE_HEAD or file.suffix == ".ledger"
 
 
 def backup_command(
@@ -75,8 +79,10 @@ def backup_command(
     """Copy the whole ledger and verify it, while the daemon runs. A plain copy of the file may lack its latest rows.
 
     Example:  parley owner backup /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml
+
+    Example:  parley owner backup /backup/bank-a.ledger --owner ledgers/bank-a.ledger
     """
-    ledger = Ledger(load_owner(settings_file).ledger, writes=False)
+    ledger = Ledger(settings_file if _is_ledger(settings_file) else load_owner(settings_file).ledger, writes=False)
     head = back_up(ledger, file)
     ledger.close()
     console.print(

@@ -90,12 +90,13 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
         raise Declined("Nothing was released, nothing was spent.")
 
 
-def ask_where_people_repeat(terms: Terms, person: Person) -> None:
-    """Warn if a column's name says that it tells people apart and the terms name none; ask the person who is there."""
+def ask_where_people_repeat(terms: Terms, person: Person, asks: bool = True) -> None:
+    """Warn if a column's name says that it tells people apart and the terms name none; if `asks`, ask the person who is
+    there."""
     warning = _unnamed_people(terms)
     if warning is not None:
         person.warn(warning.line)
-        if person.present and not person.confirm("Release with every row protected on its own?"):
+        if asks and person.present and not person.confirm("Release with every row protected on its own?"):
             raise Declined("Nothing was released, nothing was spent.")
 
 

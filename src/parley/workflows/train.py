@@ -83,8 +83,9 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
                 expected = expected if terms.model.public is not None else None
             else:
                 expected = _public_worth(terms, speeds, person)
+        if spent_before is not None and not spent_before:
+            ask_where_people_repeat(terms, person, asks=not run.anyway)
         if checks_worth:
-            ask_where_people_repeat(terms, person)
             ask_where_rows_contradict(terms, terms_file, person)
         with person.progress("reading tables") as progress:
             begin()

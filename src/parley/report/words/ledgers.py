@@ -82,6 +82,13 @@ def other_books_lines(content: dict[str, Any]) -> list[str]:
 def units_line(content: dict[str, Any]) -> str | None:
     """Say so if agreements protect different units: what they spend then adds up for none of them."""
     units = {a["protected"] for a in content["agreements"] if a["protected"] is not None}
+    unknown = sum(a["protected"] is None for a in content["agreements"])
+    if unknown and len(content["agreements"]) > 1:
+        return (
+            f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums hold for a "
+            "person only "
+            "if all terms name the same column that tells people apart; see privacy.person in each."
+        )
     if len(units) < 2:
         return None
     return (

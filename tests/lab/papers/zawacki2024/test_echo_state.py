@@ -10,7 +10,7 @@ from parley_lab.papers.zawacki2024.settings import Trials
 
 @pytest.fixture
 def small(monkeypatch):
-    for name, value in {"ITERATIONS": 30, "TRIALS": 1, "STARTS": 1}.items():
+    for name, value in {"ITERATIONS": 30, "TRIALS": 1, "LBFGS_STARTS": 1}.items():
         monkeypatch.setattr(echo_state, name, value)
     return Trials()
 
