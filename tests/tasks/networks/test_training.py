@@ -217,14 +217,14 @@ def test_two_classes_are_learned_by_one_number():
     trained = train_network(module, X, outer, PLAN, loss="binary-cross-entropy", validation=(X, outer), seed=0)
     assert trained.accuracy == np.mean(trained.predict(X) == outer) > 0.8
     assert trained.predict_proba(X).sum(axis=1) == pytest.approx(1)
-    with pytest.raises(DataError, match="whole numbers from 0 to 1"):
+    with pytest.raises(DataError, match="class numbers from 0 to 1"):
         train_network(module, X, y, PLAN, loss="binary-cross-entropy", seed=0)
 
 
 def test_targets_that_are_no_classes_are_refused():
     X, y = points(20)
     for wrong in (y + 1.5, y + 1, y - 1):
-        with pytest.raises(DataError, match="whole numbers from 0 to 2"):
+        with pytest.raises(DataError, match="class numbers from 0 to 2"):
             train_network(network(), X, wrong, PLAN, seed=0)
 
 
