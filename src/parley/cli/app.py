@@ -195,7 +195,7 @@ PART_BY_COMMAND = {
     "audit": Part(
         "cli.audit",
         "audit_command",
-        "Attack what the terms promise: how much an attacker learns, and which faults the attack would notice.",
+        "Attack what the terms promise: how much an attacker learns, and which faults the attack would detect.",
         reads_terms=True,
     ),
     "reproduce": Part(

@@ -16,8 +16,8 @@ from parley.version import __version__
 
 EXIT_CODES = {
     0: "Done. For a daemon: it was told to stop and finished the calls under way.",
-    1: "Not done, or not as promised. A person answered no, an audit found more leakage than the terms promise, or "
-    "the reader of the output closed it. With a traceback: a fault in Parley.",
+    1: "Not done, or not as promised. The answer was no, an audit found more leakage than promised, or the "
+    "output was closed early. With a traceback: a fault in Parley.",
     2: "A mistake or a refusal, explained in one sentence. Nothing was half done; repeating the command gives the "
     "same result.",
     130: "Interrupted from the keyboard.",

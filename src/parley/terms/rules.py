@@ -207,6 +207,6 @@ def require_own_algorithm(kind: str, task: str) -> None:
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
             kinds = quoted_choices(kinds_of(name))
             raise ValueError(
-                f"learning.algorithm|expected {facts.algorithm!r}, or another of its task, with kind = {kinds}; and "
-                f"{facts.algorithm!r} with no other kind"
+                f"learning.algorithm|expected {facts.algorithm!r} with kind = {kinds} (or another of its task), "
+                "and with no other kind"
             )
