@@ -58,6 +58,7 @@ def test_a_proposal_is_refused_by_keys_and_a_hostile_one_runs_nothing(tmp_path):
         checked(page, "lapsed", tmp_path)
         page.goto(f"{base}/inbox")
         page.click(f"text={terms.hash[:8]}")
+        page.wait_for_load_state()  # before it a button has no script yet
         page.click("text=What would accepting mean? >> visible=true >> nth=-1")
         page.wait_for_selector("#meaning", timeout=pictures.PATIENCE)
         checked(page, "proposal", tmp_path)
