@@ -45,6 +45,13 @@ class Weighed(cluster.Cluster):
         return super()._submit(client, worker, work, *about)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def collected():
+    """Sockets that the library left open are collected where warnings of them are ignored, not in a later test."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(scope="module")
 def client():
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "memory_limit": "1GB"}

@@ -1,6 +1,7 @@
 """A Dask scheduler and its worker, in processes of their own, are cut off, lost and started again at the same
 addresses."""
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +18,13 @@ from parley.protocol.queries import GradientQuery
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed; pip install 'parley-dp[cluster]'")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected():
+    """Sockets that the library left open are collected where warnings of them are ignored, not in a later test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

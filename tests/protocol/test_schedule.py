@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from samples import make_terms
 
 from parley.errors import TermsError
-from parley.protocol.stages import Schedule, agreed_answers, make_schedule
+from parley.protocol.stages import Schedule, Stage, agreed_answers, all_releases, make_schedule
 from parley.terms import Terms
 
 
@@ -144,3 +145,34 @@ def test_an_owner_is_agreed_to_answer_in_its_turns_and_for_the_score():
     )
     turned = terms.changed(owners={"b": {"stride": 3}})
     assert [agreed_answers(turned, name) for name in "ab"] == [21, 8]
+
+
+class OfSeveralReleases:
+    """A question whose answers are made of several noisy values; the rest of a question is not looked at."""
+
+    disjoint = 1
+
+    def __init__(self, even, odd):
+        self.releases_by_parity, self.most_releases = (even, odd), max(even, odd)
+
+    def releases(self, number):
+        return self.releases_by_parity[number % 2]
+
+
+ROUNDS = st.one_of(
+    st.builds(lambda start, count, step: range(start, start + count * step, step), *[st.integers(1, 9)] * 3),
+    st.sets(st.integers(1, 40), min_size=1).map(lambda numbers: tuple(sorted(numbers))),
+)
+
+
+@given(ROUNDS, st.integers(1, 5), st.integers(2, 5), st.integers(0, 45), st.integers(0, 12), st.booleans())
+@settings(deadline=None, max_examples=300)
+def test_answers_of_several_releases_are_counted_as_if_the_costliest_rounds_had_been_answered(
+    rounds, few, many, number, answers, swapped
+):
+    question = OfSeveralReleases(*((many, few) if swapped else (few, many)))
+    assert all_releases(SimpleNamespace(batches=None), question, rounds) == sum(map(question.releases, rounds))
+    costs = sorted((question.releases(k) for k in rounds if k <= number), reverse=True)
+    costs += [max(few, many)] * answers  # more answers than rounds: each costs as much as the costliest
+    counted = Stage(question, rounds, series=None).uses(number, answers)
+    assert counted == sum(costs[:answers])

@@ -23,8 +23,8 @@ class Visitor:
         line = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             line.request(method, path, body, {**self._headers, **headers})
-            answer = line.getresponse()
-            return answer.status, answer.headers, answer.read().decode()
+            with line.getresponse() as answer:
+                return answer.status, answer.headers, answer.read().decode()
         finally:
             line.close()
 

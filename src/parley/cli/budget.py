@@ -46,7 +46,7 @@ def curve_command(
     from parley.privacy.events import Adjacency
 
     if plot is not None:
-        from parley.report.figures import curves, picture  # a library that takes its time
+        from parley.report.figures import curves, picture  # a library that is slow to load
 
         picture.require_figure_name(plot)
     if figure is not None and figure not in PANELS_BY_FIGURE:
@@ -127,7 +127,7 @@ def explain(
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
-        from parley.report.figures import curves, picture  # a library that takes its time
+        from parley.report.figures import curves, picture  # a library that is slow to load
 
         picture.save(curves.error_tradeoff(rates, error_tradeoff(epsilon, delta, rates), epsilon, delta), plot)
     if as_json:

@@ -134,7 +134,7 @@ def _chosen(
 MAX_PHI_NORM = (
     1024.0  # |phi| at most, so that no score is larger: what rounding can move the minimum grows with it, too
 )
-MAX_NORMAL_LENGTH = 2.0**20  # of |M| and |N|, but for a probability below e^(-2^38)
+MAX_NORMAL_LENGTH = 2.0**20  # of |M| and |N|, except with probability below e^(-2^38)
 MIN_STEPS, MAX_STEPS = 24, 2000  # a release takes at least so many, so that its time tells little; and nobody more
 
 

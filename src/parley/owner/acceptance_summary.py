@@ -60,8 +60,7 @@ def acceptance_summary(
         f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
         f"{_limits(agreement)}{_smallest_epsilon(owner, terms)}{_copies(terms, covered)} "
         f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER_UNIT else f'a {task.unit}'} "
-        "even odds "
-        f"beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
+        f"even odds beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
         + task.group_promise(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECISION_WARNING] if terms.task == PREDICTION and not known else []),

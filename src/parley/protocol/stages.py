@@ -81,8 +81,8 @@ def all_releases(learning: Learning, question: Question, rounds: Sequence[int]) 
     """Return for how many releases the noise of these rounds' answers is calibrated."""
     if question.most_releases == 1:
         return uses(learning, rounds)
-    odd = _odd_rounds(rounds)
-    return odd * question.releases(1) + (len(rounds) - odd) * question.releases(2)
+    (even, odd), odd_rounds = question.releases_by_parity, _odd_rounds(rounds)
+    return odd_rounds * odd + (len(rounds) - odd_rounds) * even
 
 
 def _odd_rounds(rounds: Sequence[int]) -> int:
@@ -223,13 +223,12 @@ class Stage:
     def _most_costly(self, number: int, answers: int) -> int:
         """Return the releases of the `answers` costliest rounds up to `number`; rounds beyond cost as much as any."""
         rounds = self.rounds[: bisect_right(self.rounds, number)]
-        odd = _odd_rounds(rounds)
-        (few, many), (less, more) = (odd, len(rounds) - odd), (self.question.releases(1), self.question.releases(2))
-        if less > more:
-            few, many, less, more = many, few, more, less
-        dear = min(answers, many)
-        cheap = min(answers - dear, few)
-        return dear * more + cheap * less + (answers - dear - cheap) * self.question.most_releases
+        odd_rounds = _odd_rounds(rounds)
+        counts = zip(self.question.releases_by_parity, (len(rounds) - odd_rounds, odd_rounds), strict=True)
+        (most, costliest), (less, others) = sorted(counts, reverse=True)
+        dear = min(answers, costliest)
+        cheap = min(answers - dear, others)
+        return dear * most + cheap * less + (answers - dear - cheap) * most
 
     def event(self, number: int) -> Event:
         """Return what the ledger stores of the answer to round `number`."""

@@ -195,7 +195,7 @@ def _with_full_forecast(request: Request, turn: int, query: Mapping[str, str]) -
         "caveat": lambda: said.SCORING_HINT,
     }
     whole = {}
-    for name, words in parts.items():  # of many owners each takes its time
+    for name, words in parts.items():  # slow for many owners
         whole[name] = words()
         if play.require().turn != turn:
             return Response(status_code=204)

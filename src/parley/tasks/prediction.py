@@ -69,7 +69,7 @@ class Prediction(BoundedRecords):
 
     def figure(self, result: Any) -> Any:
         """Return a figure of the path to the model without privacy."""
-        from parley.report.figures import curves  # a library that takes its time
+        from parley.report.figures import curves  # a library that is slow to load
 
         return None if result.path is None else curves.fitness_path(result.path)
 

@@ -137,7 +137,7 @@ class Terms(Section):
         check_question(self)
         check_owner_unit(self)
         learning.rules.check(self)
-        steep = self.model.predicts in ("number", "count")  # what limits a record hangs on the parameters, too
+        steep = self.model.predicts in ("number", "count")  # what limits a record depends on the parameters, too
         boxed = self.model.radius is not None or not learning.rules.iterative or not steep
         # others bound records by rules of their own
         if self.privacy.clip is None and not boxed and self.task == PREDICTION:

@@ -21,7 +21,7 @@ from parley.terms.sections import (
 )
 from parley.terms.topology import EXPECTED_TOPOLOGY as TOPOLOGY
 
-MAX_EXPLAINED_ERRORS = 20  # errors that are explained: nobody reads more at once, and each takes its time
+MAX_EXPLAINED_ERRORS = 20  # errors that are explained at once; each takes a while to look up
 
 _SECTION_CLASSES: dict[str, type[Section]] = {
     "learning": Learning,

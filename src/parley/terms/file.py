@@ -74,7 +74,7 @@ KEY_NOTES: Mapping[str, str] = {
     "privacy.noise": "shared: one noise for all, drawn by three hosts (none of them knows it) or two",
     "aggregation.rule": "how answers become one; all but the mean hold where some owners lie, and cost noise",
     "aggregation.byzantine": "how many owners may lie",
-    "aggregation.spread": "how far apart honest owners' answers lie at most, but for noise: who is farther is named",
+    "aggregation.spread": "how far apart honest owners' answers lie at most, noise aside: who is farther is named",
     "owners.records": "rows in the table: public, and checked",
     "owners.epsilon": "what all answers together may tell about a person, at most; smaller = more private",
     "owners.answers": "the most answers that it gives; its noise is for exactly so many",

@@ -200,8 +200,7 @@ class Model(Section):
             if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
                     f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {NUMBER_RANGE_TEXT} in size, at "
-                    "least "
-                    f"{SMALLEST:g} apart"
+                    f"least {SMALLEST:g} apart"
                 )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):

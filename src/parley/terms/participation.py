@@ -173,8 +173,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
     if owners_heard < 2 * liars + facts.more:
         raise ValueError(
             f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {owners_heard} of them, "
-            "and if "
-            f"{liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
+            f"and if {liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)
     lying, honest = sum(rows[-liars:]), sum(rows[: owners_heard - liars])

@@ -339,8 +339,7 @@ def check_study_noise(terms: CheckableTerms) -> None:
     if terms.task != PREDICTION:
         raise ValueError(
             f"privacy.mechanism|expected {quoted_choices(MECHANISMS)} with algorithm = "
-            f"{terms.learning.algorithm!r}: stable "
-            f"noise is available only for models that predict a column from others"
+            f"{terms.learning.algorithm!r}: stable noise is available only for models that predict a column from others"
         )
     if terms.noise.summed:
         raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no such noise")

@@ -101,7 +101,7 @@ def _require_files(attack: Attack) -> None:
     for file in (attack.plot, attack.report):
         require_folder(file)
     if attack.plot is not None:
-        from parley.report.figures import picture  # a library that takes its time
+        from parley.report.figures import picture  # a library that is slow to load
 
         picture.require_figure_name(attack.plot)
 

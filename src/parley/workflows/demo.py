@@ -144,8 +144,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     yield Line(
         f"Their terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. This ε costs a union "
         f"{100 * PRIVACY_COST_PER_LOAN * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. "
-        "Joining is worth "
-        "its price if it saves more than that."
+        "Joining is worth its price if it saves more than that."
     )
     yield Line(SIMULATION_NOTE, "italic", folded=True)
 
@@ -164,8 +163,7 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
     yield Line(
         "Errors compare an owner's personal model with its model alone, as parley refine makes them, on "
-        f"{FUTURE_LOANS_PER_OWNER:,} "
-        "new "
+        f"{FUTURE_LOANS_PER_OWNER:,} new "
         'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
         "dim",
     )

@@ -114,7 +114,7 @@ def forecast_terms(
         wings: Report = own(terms, known.pilot)
         return wings
     if plot is not None:
-        from parley.report.figures import picture  # a library that takes its time
+        from parley.report.figures import picture  # a library that is slow to load
 
         picture.require_figure_name(plot)
     if (delta is not None or write is not None) and not planned:

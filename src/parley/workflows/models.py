@@ -32,7 +32,7 @@ def score_model(
             raise SettingError(f"--report: not allowed for {terms.task}, whose figures --json has")
         wings: Report = own(terms, model_file, owner, data)
         return wings
-    from parley.report.pages.run_page import owners_page, verdict_page  # a library that takes its time
+    from parley.report.pages.run_page import owners_page, verdict_page  # a library that is slow to load
 
     model = load_model(model_file)
     if owner is None:
@@ -83,7 +83,7 @@ def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: 
     require_table_name(out, rows, model_file)
     model = load_model(model_file)
     if plot is not None:
-        from parley.report.figures.shape_functions import draw, require_drawing  # a library that takes its time
+        from parley.report.figures.shape_functions import draw, require_drawing  # a library that is slow to load
 
         require_drawing(model, plot)
     with person.progress("predicting") as progress:

@@ -147,7 +147,7 @@ def negotiate_terms(
     terms = load_terms(terms_file)
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
-        from parley.report.figures import game_figures, picture  # a library that takes its time
+        from parley.report.figures import game_figures, picture  # a library that is slow to load
 
         for file in drawn:
             picture.require_figure_name(file)

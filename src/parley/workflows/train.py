@@ -114,7 +114,7 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
     if options.differences is not None and options.run.ledgers is None:
         raise SettingError("--heterogeneity: needs --ledgers: it improves the forecast before a release")
     if options.plot is not None or options.shapes is not None:
-        from parley.report.figures import picture  # a library that takes its time
+        from parley.report.figures import picture  # a library that is slow to load
 
         for file in (each for each in (options.plot, options.shapes) if each is not None):
             picture.require_figure_name(file)

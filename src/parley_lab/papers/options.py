@@ -20,7 +20,7 @@ def which(option: str, words: str) -> Any:
 
 def data(files: str) -> Any:
     """The option that names the folder of real data."""
-    return typer.Option("--data", metavar="DIR", help=f"Folder with {files}; left out: PARLEY_DATA.")
+    return typer.Option("--data", metavar="DIR", help=f"Folder with {files}. Default: PARLEY_DATA.")
 
 
 def out(what: str) -> Any:

@@ -114,7 +114,7 @@ def _require_place(
 ) -> None:
     """Find out before hours of work that there is nothing to write, or nowhere to write it to."""
     if plot is not None:
-        from parley.report.figures.picture import require_figure_name  # a library that takes its time
+        from parley.report.figures.picture import require_figure_name  # a library that is slow to load
 
         require_folder(plot)
         require_figure_name(plot)
@@ -161,7 +161,7 @@ class _Told:
         self.notes.update(dict.fromkeys(shown.notes))
 
     def _draw(self, draw: str, shown: Shown, place: Path) -> None:
-        from parley.report.figures.picture import save  # a library that takes its time
+        from parley.report.figures.picture import save  # a library that is slow to load
 
         save(self.document.load(draw)(*shown.drawn), place)
         if self.document.prefix:

@@ -197,7 +197,8 @@ def test_a_learner_is_answered_while_strangers_hold_half_open_lines(bank):
         peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
         assert peer.statement(terms.hash, "learner", 20).rounds == 3
         bank.learn()
-        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
+            page = reply.read().decode()
         told = [words.rpartition(" ") for words in page.splitlines() if words.startswith("parley_lines")]
         figures = {name: float(figure) for name, _, figure in told}
         assert 0 < figures['parley_lines_waiting{stage="silent"}'] <= connections.MAX_UNSERVED
@@ -290,8 +291,9 @@ def test_a_handshake_may_take_its_time(bank):
         with contextlib.suppress(OSError):
             while True:
                 near, _ = slow.accept()
+                ends.append(near)
                 far = socket.create_connection(("127.0.0.1", bank.ports["a"]))
-                ends.extend((near, far))
+                ends.append(far)
                 ways = [(near, far, 0.0), (far, near, 3.0)]
                 threads.extend(threading.Thread(target=carry, args=way, daemon=True) for way in ways)
                 for thread in threads[-2:]:
@@ -309,3 +311,5 @@ def test_a_handshake_may_take_its_time(bank):
                 end.shutdown(socket.SHUT_RDWR)
         for thread in threads:
             thread.join(10)
+        for end in ends:
+            end.close()

@@ -42,7 +42,8 @@ def page(bank, path="/metrics"):
         with urllib.request.urlopen(f"http://127.0.0.1:{bank.metrics}{path}", timeout=20) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 def figures(text):

@@ -45,13 +45,10 @@ def test_slow_readers_take_no_threads_and_others_are_answered_meanwhile(bank):
 
 def read(port, path="/ready", **headers):
     """(status, content)."""
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    line.request("GET", path, headers=headers)
-    reply = line.getresponse()
-    try:
-        return reply.status, reply.read()
-    finally:
-        line.close()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as line:
+        line.request("GET", path, headers=headers)
+        with line.getresponse() as reply:
+            return reply.status, reply.read()
 
 
 @pytest.fixture

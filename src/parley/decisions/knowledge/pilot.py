@@ -153,7 +153,7 @@ class Pilot:
         return self.algorithm.horizon * (1 if self.terms.noise.summed else len(self.mechanisms))
 
     def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
-        """Draw noise of everybody's combined answer, as in a study."""
+        """Draw noise of all owners' combined answer, as in a study."""
         first = self.mechanisms[0]
         if isinstance(first, SharedNoise):
             return first.over(int(self.rows.sum())).decode(first.drawn(shape, np.random.default_rng(seed)))

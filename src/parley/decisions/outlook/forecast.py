@@ -415,8 +415,7 @@ def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
         return []
     return [
         f"a model that uses no owner's data (ψ = {nothing:.3g}) would be better: budgets or records are too small for "
-        "these "
-        f"terms"
+        f"these terms"
     ]
 
 

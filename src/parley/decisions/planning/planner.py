@@ -46,7 +46,7 @@ from parley.terms.sections import OWNER_UNIT
 from parley.validate import whole
 
 CANDIDATES_PER_KIND = 4  # candidates of each kind that the survey passes on to the forecast
-MAX_EXCESS_RATIO = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
+MAX_EXCESS_RATIO = 4.0  # times the survey's best: kinds beyond are not looked at closer, except one of each mechanism
 # rounds after which only the first candidate of a kind is looked at; that a climb may take
 MAX_SEARCH_ROUNDS, MAX_CLIMB_ROUNDS = 1000, 1500
 MAX_SHOWN_RATIO = 3.0  # times the best: what is worse is not checked

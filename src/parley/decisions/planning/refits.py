@@ -16,7 +16,7 @@ from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
 from parley.terms.participation import fewest_rounds
 
-MAX_REFIT_ROUNDS = 256  # more gain next to nothing: noise hangs on how far the steps lead, not on how many they are
+MAX_REFIT_ROUNDS = 256  # more gain little: noise depends on how far the steps lead, not on their number
 # of public rows whose gradients a clip leaves as they are. A clip turns a squared loss into Huber's, which leads to the
 # same model where errors are even on both sides; chances would come out wrong
 UNCLIPPED_SHARE, UNCLIPPED_SHARE_SQUARED_LOSS = 0.99, 0.9

@@ -65,8 +65,7 @@ class Scrutiny:
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} is larger than the agreed bound plus noise can "
                 f"explain (an honest answer exceeds it once in {1 / FALSE_ALARM_PROBABILITY:.0e}). Find out which "
-                f"software and "
-                "table it uses before you use anything it sent"
+                f"software and table it uses before you use anything it sent"
             )
 
     def check_statement(

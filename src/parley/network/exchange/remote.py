@@ -42,7 +42,7 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 10_000),  # a machine that vanished without a word is noticed
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 20_000),  # for one attempt: under load, or far away, a handshake takes its time
+    ("grpc.min_reconnect_backoff_ms", 20_000),  # for one attempt: under load, or far away, a handshake is slow
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
 INSPECTION_TIMEOUT_S = 20.0  # seconds for looking at a certificate

@@ -133,8 +133,7 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
     if own_fingerprint != own.key:
         raise CertificateError(
             f"{settings.identity.certificate}: its key is {own_fingerprint[:16]}…; the terms give {settings.name!r} "
-            "the key "
-            f"{own.key[:16]}…"
+            f"the key {own.key[:16]}…"
         )
 
 

@@ -106,7 +106,7 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
     raised.
 
     Formal guarantee: numbers that are returned are finite, at most `LARGEST` in size, and as many as expected; whatever
-    else a neighbour sends is a `ContradictionError`, but for bytes that are no message, which may be asked for again.
+    else a neighbour sends is a `ContradictionError`, except bytes that are no message, which may be asked for again.
     """
     reply = read_outcome(wire.PeerReply, content, owner)
     outcome, words = reply.WhichOneof("outcome"), reply.words

@@ -42,7 +42,7 @@ MAX_ENTERING_PER_ADDRESS = 8
 ENTERING_TURN_S = 2.0  # seconds for which a connection keeps its place among them while others wait
 TLS_BEGIN_TIMEOUT_S = 10.0  # seconds in which a connection begins TLS
 FIRST_CALL_TIMEOUT_S = (
-    30.0  # seconds in which it is let in, and again until its first call: a machine under load takes its time
+    30.0  # seconds in which it is let in, and again until its first call: a machine under load is slow
 )
 MAX_SERVED_PER_CERTIFICATE = 8  # connections of one certificate
 # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings

@@ -326,8 +326,7 @@ class Inbox:
         if proposal is None:
             raise UnknownTerms(
                 f"{printable(beginning, 64)}: expected the first {MIN_HASH_DIGITS} or more digits of one proposal's "
-                "hash in "
-                f"{self.folder}; {len(hashes)} begin so"
+                f"hash in {self.folder}; {len(hashes)} begin so"
             )
         return proposal
 

@@ -153,8 +153,7 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
         TermsWarning(
             "privacy.unit",
             "This ledger holds terms that protect whole tables and terms that protect single people. Their total "
-            "protects single "
-            "persons. Only the former protect your table as a whole; the latter may reveal it.",
+            "protects single persons. Only the former protect your table as a whole; the latter may reveal it.",
         )
     ]
 

@@ -234,7 +234,7 @@ MAX_SUM = 2**62  # sums and noise stay below: nothing wraps around
 
 @dataclass(frozen=True)
 class SharedNoise:
-    """The noise of everybody's sum, for an owner whose answer is a mean over `records` of L1 or L2 sensitivity
+    """The noise of the sum over all owners, for an owner whose answer is a mean over `records` of L1 or L2 sensitivity
     `sensitivity`.
 
     Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum in `norm`, over all owners

@@ -203,8 +203,7 @@ def agree_keys(channel: Channel) -> Party:
     if len(other) != KEY_BYTES:
         raise ExchangeError(
             f"host {(channel.index + 1) % HOST_COUNT}: sent a key of {len(other)} bytes, expected {KEY_BYTES}; "
-            "start the "
-            "run again"
+            "start the run again"
         )
     return Party(channel, (key, other))
 

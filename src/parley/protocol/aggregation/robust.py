@@ -159,7 +159,7 @@ def _sizes(vectors: Floats) -> Floats:
 
 
 MAX_NOISE_NUMBERS = 2_000_000  # of noise that are drawn
-MIN_NOISE_DRAWS, MAX_NOISE_DRAWS = 64, 20_000  # draws of everybody's noise
+MIN_NOISE_DRAWS, MAX_NOISE_DRAWS = 64, 20_000  # draws of all owners' noise
 Rule = Callable[[Floats, Integers, int], Floats]  # answers [..., N, p], records [N], how many may lie: [..., p]
 
 HONEST_LIMITED_PROBABILITY = 1e-3  # in so many honest runs at most some answer is changed by its bound

@@ -150,13 +150,19 @@ class Question(ABC):
         return self.rate < 1
 
     @property
+    def releases_by_parity(self) -> tuple[int, int]:
+        """How many noisy values the answer to an even round is made of, and to an odd one; each is charged as a
+        release."""
+        return 1, 1
+
+    @property
     def most_releases(self) -> int:
-        """The most noisy values that one answer is made of; each is charged as a release."""
-        return 1
+        """The most noisy values that one answer is made of."""
+        return max(self.releases_by_parity)
 
     def releases(self, number: int) -> int:
         """Return how many noisy values the answer to round `number` is made of."""
-        return 1
+        return self.releases_by_parity[number % 2]
 
     def noisy_extent(self, mechanism: Mechanism, probability: float) -> Extent:
         """Return where an answer with this noise lies, except with this probability."""

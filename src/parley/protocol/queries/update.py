@@ -101,8 +101,7 @@ class UpdateQuestion(Question):
         proximal_clause = ", held back towards where they begin" if self.local.proximal else ""
         return (
             f"the mean direction of {self.local.steps} local steps{proximal_clause}, in which {self.records:,} "
-            "records have "
-            f"their say, as vectors of {self.size} numbers"
+            f"records have their say, as vectors of {self.size} numbers"
         )
 
 

@@ -224,8 +224,7 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     if not options:
         return (
             f"Joining would not be worth it at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
-            "owners "
-            "like these."
+            "owners like these."
         )
     surely = "for sure" if found.surely else "in half of the draws"
     whom = "every owner that can gain would gain" if some else "joining would be worth it"

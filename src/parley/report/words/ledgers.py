@@ -86,8 +86,7 @@ def units_line(content: dict[str, Any]) -> str | None:
     if unknown and len(content["agreements"]) > 1:
         return (
             f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums hold for a "
-            "person only "
-            "if all terms name the same column that tells people apart; see privacy.person in each."
+            "person only if all terms name the same column that tells people apart; see privacy.person in each."
         )
     if len(units) < 2:
         return None

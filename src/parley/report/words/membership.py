@@ -19,8 +19,7 @@ ATTACK_NAMES: dict[str, str] = {
 }
 MEMBERS_ROWS_NOTE = (
     f"{KEEP_INSIDE_NOTE} The members' own rows were used, and the findings reveal something about them. Keep them "
-    "on the owner's "
-    "own machine."
+    "on the owner's own machine."
 )
 NOT_TRIED_NOTE = (
     "Not tried: attacks that see the answers of every round and not only the model (parley audit TERMS does that), "
@@ -119,8 +118,7 @@ def learned(audit: ModelAudit) -> list[str]:
         most = number(most_area(membership.claimed_epsilon, membership.delta), 3, side="above")
         sentences.append(
             f"{claim(membership)} allows an area of at most {most}. Intervals are Student's over models. The lower "
-            "bounds "
-            f"on ε hold together at {membership.confidence:.0%} confidence."
+            f"bounds on ε hold together at {membership.confidence:.0%} confidence."
         )
     return sentences
 
@@ -138,8 +136,7 @@ def tried(audit: ModelAudit) -> list[str]:
         f"{membership.shadows} shadow models were trained on random halves of them{_filled(audit)}, {how}. They "
         "teach three "
         f"attacks how a model treats rows it was trained on and rows it was not. {membership.targets} other models "
-        "were "
-        "attacked, with thresholds chosen on yet others.",
+        "were attacked, with thresholds chosen on yet others.",
         "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022): one with shadow models of both "
         "kinds, one only with models trained without the row. The third is one attack model per class (Shokri et al. "
         "2017).",

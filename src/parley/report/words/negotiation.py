@@ -188,9 +188,8 @@ def truthful_lines(result: Negotiation) -> list[str]:
     return [
         f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total; {beside}.",
         "Under truthful payments no owner gains by stating another cost, whatever the others state, and none that "
-        "states the truth loses. This holds for the gains shown here, which are interpolated between budgets; with "
-        "--write "
-        "the budgets of (t) are written, and parley forecast of them may say less.",
+        "states the truth loses. This holds for the gains shown here, which are interpolated between budgets.",
+        "Agreed terms that are written have the budgets of (t). Forecast them before signing: they may gain less.",
         "A negative payment is a fee: the model saves this owner more than it asks. Contracts leave members free to "
         "join unpaid with another budget; truthful payments offer one budget or none.",
         "This assumes that values are known, that costs do not depend on the rows, and that owners do not agree on "

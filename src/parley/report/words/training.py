@@ -83,8 +83,7 @@ def ring_line(result: Result, name: str) -> str:
         return spent_words
     return (
         f"{spent_words}\nIs the model better for {name}? Score it on own held-out rows: parley score MODEL TERMS "
-        "--owner "
-        f"{name} --data TABLE"
+        f"--owner {name} --data TABLE"
     )
 
 

@@ -92,7 +92,7 @@ def identify_command(
         raise SettingError("--inputs, --states, --period, --max-delay: expected all four with a table")
     if plot is not None:
         from parley.report.figures import picture
-        from parley.tasks.dynamics import figures as plant_figures  # a library that takes its time
+        from parley.tasks.dynamics import figures as plant_figures  # a library that is slow to load
 
         picture.require_figure_name(plot)
     driven, moved = _listed(inputs, "--inputs"), _listed(states, "--states")

@@ -233,7 +233,7 @@ def continuous(A_d: Floats, period: float) -> Floats:
             "the sampled plant has a negative eigenvalue, which no real continuous-time plant has: sample faster, "
             "record more samples, or keep fewer modes (`rank`)"
         )
-    with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes hangs on the machine's last bits
+    with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes depends on the machine's last bits
         warnings.simplefilter("ignore", RuntimeWarning)
         logarithm = np.asarray(np.real(logm(A_d)), dtype=float)
     if not np.abs(expm(logarithm) - A_d).max() <= MAX_LOGARITHM_ERROR * np.abs(A_d).max():

@@ -113,11 +113,8 @@ class NetworkUpdateQuestion(Question):
         return {**self.gradient.public_numbers, "step": self.step}
 
     @property
-    def most_releases(self) -> int:
-        return self.steps if self.noisy_steps else 1
-
-    def releases(self, number: int) -> int:
-        return max(self.steps_in(number), 1) if self.noisy_steps else 1
+    def releases_by_parity(self) -> tuple[int, int]:
+        return (max(self.steps_in(0), 1), max(self.steps_in(1), 1)) if self.noisy_steps else (1, 1)
 
     def steps_in(self, number: int) -> int:
         """Return how many steps round `number` asks for; 0 asks for the gradient at theta."""
@@ -131,8 +128,7 @@ class NetworkUpdateQuestion(Question):
         own = ", with noise of its own" if self.noisy_steps else ""
         said = (
             f"the mean direction of {counted(self.steps, 'local step')}{pull}, each along "
-            f"{self.gradient.mean_words()}{own}, as "
-            f"vectors of {self.size:,} numbers"
+            f"{self.gradient.mean_words()}{own}, as vectors of {self.size:,} numbers"
         )
         return f"in turn {self.gradient.mean_words()} and {said}" if self.pace == 2 else said
 

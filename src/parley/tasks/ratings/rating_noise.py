@@ -203,8 +203,7 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
         raise GuaranteeError(
             f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, "
             f"{count * BYTES_PER_RATING / 1e9:,.3g} GB of memory, and the limit is {memory / 1e9:,.3g} GB; raise "
-            "the limit, use "
-            f"bounded DP, or release updates"
+            f"the limit, use bounded DP, or release updates"
         )
 
 

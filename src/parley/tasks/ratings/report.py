@@ -55,8 +55,7 @@ def ranking_line(ours: Ranking, usual: Ranking) -> str:
     """Compare rankings with the most popular items."""
     return (
         f"Of held-out favourites the best {TOP_K} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the "
-        f"{TOP_K} most popular "
-        f"{_error(usual.recall)} ({_error(usual.ndcg)})."
+        f"{TOP_K} most popular {_error(usual.recall)} ({_error(usual.ndcg)})."
     )
 
 

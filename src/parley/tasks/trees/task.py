@@ -137,7 +137,7 @@ class Trees(Task):
         return replace(result, quality=measured([owner.prepare(terms) for owner in owners], result.theta))
 
     def figure(self, result: Any) -> Any:
-        from parley.report.figures.shape_functions import shape_functions  # a library that takes its time
+        from parley.report.figures.shape_functions import shape_functions  # a library that is slow to load
 
         return shape_functions(result.model, result.theta)
 

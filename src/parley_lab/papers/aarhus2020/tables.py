@@ -169,9 +169,7 @@ class Runs:
             how = "the nearest tried to" if clip in (TRIED_CLIPS[norm][0], TRIED_CLIPS[norm][-1]) else "fitted to"
             lines.append(
                 f"{norm.upper()}: clip C = {clip:g} (the report prints none), {how} {MEAN_WITHOUT_NOISE:.2f} % "
-                "without noise, the "
-                f"mean of its "
-                f"{NO_NOISE['alone']} alone and {NO_NOISE['one noise']} together"
+                f"without noise, the mean of its {NO_NOISE['alone']} alone and {NO_NOISE['one noise']} together"
             )
         if self.wanted("one noise", "l1"):
             lines.append(
@@ -330,8 +328,7 @@ def _laws(bench: Runs) -> tuple[pd.DataFrame, list[str]]:
     p = float(ks_2samp(alone, together).pvalue)
     what = (
         f"{COMPARED_NORM_EPSILON[0].upper()}, ε = {COMPARED_NORM_EPSILON[1]:g}: alone, {OWNERS} owners together, "
-        f"{LAW_RUNS} runs each (KS "
-        f"test's p)"
+        f"{LAW_RUNS} runs each (KS test's p)"
     )
     each = (f"{law.mean():.1f} ± {law.std(ddof=1):.1f}" for law in (alone, together))
     return pd.DataFrame({"alone": alone, "together": together}), [what, "the same law", f"{', '.join(each)} ({p:.2g})"]

@@ -60,7 +60,7 @@ def pejo2018(
         typer.Option(metavar="NAME", help="A study beyond the document: mechanisms, iterations or forecast."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS_FILES}; left out: PARLEY_DATA.")
+        Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS_FILES}. Default: PARLEY_DATA.")
     ] = None,
     points: Annotated[
         Path | None,

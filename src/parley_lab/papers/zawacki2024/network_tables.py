@@ -179,6 +179,5 @@ def _sentence(equal: Entry) -> str:
     return (
         f"At equal sound ε (scale {equal['scale']:g}; by Rényi divergences for both, {epsilons[0]} and {epsilons[1]}): "
         f"Gaussian {equal['gaussian']:.2f} %, α = {STABLE_ALPHA:g} {equal['stable']:.2f} %, apart by "
-        f"{apart:+.2f}{error} "
-        "points."
+        f"{apart:+.2f}{error} points."
     )

@@ -112,7 +112,7 @@ class EchoStates(BoundedRecords):
 
     def figure(self, result: Any) -> Any:
         """Return a figure of the path to the read-out without privacy."""
-        from parley.report.figures import curves  # a library that takes its time
+        from parley.report.figures import curves  # a library that is slow to load
 
         return None if result.path is None else curves.fitness_path(result.path)
 

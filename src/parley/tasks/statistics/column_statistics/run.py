@@ -137,8 +137,7 @@ def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> 
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
         f"columns of {rows:,} rows, {none}: a bin would need {clear_share * rows:,.0f} of them. "
         f"{NOBODY_ASKED}: declare model.bounds or model.categories for all of them, so that no scales are needed; "
-        "or list "
-        f"names in model.categories, drop some from model.features{hosts}, or set {enough} or more aside"
+        f"or list names in model.categories, drop some from model.features{hosts}, or set {enough} or more aside"
         f"{'' if clear_share >= 1 else ' (--force asks all the same)'}"
     )
 

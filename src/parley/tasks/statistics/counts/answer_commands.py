@@ -75,8 +75,7 @@ def count_answers_command(
         f"Each answer was true with probability {percent(survey.truthful)}, otherwise any name: ε = {number(epsilon)} "
         "for every person, whoever collects the answers. 'True of' has a deviation of at most "
         f"{number(collected.deviation, 3)} people; 'within' holds for each name in about 95% of cases, if there are "
-        "many "
-        "people; 'likeliest' are the counts, none negative, that explain all answers best.",
+        "many people; 'likeliest' are the counts, none negative, that explain all answers best.",
         style="dim",
     )
 

@@ -57,7 +57,7 @@ def count_command(
     if terms.task != "counts":
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
     if plot is not None:
-        from parley.report.figures.picture import require_figure_name, save  # a library that takes its time
+        from parley.report.figures.picture import require_figure_name, save  # a library that is slow to load
 
         require_figure_name(plot)  # before anything is spent
     require_rate(rate)
