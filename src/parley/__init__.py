@@ -1,4 +1,4 @@
-"""Parley: should we learn together, on what privacy terms, and what came out of it?
+"""Parley: should we train together, on what privacy terms, and with what result?
 
 Names are imported on first use, so a relay that only carries messages loads no statistics libraries.
 """

@@ -284,7 +284,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="""Should we learn together, on what privacy terms, and what came out of it?
+    help="""Should we train together, on what privacy terms, and with what result?
 
     Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
     differentially private noise, within a budget that their own ledger enforces.

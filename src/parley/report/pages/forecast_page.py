@@ -151,5 +151,5 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
             [SIMULATION_NOTE, "All loans are synthetic: a random generator made them, from no real data."],
         ),
     ]
-    lead = "Should we learn together, on what privacy terms, and what came out of it?"
+    lead = "Should we train together, on what privacy terms, and with what result?"
     return page(terms.title, lead, sections, f"Parley · terms {terms.hash}")
