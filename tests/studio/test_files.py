@@ -117,7 +117,7 @@ def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kin
     assert re.findall("<option[^>]*>([^<]+)", sample) == ["none", "link.csv", "public.csv", "typed.parquet"]
     for alias in ("north.csv", "./north.csv", "link.csv"):
         assert "as the public sample has it" not in asked(client, *TABLES, ("public", alias))
-    with pytest.raises(SettingError, match="without a public sample the kind is not taken"):
+    with pytest.raises(SettingError, match="without a public sample, Parley does not take the kind"):
         options(folder, *(each for each in FORM if each[0] != "kind"))
     page = asked(client, *TABLES, ("public", "public.csv"))
     assert "as the public sample has it" in page
@@ -170,8 +170,8 @@ def test_a_name_with_a_comma_stays_one_name(client, folder):
             for names in ("yes", "no,yes,perhaps", "yes,yes")
         ),
         (said(("age", "1_8", "100", "")), "age, low: expected a number"),
-        (said(features=()), "at least one to learn from"),
-        ([("kind", "anything")], "what it is: expected one of"),
+        (said(features=()), "at least one column to learn from"),
+        ([("kind", "anything")], "kind of target: expected one of"),
         ([("public", "north.csv")], "one of the owners'"),
         ([("public", "./north.csv")], "one of the owners'"),
         ([("public", "link.csv")], "one of the owners'"),
@@ -218,9 +218,9 @@ def test_a_first_line_that_may_be_a_record_is_neither_shown_nor_learned_from(cli
         (folder / f"{name}.csv").write_text(f"{line}\n" * 3)
     tables = [("table", "first.csv"), ("table", "second.csv")]
     page = asked(client, *tables)
-    assert "first.csv: its first line has numbers" in page
+    assert "first.csv: the first line has numbers" in page
     assert not [cell for cell in line.split(",") if f'value="{cell}"' in page]
-    with pytest.raises(SettingError, match="its first line has numbers"):
+    with pytest.raises(SettingError, match="the first line has numbers"):
         options(folder, *tables, *FORM[2:], ("column.0", "age"), ("feature.0", "on"))
     for name in ("first", "second"):
         (folder / f"{name}.csv").unlink()

@@ -80,7 +80,7 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     shown = sent(client, "look", proposed(hostile).terms_hash).text
     assert "these terms cannot be accepted" in shown
     assert "Accept</button>" not in shown
-    assert "read what accepting means first" in sent(client, "accept", proposed(hostile).terms_hash, digits="0").text
+    assert "before you accept" in sent(client, "accept", proposed(hostile).terms_hash, digits="0").text
 
 
 def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder, inbox, terms):
@@ -88,7 +88,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert f"/inbox/{terms.hash}" in client.get("/inbox").text
     assert "Accept</button>" not in client.get(address).text
     early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
-    assert "read what accepting means first" in early.text
+    assert "before you accept" in early.text
     page = sent(client, "look", terms.hash).text
     assert "What it costs: ε = 1. Of the lifetime budget ε = 2, ε = 0 is already reserved." in page
     assert "Other owners in these terms: b (40 records, ε = 1)." in page
@@ -96,7 +96,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert f"<code>{terms.hash}</code>" in page
     meant = re.search('name="meant" value="([0-9a-f]{64})"', page).group(1)
     look_first = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant="0" * 64)
-    assert "Read it again" in look_first.text
+    assert "nothing was accepted" in look_first.text
     for digits in ("", terms.hash[:8], terms.hash[:15], "0" * 16, "x"):
         assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits, meant=meant).headers
     assert "hx-redirect" not in sent(client, "refuse", terms.hash, reason=" ").headers

@@ -79,7 +79,7 @@ def test_the_inbox_shows_what_accepting_means_at_that_moment_and_no_planted_job(
         bank.accept(other, names=["owner"])  # meanwhile, elsewhere
         headers, text = studio.post("/inbox/accept", **form)
         assert "hx-redirect" not in headers
-        assert "Read it again" in text
+        assert "nothing was accepted" in text
         assert "ε = 1 is already reserved." in studio.post("/inbox/look", **form)[1]
     with closing(parley.Ledger(bank.folder / "a.ledger")) as books:
         assert [account.terms_hash for _, account in books.accounts()] == [other.hash]
@@ -188,7 +188,8 @@ def test_two_studios_start_the_same_release_once(folder, tmp_path, monkeypatch):
         answers = [each.result() for each in asked]
         assert sorted("hx-redirect" in headers for headers, _ in answers) == [False, True], answers
         assert re.search(
-            "a running job writes model.json|model.json exists|used before", "".join(text for _, text in answers)
+            "a running job is writing model.json|model.json already exists|used before",
+            "".join(text for _, text in answers),
         )
         until = time.monotonic() + 300
         while not (folder / "model.json").exists() and time.monotonic() < until:

@@ -142,11 +142,11 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=books&lifetime=3").text
     assert "What it spends" in page
     assert "north" in page
-    assert "by a restart or by another agreement" in page
+    assert "neither after a restart nor under another agreement" in page
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
     short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
-    assert "no such ledger; “Lifetime ε of new ledgers” = 1, or more, creates it" in short
+    assert "no such ledger; “Lifetime budget ε of new ledgers” = 1, or more, creates it" in short
     assert "--" not in short[short.index("no such ledger") : short.index("These terms need")]
     assert "failed" in release(client, agreed="on", lifetime="0.1").text  # no room
     assert started == []
@@ -193,7 +193,7 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     assert isinstance(again.exception, OtherBooksError)
     assert not (folder / "deep").exists()
     fresh = shown(client, file="terms.toml", where="here", ledgers="fresh", lifetime="3") | {"agreed": "on"}
-    assert "state below them" in release(client, **fresh, anyway="on").text
+    assert "give a reason in the field" in release(client, **fresh, anyway="on").text
     assert started == []
     assert "hx-redirect" in release(client, **fresh, anyway="on", other_books="-a test").headers
     assert "--other-books=-a test" in started[0]
@@ -256,7 +256,7 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     assert 'name="anyway"' in said
     assert not (folder / "books").exists()
     assert 'name="foreseen" value="refused"' in said
-    assert "Release it anyway" in html.unescape(release(client, agreed="on", foreseen="refused").text)
+    assert "Release the model anyway" in html.unescape(release(client, agreed="on", foreseen="refused").text)
     assert started == []
     release(client, agreed="on", foreseen="refused", anyway="on")
     release(client, agreed="on")

@@ -99,7 +99,7 @@ def test_a_slider_moves_the_forecast_at_once_and_a_whole_one_follows(client, fol
     assert fitness(whole) == pytest.approx(fitness(quiet), rel=1e-3)
     assert "The full forecast" in whole
     deal = client.get(re.search(r"/play/deal\?turn=\d+", whole).group(0)).text
-    assert "Which budgets would they choose?" in deal
+    assert "Which budgets would the owners choose?" in deal
     assert "north" in deal
     assert client.get("/play/whole?turn=1").status_code == 204  # the sliders moved on
 
@@ -290,10 +290,10 @@ def test_a_name_that_a_job_writes_is_taken_from_its_start_on(client, folder):
     jobs, file = JobFolder(folder / ".jobs", folder), folder / "wanted.toml"
     with claimed([file]):
         for option in ("--write", "--save", "--out"):
-            with pytest.raises(SettingError, match="a running job writes wanted"):
+            with pytest.raises(SettingError, match="a running job is writing wanted"):
                 jobs.start(["train", option, str(file)], "Release")
         taken = client.post("/play/save", data={"save_as": "wanted"}, headers=PROOF).text
-        assert "a running job writes wanted.toml" in taken
+        assert "a running job is writing wanted.toml" in taken
         assert not [job for job in jobs.listed("train") if str(file) in job.command]
     assert not is_claimed(file)  # the job was killed, wrote nothing, and left its lock behind
     assert lock_of(file).exists()

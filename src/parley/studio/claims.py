@@ -39,7 +39,7 @@ def claimed(files: Sequence[Path]) -> Iterator[list[int]]:
         for file in files:
             held.append(_claim(file))
             if os.path.lexists(file):  # after its name is held: the job that wrote it may just have ended
-                raise SettingError(f"{file.name} exists; choose another name, nothing is overwritten")
+                raise SettingError(f"{file.name} already exists and was not overwritten; choose another name")
         yield held
     except BaseException:
         unclaim(files[: len(held)])
@@ -84,7 +84,7 @@ def _claim(file: Path) -> int:
                     return descriptor
         except BlockingIOError:
             os.close(descriptor)
-            raise SettingError(f"a running job writes {file.name}; choose another name") from None
+            raise SettingError(f"a running job is writing {file.name}; choose another name") from None
         except BaseException:
             os.close(descriptor)
             raise
@@ -106,6 +106,6 @@ def _open_lock(file: Path, path: Path) -> int:
     except OSError:
         pass
     raise SettingError(
-        f"{path.name} exists but is not a lock of this account's studio, so {file.name} may be in use by another "
-        f"program; remove it if it is not, or choose another name"
+        f"{path.name} exists but is not a lock file of this account's studio. Another program may be using "
+        f"{file.name}; if none is, remove {path.name}, otherwise choose another name"
     )

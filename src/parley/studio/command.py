@@ -44,13 +44,13 @@ def studio_command(
     about: Annotated[
         Path, typer.Argument(metavar="FOLDER|TERMS", help="The folder with tables and terms, or a terms file in it.")
     ] = Path(),
-    port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8711,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 means any free port.", min=0, max=65535)] = 8711,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; beyond this machine nothing is encrypted.")
+        str, typer.Option(help="Address to listen on. Traffic to other machines is not encrypted.")
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """Open a page on this machine: try other owners, rows and budgets, train, read ledgers, audit. Asks nobody else.
+    """Open a page on this machine to try other terms, train, read ledgers and audit. The page contacts nobody else.
 
     Every request needs the token in the printed address. Jobs run in processes of their own.
 
@@ -73,8 +73,8 @@ def studio_command(
         play.load(about)
     if host not in LOOPBACK:
         warn(
-            f"Listening on {host}: anyone who reads the network traffic sees the token and all pages; use an "
-            f"encrypting tunnel or proxy."
+            f"The studio listens on {host}. Anyone who reads the network traffic sees the token and all pages; use an "
+            "encrypting tunnel or proxy."
         )
     jobs = JobFolder(studio_state(folder) / "jobs", folder)
     listener = _listen(host, port)
@@ -84,7 +84,7 @@ def studio_command(
     app = make_app(about_it, Place(bound_port, (*names(host), shown)), known)
     address = f"http://{shown}:{bound_port}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
-    errors_console.print("Stop with Ctrl-C; jobs continue.", style="dim")
+    errors_console.print("Press Ctrl-C to stop the studio; running jobs continue.", style="dim")
     warming = threading.Timer(FIRST_FORECAST_DELAY_S, _first_forecast, args=[play])
     warming.daemon = True
     warming.start()
@@ -143,7 +143,5 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
-        raise SettingError(
-            f"--host {host} --port {port}: {error.strerror}; another port may be free (--port 0)"
-        ) from None
+        raise SettingError(f"--host {host} --port {port}: {error.strerror}; --port 0 chooses a free port") from None
     return listener

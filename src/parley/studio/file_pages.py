@@ -57,9 +57,11 @@ def init_command(studio: Studio, given: FormFields) -> list[str]:
     """Return the `parley init` command for the form."""
     form, tables = dict(given), tables_of(given)
     if len(tables) < 2:
-        raise SettingError("tables: expected at least two, one for each owner")
+        raise SettingError("tables: expected at least two tables, one for each owner")
     if form.get("public") and is_owners(studio, given, form["public"]):
-        raise SettingError("public sample: this is also one of the owners' tables; choose a file without private rows")
+        raise SettingError(
+            "public sample: the chosen file is also one of the owners' tables; choose a file without private rows"
+        )
     name, delta = field(form, "write"), form.get("delta", "").strip()
     write = studio.new(name if name.endswith(TERMS) else name + TERMS, "terms")
     command = ["init", *(str(studio.inside(each, "tables")) for each in tables)]
@@ -84,7 +86,7 @@ async def bring(request: Request) -> Response:
     if not studio.brings:
         raise SettingError("tables can be uploaded only on this machine, because uploads are not encrypted")
     if Path(name).name != name or name.startswith(".") or Path(name).suffix.lower() not in TABLES:
-        raise SettingError(f"table: expected the name of a file that ends in {' or '.join(TABLES)}")
+        raise SettingError(f"table: expected a file name that ends in {' or '.join(TABLES)}")
     path = studio.new(name, "table")
     _require_room(request.headers.get("content-length", ""), path.parent)
     fresh = path.with_name(f".brought-{secrets.token_hex(4)}-{name}")
@@ -96,7 +98,7 @@ async def bring(request: Request) -> Response:
     except ClientDisconnect:
         return Response(status_code=204)
     except FileExistsError:
-        raise SettingError(f"table: {name} exists; nothing is overwritten") from None
+        raise SettingError(f"table: {name} already exists and was not overwritten; rename the new file") from None
     finally:
         fresh.unlink(missing_ok=True)
     return page(request, "said.html", sentences=[words])
@@ -108,7 +110,7 @@ async def _written(request: Request, path: Path) -> None:
         async for part in request.stream():
             size += len(part)
             if size > MAX_UPLOAD_BYTES:
-                raise SettingError("table: too large to upload; copy the file into the folder")
+                raise SettingError("table: the file is too large to upload; copy the file into the studio's folder")
             file.write(part)
 
 
@@ -116,9 +118,9 @@ def _require_room(said: str, folder: Path) -> None:
     """Refuse a declared size above the limit or the free disk space, before a byte is read."""
     size = int(said) if said.isdecimal() else 0
     if size > MAX_UPLOAD_BYTES:
-        raise SettingError("table: too large to upload; copy the file into the folder")
+        raise SettingError("table: the file is too large to upload; copy the file into the studio's folder")
     if size > shutil.disk_usage(folder).free:
-        raise SettingError("table: the disk is full")
+        raise SettingError("table: the disk has too little free space for the file")
 
 
 def _table_size_words(path: Path, name: str) -> str:

@@ -37,7 +37,9 @@ SECURITY_HEADERS = {
 }
 
 
-FAULT_MESSAGE = "That failed because of a fault in the studio; its terminal has the details. Load the page again."
+FAULT_MESSAGE = (
+    "The request failed because of a fault in the studio. The studio's terminal shows the details. Load the page again."
+)
 
 
 def _secret() -> str:
@@ -120,12 +122,12 @@ class Guard:
         """Return the status and sentence with which a request is refused; None if it may pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if headers.getlist("host") != [host] or host not in self.place.hosts:
-            return 421, "Refused: this is not the studio's host name."
+            return 421, "Refused: the request names a host that is not the studio."
         changes = method not in ("GET", "HEAD")
         if origin is not None and origin != f"http://{host}":
-            return 403, "Refused: the request comes from another page."
+            return 403, "Refused: the request comes from a page outside the studio."
         if path != WELCOME_PATH and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return 403, "Refused: the request comes from another page."
+            return 403, "Refused: the request comes from a page outside the studio."
         if changes and origin is None:
             return 403, "Refused: the request does not say which page it comes from."
         if path.startswith(PUBLIC_PATHS) and not changes:
@@ -133,9 +135,9 @@ class Guard:
         if path == ENTER_PATH:
             return None  # which compares the token itself
         if not secrets_equal(self._cookie(headers), self.secrets.session):
-            return 401, "Refused: open the address that `parley studio` printed, with its token."
+            return 401, "Refused: open the whole address that `parley studio` printed, including the token."
         if changes and not secrets_equal(headers.get(CSRF_HEADER), self.secrets.csrf):
-            return 403, "Refused: the page does not belong to this studio; load it again."
+            return 403, "Refused: the page does not belong to this studio; load the page again."
         return None
 
     def _cookie(self, headers: Headers) -> str | None:

@@ -50,7 +50,7 @@ def require_names(columns: Iterable[object]) -> None:
             float(str(name))
         except ValueError:
             continue
-        raise DataError("its first line has numbers; expected column names")
+        raise DataError("the first line has numbers; expected column names")
 
 
 def tables_of(given: FormFields) -> list[str]:
@@ -114,7 +114,7 @@ def shared_columns(studio: Studio, given: FormFields) -> Shared:
         except DataError as error:
             wrong.append(_without_place(error, path, public))
     if tables_of(given) and not wrong and not kinds:
-        wrong.append("These tables share no column.")
+        wrong.append("The chosen tables have no column in common.")
     return Shared(kinds, tuple(wrong))
 
 
@@ -166,9 +166,11 @@ def init_options(studio: Studio, given: FormFields) -> list[str]:
     form, public = dict(given), public_of(studio, given)
     kind, person = form.get("kind", ""), form.get("person", "")
     if kind and kind not in words.kinds_in_words():
-        raise SettingError(f"what it is: expected one of {', '.join(words.kinds_in_words())}")
+        raise SettingError(f"kind of target: expected one of {', '.join(words.kinds_in_words())}")
     if not kind and not public:
-        raise SettingError("what it is: without a public sample the kind is not taken from the data; choose one")
+        raise SettingError(
+            "kind of target: without a public sample, Parley does not take the kind from the data; choose a kind"
+        )
     predicts = MODELS[kind].predicts if kind else ""
     options = ["--public", str(studio.inside(public, "public sample"))] if public else []
     options += ["--kind", kind] if kind else []
@@ -192,7 +194,7 @@ def _column_options(studio: Studio, given: FormFields, predicts: str) -> list[st
     taken, target = {form.get(key, "") for key in ("target", "person", "event", "exposure")}, form.get("target", "")
     features = [column for column, answer in answers.items() if answer.feature and column not in taken]
     if not features:
-        raise SettingError("columns: expected at least one to learn from")
+        raise SettingError("columns: expected at least one column to learn from")
     options: list[str] = []
     shared = shared_columns(studio, given)
     if shared.wrong:
@@ -214,10 +216,10 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     ranged, named = bool(answer.low or answer.high), bool(answer.names)
     ranged, named = ranged and predicts in TARGETS_WITH_RANGE, named and predicts in TARGETS_WITH_NAMES
     if (ranged or named) and "=" in column:
-        raise SettingError(f"{column}: a column with '=' in its name cannot have a range or names; rename it")
+        raise SettingError(f"{column}: a column with '=' in its name cannot have a range or names; rename the column")
     written = ["--dates", f"{column}={answer.names}"] if named and date_pattern(answer.names) else []
     if ranged and named and not written:
-        raise SettingError(f"{column}: expected a range or names, not both")
+        raise SettingError(f"{column}: expected either a range or names, not both")
     if named and not written:
         words.listed(answer.names, column)  # refused here, where it can be typed again
         return ["--categories", f"{column}={answer.names}"]

@@ -67,7 +67,7 @@ def _scores(found: Job) -> dict[str, Any] | None:
     chart = {
         "kind": "gains",
         "axis": "gain in test cost per row",
-        "label": "What joining saves each owner per held-out row",
+        "label": "Each owner's saving from joining, per held-out row",
         "names": [each["name"] for each in owners],
         "gains": [[gain.mean, gain.low, gain.high] for gain in gains],
         "asked": [gain.low > 0 for gain in gains],

@@ -37,7 +37,7 @@ STATE_WORDS: dict[State, str] = {
     "done": "done",
     "failed": "failed",
     "stopped": "stopped",
-    "lost": "ended without a message: killed, or the machine stopped",
+    "lost": "ended without a message; the job was killed or the machine stopped",
 }
 MAX_LOG_CHARS = 20_000  # characters of a log that are shown
 COMMAND_FILE, REPORT_FILE, LOCK_FILE, STOPPED_FILE = "command.json", "report.html", "running", "stopped"
@@ -230,7 +230,7 @@ class JobFolder:
         except DiskError as error:
             raise DiskError(
                 f"the job was not started and nothing was spent: {error.filename} cannot be written "
-                f"({error.strerror}); free some space there and start it again"
+                f"({error.strerror}). Free some space on that disk and start the job again"
             ) from None
         threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
         return Job(folder)
@@ -248,7 +248,9 @@ class JobFolder:
         sync_folder(folder)
         sync_folder(self.folder)
         if not self._is_job(folder):  # on a disk that knows no permissions it would be found by nobody, and not stopped
-            raise SettingError(f"{folder}: other accounts can read it; set PARLEY_STATE to a folder on another disk")
+            raise SettingError(
+                f"{folder}: other accounts can read this folder; set PARLEY_STATE to a folder on another disk"
+            )
 
     def _start_process(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
         """Start the job's process, which waits until its number is on the disk; end it if that fails."""

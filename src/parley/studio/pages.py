@@ -38,10 +38,10 @@ MAX_FORM_BYTES = 1 << 20  # bytes of a form
 MAX_FORM_FIELDS = 5000  # fields
 
 FIELD_LABELS = {  # of fields, by the options that they become
-    "lifetime": "Lifetime ε of new ledgers",
-    "lifetime-delta": "Lifetime δ of new ledgers",
+    "lifetime": "Lifetime budget ε of new ledgers",
+    "lifetime-delta": "Lifetime budget δ of new ledgers",
     "other-books": "Why may these tables have a second ledger?",
-    "force": "Release it anyway",
+    "force": "Release the model anyway",
     "target": "payments to reach ψ =",
     "value": "value",
     "privacy-cost": "privacy cost",
@@ -62,7 +62,7 @@ def in_fields(sentence: str) -> str:
     """Replace a command's options in a sentence by the pages' fields.
 
     >>> in_fields("--lifetime 4, or more, makes it")
-    '“Lifetime ε of new ledgers” = 4, or more, makes it'
+    '“Lifetime budget ε of new ledgers” = 4, or more, makes it'
     """
 
     def label(option: re.Match[str]) -> str:
@@ -127,9 +127,9 @@ class Studio:
         """Return the path of a file that does not exist yet."""
         path = self.within(name, purpose)
         if path.exists():
-            raise SettingError(f"{purpose}: {path.name} exists; choose another name, nothing is overwritten")
+            raise SettingError(f"{purpose}: {path.name} already exists and was not overwritten; choose another name")
         if is_claimed(path):
-            raise SettingError(f"{purpose}: a running job writes {path.name}; choose another name")
+            raise SettingError(f"{purpose}: a running job is writing {path.name}; choose another name")
         if not path.parent.is_dir():
             raise SettingError(f"{purpose}: expected an existing folder")
         return path

@@ -282,8 +282,8 @@ def _chart(found: "WhatIf") -> dict[str, Any]:
     )
     return {
         "kind": "gains",
-        "label": "Expected gain of each owner in percent of its test error alone, with its interval",
-        "axis": "gain, % of its test error alone",
+        "label": "Expected gain of each owner, in percent of its test error when it trains alone, with a 90% interval",
+        "axis": "gain in % of the test error when training alone",
         "names": [owner.name for owner in shown],
         "gains": [
             [100 * each / owner.alone if owner.alone > 0 else each for each in (gain.mean, gain.low, gain.high)]

@@ -151,7 +151,7 @@ class Playground:
                 write_terms(terms, fresh)
                 os.link(fresh, path)
             except FileExistsError:
-                raise SettingError(f"{path.name} exists; choose another name, nothing is overwritten") from None
+                raise SettingError(f"{path.name} already exists and was not overwritten; choose another name") from None
             finally:
                 fresh.unlink(missing_ok=True)
             return terms
@@ -159,7 +159,7 @@ class Playground:
     def _require_current(self, tab: Tab | None) -> None:
         """Refuse a page that shows outdated terms."""
         if tab is not None and tab.name != self._tab and tab.loaded != self._turn:
-            raise SettingError("another page changed these terms since this one was loaded; load it again")
+            raise SettingError("another page changed these terms after this page was loaded; load this page again")
 
     def _whole(self, played: Played) -> "Forecast":
         from parley.workflows.forecast import foresee
@@ -195,7 +195,7 @@ class Playground:
     def require(self) -> Played:
         """Return the terms in play; raise an error if none are loaded."""
         if self._played is None:
-            raise SettingError("no terms are loaded yet; choose a file of the folder")
+            raise SettingError("no terms are loaded yet; choose a file in the field “Terms” and press Load")
         return self._played
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL_SUFFIX = ".json"
-RELEASE_ANYWAY_LABEL = "Release it anyway."
+RELEASE_ANYWAY_LABEL = "Release the model anyway."
 
 
 def show(request: Request) -> Response:
@@ -186,11 +186,11 @@ async def release(request: Request) -> Response:
 def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     """Return the command of a release whose spending a person agreed to."""
     if form.get("agreed") != "on":
-        raise SettingError("release: read what it spends, and say that you agree")
+        raise SettingError("release: read what the release spends, then tick “I have read what this release spends”")
     if form.get("foreseen") == "refused" and form.get("anyway") != "on":
         raise SettingError(
-            f'release: the forecast says it is not worth a budget; tick "{RELEASE_ANYWAY_LABEL}" too, or change the '
-            "terms"
+            f'release: according to the forecast, the release is not worth its budget; tick "{RELEASE_ANYWAY_LABEL}" '
+            "too, or change the terms"
         )
     from parley.workflows.release import asks_statistics, other_books, require_allowed
 
@@ -214,7 +214,8 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     reason = form.get("other_books", "").strip()
     if not reason and other_books(terms, books):
         raise SettingError(
-            "release: these tables already have ledgers; state below them why they may have a second one"
+            "release: these tables already have ledgers; give a reason in the field “Why may these tables have a "
+            "second ledger?”"
         )
     why = [f"--other-books={reason}"] if reason else []
     return [*begun, *given, *why, *_output_options(studio, form, scales)]
@@ -251,7 +252,7 @@ def _books(studio: Studio, form: Mapping[str, str]) -> "Books | None":
 
 def _owners_location(form: Mapping[str, str]) -> str:
     if form.get("where") not in (HERE, ELSEWHERE):
-        raise SettingError("release: expected owners here or elsewhere")
+        raise SettingError("release: expected the owners on this machine or on other machines")
     return form["where"]
 
 
