@@ -62,4 +62,4 @@ def test_man_shows_them_without_complaint(pages, tmp_path):
         check=True,
     )
     assert shown.stderr == ""
-    assert shown.stdout.count("Interrupted from the keyboard.") == len(pages)
+    assert shown.stdout.count("The user interrupted the command from the keyboard.") == len(pages)

@@ -15,12 +15,12 @@ from parley.report.terminal import console
 from parley.version import __version__
 
 EXIT_CODES = {
-    0: "Done. For a daemon: it was told to stop and finished the calls under way.",
-    1: "Not done, or not as promised. The answer was no, an audit found more leakage than promised, or the "
-    "output was closed early. With a traceback: a fault in Parley.",
-    2: "A mistake or a refusal, explained in one sentence. Nothing was half done; repeating the command gives the "
-    "same result.",
-    130: "Interrupted from the keyboard.",
+    0: "The command succeeded, or a daemon was told to stop and finished its calls.",
+    1: "The command failed, for example because the answer was no, an audit found more leakage than promised, or the "
+    "output was closed early. A traceback means a fault in Parley.",
+    2: "The command refused or found a mistake, as one sentence explains. Nothing was half done; repeating the command "
+    "gives the same result.",
+    130: "The user interrupted the command from the keyboard.",
 }
 EXAMPLE = "Example:"
 
